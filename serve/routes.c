@@ -4,9 +4,8 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/words.h"
+#include "serve/openapi.h"
 #include "serve/page.h"
-#include "serve/pages.h"
-#include "serve/protocols.h"
 #include "serve/state.h"
 
 #include <string.h>
@@ -18,15 +17,6 @@
     "KServe's version 1 (:predict, :explain) is not supported; version 2 is at "                   \
     "/v2/models/NAME/infer"
 #define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
-
-struct route {
-    const char *method, *path;       // one component of the path may be "*", a model's name
-    const struct protocol *protocol; // a request to a model; or NULL:
-    struct http_reply (*reply)(struct server *server, const struct http_request *request,
-                               size_t model);
-    int is_public; // needs no key
-    int is_admin;  // needs a key, even if others do not
-};
 
 // --- what is known of the server -----------------------------------------------------------------
 
@@ -119,11 +109,6 @@ static struct http_reply get_page(struct server *server, const struct http_reque
     return page_make(server->models, NULL);
 }
 
-static struct http_reply get_description(struct server *server, const struct http_request *request,
-                                         size_t model) {
-    return reply_text(200, "application/json", openapi_json);
-}
-
 // The first model that the protocol is for.
 static size_t find_model_for(struct server *server, const struct protocol *protocol) {
     const size_t count = models_count(server->models);
@@ -214,33 +199,113 @@ static struct http_reply post_reload(struct server *server, const struct http_re
 
 // --- the table -----------------------------------------------------------------------------------
 
+#define PAGE "@text/html string"
+#define TEXTS "(Text | [Text]+)"
+#define CUT "truncate-: Truncate, truncation_direction-: Direction"
+#define RESULTS "(Result | [Result])"
+#define TENSORS                                                                                    \
+    "{id-: string?, inputs: [{name: string, shape: [integer>=1]+, datatype: =BYTES, data: [(Text " \
+    "| [Text]+<=1)]+}*]+, outputs-: [{name: string}*]?, model-: ModelName, model_name-: Ignored, " \
+    "parameters-: Ignored}*; @application/octet-stream string%binary"
+#define OUTPUTS                                                                                    \
+    "{model_name: string, model_version-: string, id-: string, outputs: [{name: string, shape: "   \
+    "[integer], datatype: string, data: [any]}]}; @application/octet-stream string%binary"
+#define MODEL                                                                                      \
+    "{name: string, versions-: [string], platform: string, inputs: [TensorType], outputs: "        \
+    "[TensorType]}"
+#define VERSION "; each model has the single version 1."
+
+static struct http_reply get_description(struct server *server, const struct http_request *request,
+                                         size_t model);
+
 static const struct route routes[] = {
-    {"GET", "/", .reply = get_page, .is_public = 1},
-    {"GET", "/openapi.json", .reply = get_description, .is_public = 1},
-    {"GET", "/health", .reply = get_health, .is_public = 1},
-    {"GET", "/metrics", .reply = get_metrics},
-    {"GET", "/v1/models", .reply = get_models},
-    {"GET", "/v1/models/*", .reply = get_one_model},
-    {"GET", "/v2", .reply = get_server},
-    {"GET", "/v2/health/live", .reply = get_live, .is_public = 1},
-    {"GET", "/v2/health/ready", .reply = get_ready, .is_public = 1},
-    {"GET", "/info", .reply = get_info},
-    {"GET", "/v2/models/*", .reply = get_model},
-    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1},
-    {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve},
-    {"GET", "/v2/models/*/versions/1", .reply = get_model},
-    {"GET", "/v2/models/*/versions/1/ready", .reply = get_model_ready, .is_public = 1},
-    {"POST", "/v2/models/*/versions/1/infer", .protocol = &protocol_kserve},
-    {"POST", "/embed", .protocol = &protocol_tei_embed},
-    {"POST", "/predict", .protocol = &protocol_tei_predict},
-    {"POST", "/rerank", .protocol = &protocol_tei_rerank},
-    {"POST", "/similarity", .protocol = &protocol_tei_similarity},
-    {"POST", "/ask", .protocol = &protocol_form},
-    {"POST", "/", .protocol = &protocol_hugging_face},
-    {"POST", "/models/*", .protocol = &protocol_hugging_face},
-    {"POST", "/v1/embeddings", .protocol = &protocol_openai},
-    {"POST", "/reload", .reply = post_reload, .is_admin = 1},
+    {"GET", "/", .reply = get_page, .is_public = 1, .summary = "The page.",
+     .result = "A page to try the models with.", .gives = PAGE},
+    {"GET", "/openapi.json", .reply = get_description, .is_public = 1, .summary = "This document.",
+     .result = "OpenAPI 3.1.", .gives = "object"},
+    {"GET", "/health", .reply = get_health, .is_public = 1,
+     .summary = "Whether requests are answered.", .result = "They are.",
+     .gives = "{status: string}"},
+    {"GET", "/metrics", .reply = get_metrics, .summary = "Counters for Prometheus.",
+     .result = "Text format 0.0.4.", .gives = "@text/plain string"},
+    {"GET", "/v1/models", .reply = get_models, .summary = "The models (OpenAI).",
+     .result = "The models.", .gives = "{object: string, data: [Model]}"},
+    {"GET", "/v1/models/*", .reply = get_one_model, .summary = "A model (OpenAI).",
+     .result = "The model.", .gives = "Model"},
+    {"GET", "/v2", .reply = get_server, .summary = "The server (KServe).", .result = "The server.",
+     .gives = "{name: string, version: string, extensions: [string]}"},
+    {"GET", "/v2/health/live", .reply = get_live, .is_public = 1,
+     .summary = "Whether the server runs.", .result = "It runs.", .gives = "{live: boolean}"},
+    {"GET", "/v2/health/ready", .reply = get_ready, .is_public = 1,
+     .summary = "Whether requests are answered.", .result = "They are.",
+     .gives = "{ready: boolean}"},
+    {"GET", "/info", .reply = get_info, .summary = "The model (text-embeddings-inference).",
+     .result = "Its limits.",
+     .gives = "{model_id: string, model_task-: string, max_input_length: integer, "
+              "max_batch_tokens: integer, max_concurrent_requests-: integer, "
+              "max_client_batch_size-: integer, version-: string}"},
+    {"GET", "/v2/models/*", .reply = get_model, .summary = "A model's tensors (KServe).",
+     .result = "The tensors.", .gives = MODEL},
+    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1,
+     .summary = "Whether a model answers.", .result = "It does.",
+     .gives = "{name: string, ready: boolean}"},
+    {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve,
+     .summary = "Asks a model (KServe).", .body = TENSORS, .result = "Tensors.", .gives = OUTPUTS},
+    {"GET", "/v2/models/*/versions/1", .reply = get_model,
+     .summary = "A model's tensors (KServe)" VERSION, .result = "The tensors.", .gives = MODEL},
+    {"GET", "/v2/models/*/versions/1/ready", .reply = get_model_ready, .is_public = 1,
+     .summary = "Whether a model answers" VERSION, .result = "It does.",
+     .gives = "{name: string, ready: boolean}"},
+    {"POST", "/v2/models/*/versions/1/infer", .protocol = &protocol_kserve,
+     .summary = "Asks a model (KServe)" VERSION, .body = TENSORS, .result = "Tensors.",
+     .gives = OUTPUTS},
+    {"POST", "/embed", .protocol = &protocol_tei_embed,
+     .summary = "Embeddings (text-embeddings-inference).",
+     .body = "{inputs: " TEXTS ", model-: ModelName, normalize-: boolean?, " CUT
+             ", dimensions-: Dimensions, prompt_name-: Unsupported}*",
+     .result = "Embeddings.", .gives = "[[number]]"},
+    {"POST", "/predict", .protocol = &protocol_tei_predict,
+     .summary = "Classes (text-embeddings-inference).",
+     .body = "{inputs: (Text | [Text]+<=2 | [[Text]+<=2]+), model-: ModelName, raw_scores-: "
+             "boolean?, " CUT "}*",
+     .result = "Classes.", .gives = "([Class] | [[Class]])"},
+    {"POST", "/rerank", .protocol = &protocol_tei_rerank,
+     .summary = "Texts by their score for a query (text-embeddings-inference).",
+     .body = "{query: Text, texts: [Text]+, model-: ModelName, raw_scores-: Flag, return_text-: "
+             "Flag, top_n-: integer?>=1, " CUT "}*",
+     .result = "The texts, the best first.",
+     .gives = "[{index: integer, text-: string, score: number}]"},
+    {"POST", "/similarity", .protocol = &protocol_tei_similarity,
+     .summary = "Cosines between embeddings (text-embeddings-inference).",
+     .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
+             "Truncate, normalize-: Flag, prompt_name-: Unsupported}*?, model-: ModelName}*",
+     .result = "For each sentence the cosine with the source.", .gives = "[number]"},
+    {"POST", "/ask", .protocol = &protocol_form, .summary = "The page's form, without JavaScript.",
+     .body = "@application/x-www-form-urlencoded {model-: string, question-: string, context: "
+             "Text}",
+     .result = "The page with the result.", .gives = PAGE},
+    {"POST", "/", .protocol = &protocol_hugging_face,
+     .summary = "Asks the only model; as /models/{name}.", .body = "Inference",
+     .result = "One result, or a list.", .gives = RESULTS},
+    {"POST", "/models/*", .protocol = &protocol_hugging_face,
+     .summary = "Asks a model (Hugging Face).", .body = "Inference",
+     .result = "One result, or a list.", .gives = RESULTS},
+    {"POST", "/v1/embeddings", .protocol = &protocol_openai, .summary = "Embeddings (OpenAI).",
+     .body = "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
+             "string?, dimensions-: Dimensions}*",
+     .result = "Embeddings.",
+     .gives = "{object: string, data: [{object: string, index: integer, embedding: ([number] | "
+              "string)}], model: string, usage: {prompt_tokens: integer, total_tokens: integer}}"},
+    {"POST", "/reload", .reply = post_reload, .is_admin = 1, .summary = "Loads the models again.",
+     .result = "It has begun.", .gives = "{status: string}"},
 };
+
+static struct http_reply get_description(struct server *server, const struct http_request *request,
+                                         size_t model) {
+    struct json_line line = {0};
+    openapi_put(&line, routes, sizeof routes / sizeof *routes);
+    return reply_json(&line);
+}
 
 // Whether the path matches the pattern; the component at "*" is copied to `name`.
 static int matches(const char *pattern, const char *path, char name[MODEL_NAME_SIZE]) {
