@@ -57,6 +57,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/hdf5": {"tensors", "archive"},
     "format/export": {"tensors", "protobuf"},
     "format/hub": {"json", "checksum"},
+    "format/manifest": {"json", "checksum"},
     "format/mediawiki": set(),
     "train/machine": set(),
     "train/settings": set(),
