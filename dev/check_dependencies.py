@@ -62,6 +62,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/hdf5": {"tensors", "archive"},
     "format/export": {"tensors", "protobuf"},
     "format/hub": {"json", "checksum"},
+    "format/manifest": {"json", "checksum"},
     "train/machine": set(),
     "train/settings": set(),
     "train/optimizer": set(),

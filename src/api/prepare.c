@@ -200,8 +200,7 @@ static enum berth_status check_text(int is_ours, const char *folder, struct bert
     enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     // Text without a manifest was written by another program.
     if (status == BERTH_OK && (is_ours || file_exists(path))) {
-        status = stage_read_complete(path, remedy, &state, error);
-        status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
+        status = manifest_read_complete(path, remedy, &state, error);
     }
     json_free(state);
     memory_free(path);
@@ -282,24 +281,25 @@ static void set_instance_counts(struct job *job, const struct pretraining_statis
                    ((double)statistics->instances * (double)job->config.max_seq_length);
 }
 
-static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
+static enum berth_status describe_tokenizer(const struct job *job,
+                                            struct manifest_settings *settings,
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
     char digest[DIGEST_HEX_SIZE];
     TRY(inputs_digest_vocabulary(job->tokenizer, digest, error));
-    stage_set_text(settings, SHARD_VOCABULARY, digest);
-    stage_set_text(settings, "tokenizer",
-                   rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
-    stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
+    manifest_set_text(settings, SHARD_VOCABULARY, digest);
+    manifest_set_text(settings, "tokenizer",
+                      rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
+    manifest_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
     if (rules->accents != TOKENIZER_ACCENTS_AUTO) {
-        stage_set_text(settings, "strip_accents",
-                       rules->accents == TOKENIZER_ACCENTS_STRIP ? "true" : "false");
+        manifest_set_text(settings, "strip_accents",
+                          rules->accents == TOKENIZER_ACCENTS_STRIP ? "true" : "false");
     }
     if (rules->whole_ideographs) {
-        stage_set_text(settings, "tokenize_chinese_chars", "false");
+        manifest_set_text(settings, "tokenize_chinese_chars", "false");
     }
-    stage_set_text(settings, "split_special", rules->split_special ? "true" : "false");
-    stage_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
+    manifest_set_text(settings, "split_special", rules->split_special ? "true" : "false");
+    manifest_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
     return BERTH_OK;
 }
 
@@ -394,8 +394,8 @@ static enum berth_status check_instances(const struct job *job, struct berth_err
     json *state = NULL;
     const enum berth_status status =
         path != NULL
-            ? stage_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
-                                  &state, error)
+            ? manifest_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
+                                     &state, error)
             : path_no_memory(error);
     json_free(state);
     memory_free(path);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint/manifest.h"
+// The manifest of a checkpoint: which files of the folder it lists, and which others may be there.
+// format/manifest has its form and the check of a file.
+#include "train/checkpoint/checkpoint_manifest.h"
 
 #include "core/checksum.h"
 #include "core/file.h"
@@ -7,16 +9,13 @@
 #include "core/words.h"
 #include "format/checksum/digest.h"
 #include "format/json/json.h"
+#include "format/manifest/manifest.h"
 #include "model/folder.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MANIFEST_NAME "manifest.json"
-#define MANIFEST_FORMAT 1
 
 // Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
 // checkpoint begins with a dot: one that does is visited as a file.
@@ -90,24 +89,23 @@ static enum berth_status add_file(const struct file_visit *visit, const char *na
     return status;
 }
 
-enum berth_status manifest_write(const char *folder, struct berth_error *error) {
+enum berth_status checkpoint_manifest_write(const char *folder, struct berth_error *error) {
     json *files = json_new_object();
     char *path = path_join(folder, MANIFEST_NAME);
     const struct file_visit visit = {.folder = folder, .made = files, .file = add_file};
     enum berth_status status = visit_files(&visit, "", error);
-    json *manifest =
-        JSON_OBJECT({"format_version", json_new_integer(MANIFEST_FORMAT)}, {"files", files});
+    status = status == BERTH_OK && path == NULL ? path_no_memory(error) : status;
     if (status == BERTH_OK) {
-        status = path != NULL ? json_write_file(manifest, JSON_INDENT_2_SORTED, path, error)
-                              : path_no_memory(error);
+        status = manifest_write(path, manifest_new(NULL, 1, files), error);
+    } else {
+        json_free(files);
     }
-    json_free(manifest);
     memory_free(path);
     return status;
 }
 
-enum berth_status manifest_checksum(const char *folder, uint64_t *checksum,
-                                    struct berth_error *error) {
+enum berth_status checkpoint_manifest_checksum(const char *folder, uint64_t *checksum,
+                                               struct berth_error *error) {
     char *path = path_join(folder, MANIFEST_NAME), *text = NULL;
     size_t length = 0;
     enum berth_status status = path == NULL ? path_no_memory(error)
@@ -122,54 +120,18 @@ enum berth_status manifest_checksum(const char *folder, uint64_t *checksum,
 
 // --- verifying ----------------------------------------------------------------------------------
 
-// "FILE" or "FOLDER/FILE", neither of which begins with a dot.
-static int is_inside(const char *name) {
-    const char *slash = strchr(name, '/');
-    const char *last = slash != NULL ? slash + 1 : name;
-    return name[0] != '.' && name[0] != '/' && last[0] != '.' && last[0] != '\0' &&
-           strchr(last, '/') == NULL;
-}
-
-// Whether a file that cannot be read is another user's, for the reason in errno. That is no damage.
-static int is_forbidden(const char *path) {
-    return access(path, R_OK) < 0 && (errno == EACCES || errno == EPERM);
-}
-
+// Every file has a digest, or a changed one would not be found.
 static enum berth_status verify_file(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
-    int64_t bytes = -1;
-    const char *hash = NULL;
-    char context[sizeof error->message];
-    snprintf(context, sizeof context, "%s/%s: \"%s\"", folder, MANIFEST_NAME, name);
-    TRY(json_get_integer(entry, context, "bytes", &bytes, error));
-    TRY(json_get_text(entry, context, "sha256", &hash, error));
-    if (bytes < 0 || hash == NULL || json_length(entry) != 2 || !is_inside(name)) {
-        return error_set(error, BERTH_BAD_DATA, "%s/%s: invalid entry for \"%s\"", folder,
-                         MANIFEST_NAME, name);
+    if (json_length(entry) != 2 || !json_is_integer_value(json_member(entry, "bytes")) ||
+        json_member(entry, "sha256") == NULL) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s/%s: damaged manifest: file \"%s\": expected \"bytes\", an integer, and "
+            "\"sha256\", and nothing else",
+            folder, MANIFEST_NAME, name);
     }
-    char *path = path_join(folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    uint64_t found;
-    char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = digest_measure(path, &found, hex, error);
-    if (status == BERTH_NO_INPUT && is_forbidden(path)) {
-        status = error_set_errno(error, BERTH_IO, errno, "cannot read %s", path);
-    } else if (status == BERTH_NO_INPUT) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
-    } else if (status == BERTH_OK && found != (uint64_t)bytes) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: expected %" PRId64 " bytes, as in the manifest, found %" PRIu64,
-                           path, bytes, found);
-    } else if (status == BERTH_OK && strcmp(hex, hash) != 0) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: expected SHA-256 %.16s..., as in the manifest, found %.16s...: the "
-                           "file has changed",
-                           path, hash, hex);
-    }
-    memory_free(path);
-    return status;
+    return manifest_check_file(folder, name, entry, error);
 }
 
 // Whether a reader of the folder might open a file with this name. It opens only weights that are
@@ -230,22 +192,10 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
     return BERTH_OK;
 }
 
-// Compares the folder with its manifest, which was read from `path`. Fills in the rest of `visit`.
-static enum berth_status verify(struct file_visit *visit, const json *manifest, const char *path,
-                                int64_t *count, struct berth_error *error) {
-    int64_t format = 0;
-    TRY(json_get_integer(manifest, path, "format_version", &format, error));
-    const json *files = json_member(manifest, "files");
-    if (format > MANIFEST_FORMAT) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: format_version %" PRId64
-                         " is newer than this program (%s), which supports %d; use a newer program",
-                         path, format, BERTH_VERSION, MANIFEST_FORMAT);
-    }
-    if (format != MANIFEST_FORMAT || !json_is_object_value(files) || json_length(manifest) != 2) {
-        return error_set(error, BERTH_BAD_DATA, "%s: not a manifest of format %d", path,
-                         MANIFEST_FORMAT);
-    }
+// Compares the folder with its manifest. Fills in the rest of `visit`.
+static enum berth_status verify(struct file_visit *visit, const json *manifest, int64_t *count,
+                                struct berth_error *error) {
+    const json *files = manifest_files(manifest);
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
         TRY(verify_file(visit->folder, walk.key, walk.value, error));
@@ -275,32 +225,27 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
         return path_no_memory(error);
     }
     json *manifest = NULL;
-    enum berth_status status = json_read_file(path, &manifest, error);
-    if (status == BERTH_NO_INPUT && is_forbidden(path)) {
-        status = error_set_errno(error, BERTH_IO, errno, "cannot read %s", path);
-    } else if (status == BERTH_NO_INPUT) {
+    enum berth_status status = manifest_read(path, NULL, &manifest, error);
+    if (status == BERTH_NO_INPUT) {
         status = report_missing(visit->folder, path, error);
     } else if (status == BERTH_OK) {
-        status = verify(visit, manifest, path, files, error);
-    }
-    // A type error in a damaged manifest means damaged data, not a wrong setting.
-    if (status == BERTH_CONFIG) {
-        status = error_prefix(error, BERTH_BAD_DATA, "damaged manifest");
+        status = verify(visit, manifest, files, error);
     }
     json_free(manifest);
     memory_free(path);
     return status;
 }
 
-enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {
+enum berth_status checkpoint_manifest_verify(const char *folder, int64_t *files,
+                                             struct berth_error *error) {
     struct extra_files extra = {.count = 0};
     struct file_visit visit = {.folder = folder, .extra = &extra};
     TRY(verify_folder(&visit, files, error));
     return refuse_extra(folder, &extra, error);
 }
 
-enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,
-                                         struct berth_error *error) {
+enum berth_status checkpoint_manifest_verify_listed(const char *folder, const struct berth_log *log,
+                                                    struct berth_error *error) {
     struct file_visit visit = {.folder = folder, .log = log};
     return verify_folder(&visit, NULL, error);
 }
