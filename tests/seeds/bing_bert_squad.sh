@@ -166,6 +166,8 @@ for processes in 2 8; do
     setting micro_batches_per_update 1
     expect_line '^bert_squad_progress: step='
     expect_no "$err" '[Rank 0]' # of the engine
+    [ "$processes" -eq 8 ] || # where there are enough updates to time
+        expect_line '^expected time: [0-9]+:[0-9]{2}:[0-9]{2} for the [0-9]+ updates that are left, .* without evaluations'
 done
 
 # --- the scripts, with the variables of the original ----------------------------------------------
