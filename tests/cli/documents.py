@@ -79,7 +79,8 @@ def code_of(text: str) -> str:
 def missing_files(text: str, root: pathlib.Path, names: set):
     for path in sorted(set(PATH.findall(text))):
         pattern = PLACEHOLDER.sub("*", path)
-        if not any(root.glob(pattern)) and not any(root.glob("src/" + pattern)):
+        of_image = pattern.replace("examples/", "deploy/scripts/")
+        if not any(any(root.glob(where)) for where in (pattern, "src/" + pattern, of_image)):
             yield f"no file {path}"
     for name in sorted(set(FILE.findall(text)) - FOREIGN_FILES):
         if not any(pathlib.PurePath(known).match(PLACEHOLDER.sub("*", name)) for known in names):

@@ -107,6 +107,9 @@ READERS = {
     # Words, without their scores.
     ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"config->tokenize_chinese_chars"),
     ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(config"),
+    ("gelu", "show squad"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
+    # Ranks of vectors, which the other form does not change.
+    ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
     # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
