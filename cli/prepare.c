@@ -222,23 +222,20 @@ static void note_unused(const struct cli_call *call) {
     }
 }
 
-// --output_file gets the instances of --input_file, without other inputs or stages.
+// --output_file gets the instances of --input_file, or else the articles of the other inputs; no
+// stage runs.
 static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
     static const char *const others[] = {"wikipedia", "extracted", "text", "books", "name"};
-    static const char *const unused[] = {
-        "output_dir", "stages", "pack", "shards", "test_shards", "fraction_test_set", "file_size"};
-    const int has_articles =
-        cli_is_given(call, "extracted") || cli_is_given(call, "books") || call->list_count > 0;
+    static const char *const unused[] = {"output_dir", "stages",      "pack",
+                                         "shards",     "test_shards", "fraction_test_set",
+                                         "file_size",  "name"};
+    const int has_articles = cli_is_given(call, "wikipedia") || cli_is_given(call, "extracted") ||
+                             cli_is_given(call, "books") || call->list_count > 0;
     if (cli_is_given(call, "input_file") ? !cli_is_given(call, "output_file")
                                          : cli_is_given(call, "output_file") && !has_articles) {
         return error_set(error, BERTH_USAGE,
                          "--input_file needs --output_file, and --output_file needs --input_file, "
                          "or articles: --extracted, --books or --text");
-    }
-    if (cli_is_given(call, "output_file") && cli_is_given(call, "wikipedia")) {
-        return error_set(error, BERTH_USAGE,
-                         "option wikipedia: output_file gets articles that are text already; run "
-                         "the stage text first, and name its folder as --extracted");
     }
     for (size_t i = 0; cli_is_given(call, "input_file") && i < sizeof others / sizeof *others;
          i++) {
@@ -248,6 +245,11 @@ static enum berth_status settle(struct cli_call *call, struct berth_error *error
                              "other input; leave one of the two out",
                              others[i]);
         }
+    }
+    if (cli_is_given(call, "output_file") && cli_is_given(call, "wikipedia")) {
+        return error_set(error, BERTH_USAGE,
+                         "option wikipedia: output_file gets articles that are text already; run "
+                         "the stage text first, and name its folder as --extracted");
     }
     for (size_t i = 0; cli_is_given(call, "output_file") && i < sizeof unused / sizeof *unused;
          i++) {

@@ -90,6 +90,11 @@ chain() { # CHECKPOINT WORDS: the job's process is killed, after a checkpoint un
         bash "$deploy/slurm/chain.sbatch" pretrain "$@" >"$out" 2>"$err"
     code=$?
 }
+stand_in berth <<<'echo "processors: $SRUN_CPUS_PER_TASK"; exit 1'
+SLURM_CPUS_PER_TASK=7 chain "" --output_dir output
+expect_code 1
+expect_out "processors: 7"
+stand_in berth <<<'[ -z "$CHECKPOINT" ] || mkdir -p "$CHECKPOINT"; exit 137'
 for words in "--output_dir output" --output_dir=output "--output-dir output" --output-dir=output "--output output"; do
     chain output/checkpoint-10 $words
     expect_code 0

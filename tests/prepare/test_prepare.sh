@@ -317,7 +317,7 @@ done
 printf 'one \n two\n\n\nthree\n' >articles-in.txt
 mkdir -p articles-of-books && printf 'four\n\nfive' >articles-of-books/a.txt
 run 0 --text articles-in.txt --books articles-of-books --output_file lines/of/articles.txt
-printf 'four five\n\none two\n\nthree\n\n' | cmp - lines/of/articles.txt || die "not an article on each line"
+printf 'four five\n\none  two\n\nthree\n\n' | cmp - lines/of/articles.txt || die "not an article on each line"
 grep -qF '3 articles' out || die "no number of articles"
 run 73 --text articles-in.txt --output_file ./articles-in.txt
 run 2 --wikipedia dump.xml --output_file lines/of/articles.txt
