@@ -41,7 +41,7 @@ static struct berth_config config_of(const char *folder) {
         assert_int_equal(function(__VA_ARGS__, NULL), BERTH_USAGE);                                \
     } while (0)
 
-static const char *const nothing[1], *const words[1] = {"hello"};
+static const char *const words[1] = {"hello"};
 static char *text;
 
 static void settings(void **state) {

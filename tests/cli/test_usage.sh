@@ -54,7 +54,7 @@ expect_no "$err" 'has no effect'
 refused 'is for `berth bench ranks`' bench peak --data f --save_times t
 expect_err 'note: --data has no effect in `berth bench peak`'
 refused 'data_dir is missing' bench train --task_name mrpc
-refused 'no built-in' bench predict --config huge --data f --zero_stage 2 --hosts 2 --threads 1 --tf32
+refused 'no built-in' bench predict --config huge --data "$work/data.json" --zero_stage 2 --hosts 2 --threads 1 --tf32
 expect_err 'note: --zero_stage has no effect in `berth bench predict`'
 expect_err 'note: --hosts has no effect in `berth bench predict`'
 expect_no "$err" '--t'
