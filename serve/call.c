@@ -65,56 +65,13 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-struct structure {
-    int depth;     // of nested brackets
-    size_t values; // at most
-};
-
-// Counts the brackets and commas outside strings of a text in UTF-8. The text need not be
-// well-formed: the JSON reader refuses it afterwards.
-static struct structure structure_of(const char *text, size_t length) {
-    struct structure found = {0, 1};
-    int depth = 0, in_string = 0;
-    for (size_t i = 0; i < length; i++) {
-        const char c = text[i];
-        if (in_string) {
-            i += c == '\\';
-            in_string = c != '"';
-        } else {
-            const int opens = c == '[' || c == '{';
-            in_string = c == '"';
-            depth += opens - (c == ']' || c == '}');
-            found.depth = depth > found.depth ? depth : found.depth;
-            found.values += (size_t)(opens || c == ',');
-        }
-    }
-    return found;
-}
-
-static enum berth_status check_structure(const struct call *call, struct berth_error *error) {
-    const struct http_request *request = call->request;
-    const size_t limit = VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items;
-    size_t mark;
-    if (encoding_of(request->body, call->json_length, &mark) != ENCODING_UTF8) {
-        return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
-    }
-    const struct structure found = structure_of(request->body, call->json_length);
-    if (found.depth > DEPTH_MAX) {
-        return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MAX);
-    }
-    return found.values <= limit
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "the JSON has more than %zu values, the limit for --max_queue %zu",
-                           limit, call->max_items);
-}
-
 const json *call_member(const struct call *call, const char *key) {
     return json_member(call->document, key);
 }
 
 enum berth_status call_read(struct call *call, struct berth_error *error) {
     const struct http_request *request = call->request;
+    size_t mark;
     if (call->protocol->is_form) {
         return read_form(call, error);
     }
@@ -124,9 +81,12 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
                          "most the %zu bytes of the body",
                          request->body_length);
     }
-    TRY(check_structure(call, error));
-    enum berth_status status =
-        json_read_memory("the request", request->body, call->json_length, &call->document, error);
+    if (encoding_of(request->body, call->json_length, &mark) != ENCODING_UTF8) {
+        return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
+    }
+    enum berth_status status = json_read_limited(
+        "the request", request->body, call->json_length, DEPTH_MAX,
+        VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items, &call->document, error);
     if (status == BERTH_NO_MEMORY) {
         return status;
     }

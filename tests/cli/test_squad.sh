@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the other rule sets of SQuAD features, SQuAD 2.0 and the feature cache, on a tiny model; and the
+# Tests the other rule sets of SQuAD features and SQuAD 2.0, on a tiny model; and the
 # commands of doc/squad.md.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
