@@ -114,8 +114,8 @@ static void read_experiment(struct compat_line *line, const json *root) {
 
 static enum berth_status finish_pretraining(struct compat_line *line, struct berth_error *error) {
     const char *config = compat_get(line, "config_file"), *job = compat_value(line, "job_name");
-    const char *folder = compat_either(line, "load_training_checkpoint", "load_cp");
-    const char *id = compat_either(line, "load_checkpoint_id", "load_cp_id");
+    const char *folder = compat_value(line, "load_training_checkpoint load_cp");
+    const char *id = compat_value(line, "load_checkpoint_id load_cp_id");
     json *root = NULL;
     if (config == NULL) {
         return error_set(error, BERTH_USAGE, "deepspeed_train.py needs the option --cf");

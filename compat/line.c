@@ -269,11 +269,6 @@ const char *compat_value(const struct compat_line *line, const char *names) {
     return value;
 }
 
-const char *compat_either(const struct compat_line *line, const char *name, const char *other) {
-    const char *value = compat_value(line, name);
-    return value != NULL ? value : compat_value(line, other);
-}
-
 int compat_is_on(const struct compat_line *line, const char *name) {
     const char *value = compat_value(line, name);
     int truth = 0;

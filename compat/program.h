@@ -99,8 +99,6 @@ enum berth_status compat_find_program(const char *path, const struct compat_prog
 // The value of a flag that was given, by its name, or by its names separated by blanks: the last
 // one given. NULL: it was not. A switch has true or false.
 const char *compat_value(const struct compat_line *line, const char *names);
-// The value of a flag that has two names.
-const char *compat_either(const struct compat_line *line, const char *name, const char *other);
 // Whether a switch was given and is true.
 int compat_is_on(const struct compat_line *line, const char *name);
 // Records a flag of the command line.
