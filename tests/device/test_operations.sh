@@ -13,16 +13,15 @@ run() { # CODE WORDS...: its output and errors are in out and err
     "$OPERATIONS" "$@" >out 2>err
     [ $? -eq "$code" ] || fail "bench_operations $*: not exit code $code"
 }
-for name in first second; do
-    run 0 ops "${sizes[@]}" --json
-    grep -q '"operations":\[{"name":' out || fail "no operations"
-    cp out "$name.json"
-done
-"$BERTH" report first.json second.json --output page.html 2>err || fail "berth report"
-grep -q '<th scope="col">gflops</th>' page.html || fail "the report has no table of operations"
-all=$(grep -o '"name":' first.json | wc -l)
+run 0 ops "${sizes[@]}" --json
+grep -q '"operations":\[{"name":' out || fail "no operations"
+cp out ops.json
 run 0 gemm "${sizes[@]}" --precision fp32 --json
-products=$(grep -o '"name":' out | wc -l)
+cp out gemm.json
+"$BERTH" report ops.json gemm.json --output page.html 2>err || fail "berth report"
+grep -q '<th scope="col">gflops</th>' page.html || fail "the report has no table of operations"
+all=$(grep -o '"name":' ops.json | wc -l)
+products=$(grep -o '"name":' gemm.json | wc -l)
 [ "$products" -gt 4 ] && [ "$products" -lt "$all" ] || fail "$products of $all operations are products"
 run 0 gemm "${sizes[@]}" --precision fp32
 grep -qE '^peak_gflops .* GFLOP/s$' out && grep -qE '^operation .* of floor$' out || fail "no table"
