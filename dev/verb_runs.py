@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "tests/format/data"
 GOOD_CODES = {0, 1, 2, 65, 66, 69, 73, 74, 78}
 REPORTS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehaviorSanitizer")
 
@@ -120,11 +119,12 @@ def make_good(program, good):
               "--shards", 1, "--quiet")
     run_berth(program, "prepare", "--text", good / "text.txt", *common, "--output", good / "shards", "--pack", "--shards", 1,
               "--quiet")
+    theirs = pathlib.Path(program).parent / "tests/format/data"  # which the build unpacks
     for name in ("deepspeed", "nvidia", "tensorflow"):
-        shutil.copytree(DATA / name, good / name)
+        shutil.copytree(theirs / name, good / name)
     shutil.copytree(ROOT / "tests/data/pretraining", good / "pretraining")
     for name in ("trainer.pt", "trainer_legacy.pt", "alone.pt", "reference.safetensors"):
-        shutil.copy(DATA / name, good / name)
+        shutil.copy(theirs / name, good / name)
     shards = json.loads((good / "model/config.json").read_text())
     split = good / "split"
     shutil.copytree(good / "model", split)

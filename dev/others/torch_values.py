@@ -35,7 +35,7 @@ def check(path, expected, strict):
 
 
 def written(given):
-    source = shared.ROOT / "tests/format/data/trainer.safetensors"
+    source = given.build / "tests/format/data/trainer.safetensors"
     expected = shared.read_safetensors(source)
     strict = int(torch.__version__.split(".")[0]) >= 2
     output = given.work / "checkpoint.pt"

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/hdf5/"
+#define DATA BERTH_TEST_FORMAT_DATA "/hdf5/"
 
 static void open_good(struct hdf5_file *file, const char *path) {
     struct berth_error error;
