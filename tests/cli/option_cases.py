@@ -185,7 +185,7 @@ CASES = {
     "tokenize_chinese_chars": {"other": "false", "show squad": ("false", LONG)},
     "tokenizer": "google",
     "max_word_length": "3",
-    "split_special": "true",
+    "split_special": {"other": "true", "prepare": ("true", "--text ../prose.txt")},
     "pair_truncation": ("google", "--text_column pair --text_pair_column text --max_seq_length 8"),
     "features": "keras",
     "keras_answers": {SQUAD: ("all", f"--features keras --train ../answers.json {LONG}"), "show squad": on(KERAS_SHOWN, "all"),

@@ -97,9 +97,10 @@ run evaluate pretrain --model phase1 --config_file model/config.json --eval_dir 
     --max_eval_samples 10000 --output by_pattern
 expect_code 0
 diff scored/eval_results.txt by_pattern/eval_results.txt || fail "other scores of a pattern"
-# Google's run_pretraining without training, in its own words: 100 batches of 8 sequences at most.
+# Google's run_pretraining without training, in its own words: 100 batches of 8 sequences at most. Its GELU is the
+# tanh form, the model's is not.
 for files in "$short/corpus_test_0.hdf5" "$short/corpus_test_?.hdf5" "$short"; do
-    run as --max_eval_samples=10000 google/run_pretraining.py --do_train=False --do_eval=True \
+    run as --max_eval_samples=10000 --gelu=erf google/run_pretraining.py --do_train=False --do_eval=True \
         --bert_config_file model/config.json --init_checkpoint phase1 --input_file "$files" --train_batch_size 8 \
         --output_dir google_scored
     expect_code 0
