@@ -183,7 +183,7 @@ CASES = {
     "do_lower_case": "false",
     "strip_accents": "false",
     "tokenize_chinese_chars": {"other": "false", "show squad": ("false", LONG)},
-    "tokenizer": "google",
+    "tokenizer": {"other": "google", "prepare": ("google", "--text ../prose.txt")},
     "max_word_length": "3",
     "split_special": {"other": "true", "prepare": ("true", "--text ../prose.txt")},
     "pair_truncation": ("google", "--text_column pair --text_pair_column text --max_seq_length 8"),
