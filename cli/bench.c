@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth bench: measures the machine's peak, single operations, and whole steps of training and
-// prediction. Uses library internals, because the public interface has no benchmarks.
-#include "train/bench/bench.h"
+// berth bench: measures the machine's peak and whole steps of training and prediction, and
+// forecasts clusters; the folder bench has what computes. Leaves out single operations
+// (bench/operations).
+#include "bench/bench.h"
 
+#include "bench/timing.h"
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
 #include "core/words.h"
-#include "model/folder.h"
 #include "report/html.h"
 #include "rows.h"
-#include "train/bench/bench_ops.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -41,14 +41,6 @@ static const struct option_row options[] = {
     {CLI_FLAG("no_exchange"),
      .help = "train, pretrain: compute each update also without its exchange between ranks, and "
              "compare the times"},
-    {CLI_INTEGER("rows", "4096"), BETWEEN(64, 1 << 20), .unit = "N",
-     .help = "gemm, ops: number of tokens in a batch"},
-    {CLI_INTEGER("length", "192"), BETWEEN(1, 65536), .unit = "N",
-     .help = "gemm, ops: number of tokens in a sequence"},
-    {CLI_INTEGER("repeats", "5"), BETWEEN(1, 1000000), .unit = "N",
-     .help = "gemm, ops: number of runs of each operation; the best one counts"},
-    {CLI_TEXT("only", NULL), .unit = "TEXT",
-     .help = "gemm, ops: measure only the operations whose name contains TEXT"},
     {CLI_REAL("seconds", "1"), BETWEEN(0.01, 600), .unit = "X",
      .help = "peak: duration of each measurement in seconds"},
     {CLI_TEXT("hosts", NULL), .unit = "N[,N...]", .help = "ranks: numbers of hosts to forecast"},
@@ -112,10 +104,6 @@ static double peak_of(struct device *device, enum dtype dtype, double seconds) {
                                         : (double)NAN;
 }
 
-static double bandwidth_of(const struct cli_call *call, struct device *device, double seconds) {
-    return bench_bandwidth(device, bench_clock(device, machine_threads(&call->config)), seconds);
-}
-
 static enum berth_status run_peak(struct cli_call *call, struct berth_error *error) {
     struct device *device;
     struct json_line line = {0};
@@ -124,7 +112,8 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
     TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
     double fp32 = peak_of(device, DTYPE_F32, seconds);
     double bf16 = peak_of(device, DTYPE_BF16, seconds);
-    double bandwidth = bandwidth_of(call, device, seconds);
+    double bandwidth =
+        bench_bandwidth(device, bench_clock(device, machine_threads(&call->config)), seconds);
     json_line_open(&line, NULL, '{');
     put_words(&line, as_json, "device", device->describe(device));
     put_number(&line, as_json, "fp32_gflops", fp32 / 1e9, "GFLOP/s");
@@ -132,135 +121,6 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
     put_number(&line, as_json, "bandwidth_gigabytes", bandwidth / 1e9, "GB/s");
     device->close(device);
     return end_object(call, &line, error);
-}
-
-// --- gemm and ops --------------------------------------------------------------------------------
-
-static enum berth_status make_geometry(const struct cli_call *call, struct bench_geometry *geometry,
-                                       struct berth_error *error) {
-    struct bert_config config = {0};
-    TRY(folder_read_shape(cli_value(call, "config"), &config, error));
-    int64_t rows = cli_integer(call, "rows");
-    int64_t length = cli_integer(call, "length");
-    *geometry = (struct bench_geometry){.rows = batch_round(rows),
-                                        .length = length < rows ? length : rows,
-                                        .hidden = config.hidden_size,
-                                        .intermediate = config.intermediate_size,
-                                        .heads = config.num_attention_heads,
-                                        .vocabulary = config.vocab_size};
-    bert_config_done(&config);
-    return BERTH_OK;
-}
-
-struct table {
-    struct bench_lines lines;
-    double peaks[DTYPE_I8 + 1]; // FLOP/s in each type that products have; else 0
-    double bandwidth;           // bytes/s
-};
-
-// A lower bound of the time that the machine needs.
-static double floor_seconds(const struct table *table, const struct bench_line *line) {
-    const double peak = table->peaks[line->products];
-    double compute = peak > 0 ? line->flops / peak : 0.0;
-    double memory = table->bandwidth > 0 ? line->bytes / table->bandwidth : 0.0;
-    return compute > memory ? compute : memory;
-}
-
-static void print_table(const struct table *table) {
-    printf("%-36s %10s %10s %10s %8s\n", "operation", "ms", "GFLOP/s", "GB/s", "of floor");
-    for (int i = 0; i < table->lines.count; i++) {
-        const struct bench_line *line = &table->lines.line[i];
-        char text[128];
-        number_format(text, sizeof text, "%10.3f %10.1f %10.1f %7.1f%%", line->seconds * 1e3,
-                      line->flops / line->seconds / 1e9, line->bytes / line->seconds / 1e9,
-                      100.0 * floor_seconds(table, line) / line->seconds);
-        printf("%-36s %s\n", line->name, text);
-    }
-}
-
-static void add_table(struct json_line *out, const struct table *table) {
-    json_line_open(out, "operations", '[');
-    for (int i = 0; i < table->lines.count; i++) {
-        const struct bench_line *line = &table->lines.line[i];
-        json_line_open(out, NULL, '{');
-        json_line_text(out, "name", line->name);
-        json_line_real(out, "seconds", line->seconds);
-        json_line_real(out, "gflops", line->flops / line->seconds / 1e9);
-        json_line_real(out, "gigabytes_per_second", line->bytes / line->seconds / 1e9);
-        json_line_real(out, "of_floor", floor_seconds(table, line) / line->seconds);
-        json_line_close(out, '}');
-    }
-    json_line_close(out, ']');
-}
-
-#define PEAK_READINGS 5 // on a shared machine a measurement can only be too low
-
-static void read_peak(struct device *device, enum dtype dtype, struct table *table) {
-    const double peak = machine_peak_flops(device, dtype, PEAK_READINGS);
-    table->peaks[dtype] = peak > table->peaks[dtype] ? peak : table->peaks[dtype];
-}
-
-// Keeps the best of all readings so far.
-static void read_peaks(struct device *device, enum dtype compute, struct table *table) {
-    read_peak(device, compute, table);
-    if (device->dtypes >> DTYPE_I8 & 1) {
-        read_peak(device, DTYPE_I8, table);
-    }
-}
-
-static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
-                                    struct bench_geometry *geometry, struct table *table,
-                                    struct berth_error *error) {
-    TRY(machine_compute_dtype(&call->config, comm_self(), device, NULL, &geometry->compute, error));
-    const struct bench_choice choice = {products_only, cli_value(call, "only")};
-    const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
-                                        (int)cli_integer(call, "repeats")};
-    read_peaks(device, geometry->compute, table);
-    table->bandwidth = bandwidth_of(call, device, 0.5);
-    enum berth_status status = bench_ops(device, geometry, choice, timing, &table->lines, error);
-    read_peaks(device, geometry->compute, table);
-    return status;
-}
-
-static enum berth_status measure_table(struct cli_call *call, int products_only,
-                                       struct bench_geometry *geometry, struct table *table,
-                                       struct berth_error *error) {
-    struct device *device;
-    TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
-    enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
-    device->close(device);
-    return status;
-}
-
-static enum berth_status run_table(struct cli_call *call, int products_only,
-                                   struct berth_error *error) {
-    struct bench_geometry geometry;
-    struct json_line line = {0};
-    static struct table table;
-    int as_json = cli_flag(call, "json");
-    TRY(make_geometry(call, &geometry, error));
-    TRY(measure_table(call, products_only, &geometry, &table, error));
-    json_line_open(&line, NULL, '{');
-    put_words(&line, as_json, "precision", machine_precision_name(call->config.precision));
-    const double peak = table.peaks[geometry.compute];
-    put_number(&line, as_json, "peak_gflops", peak > 0 ? peak / 1e9 : (double)NAN, "GFLOP/s");
-    if (table.peaks[DTYPE_I8] > 0) {
-        put_number(&line, as_json, "int8_peak_gops", table.peaks[DTYPE_I8] / 1e9, "GOP/s");
-    }
-    put_number(&line, as_json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
-    add_table(&line, &table);
-    if (!as_json) {
-        print_table(&table);
-    }
-    return end_object(call, &line, error);
-}
-
-static enum berth_status run_gemm(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, 1, error);
-}
-
-static enum berth_status run_ops(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, 0, error);
 }
 
 // --- train, predict, pretrain --------------------------------------------------------------------
@@ -532,7 +392,6 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
 // --- the verb ------------------------------------------------------------------------------------
 
 #define MACHINE "json report quiet device threads instructions tf32 "
-#define OPERATIONS MACHINE "config rows length repeats only precision"
 #define UPDATES                                                                                    \
     MACHINE "config data update_tokens update_sequences steps warm_up_steps pad_to max_seq_length" \
             " seed precision"
@@ -550,8 +409,6 @@ static const struct benchmark {
     const char *options; // those that have an effect
 } benchmarks[] = {
     {"peak", run_peak, CLI_FIRST, MACHINE "seconds"},
-    {"gemm", run_gemm, CLI_FIRST, OPERATIONS},
-    {"ops", run_ops, CLI_FIRST, OPERATIONS},
     {"train", run_train, CLI_DIVIDED, UPDATES TASKS TRAINING PROCESSES " replay_compute"},
     {"predict", run_predict, CLI_FIRST, UPDATES TASKS},
     {"pretrain", run_pretrain, CLI_DIVIDED, UPDATES TRAINING PROCESSES},
@@ -637,12 +494,9 @@ static const char *benchmark_at(size_t index) {
 
 const struct cli_verb cli_bench = {
     .name = "bench",
-    .summary = "measure the machine, the operations, training, prediction and pre-training; "
-               "forecast clusters",
-    .usage = "peak | gemm | ops | train | predict | pretrain | ranks ["
-             "--config NAME] [--data FILE] [--json]",
+    .summary = "measure the machine, training, prediction and pre-training; forecast clusters",
+    .usage = "peak | train | predict | pretrain | ranks [--config NAME] [--data FILE] [--json]",
     .example = "berth bench peak\n"
-               "berth bench ops --config base --precision bf16\n"
                "berth bench train --config base --data train-v1.1.json --vocab vocab.txt "
                "--precision bf16 --json\n"
                "berth bench pretrain --config base --input_dir shards --precision bf16\n"

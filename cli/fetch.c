@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth fetch: downloads models and data. The only verb that uses the network.
+#include "fetch/fetch.h"
+
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
 
@@ -61,8 +64,7 @@ static int wants_progress(const struct cli_call *call) {
 }
 
 static enum berth_status fetch(struct cli_call *call, const char *name,
-                               const struct berth_fetch_settings *settings,
-                               struct berth_error *error) {
+                               const struct fetch_settings *settings, struct berth_error *error) {
     struct berth_config config;
     struct berth_reporter *reporter;
     char *path = NULL;
@@ -71,25 +73,25 @@ static enum berth_status fetch(struct cli_call *call, const char *name,
     config.no_progress = !wants_progress(call);
     TRY(berth_reporter_open(&config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
-        berth_fetch(name, settings, berth_reporter_log(reporter),
+        fetch_files(name, settings, berth_reporter_log(reporter),
                     cli_stop_on_signals("what was downloaded is kept"), &path, error);
     berth_reporter_close(reporter);
     if (status == BERTH_OK) {
         status = print_path(call, name, path, error);
     }
-    berth_string_free(path);
+    memory_free(path);
     return status;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    const struct berth_fetch_settings settings = {.revision = cli_value(call, "revision"),
-                                                  .files = cli_value(call, "files"),
-                                                  .sha256 = cli_value(call, "sha256"),
-                                                  .md5 = cli_value(call, "md5"),
-                                                  .cache_dir = cli_value(call, "cache_dir"),
-                                                  .token_file = cli_value(call, "token_file"),
-                                                  .dataset = cli_flag(call, "dataset"),
-                                                  .retries = cli_integer(call, "retries")};
+    const struct fetch_settings settings = {.revision = cli_value(call, "revision"),
+                                            .files = cli_value(call, "files"),
+                                            .sha256 = cli_value(call, "sha256"),
+                                            .md5 = cli_value(call, "md5"),
+                                            .cache_dir = cli_value(call, "cache_dir"),
+                                            .token_file = cli_value(call, "token_file"),
+                                            .dataset = cli_flag(call, "dataset"),
+                                            .retries = cli_integer(call, "retries")};
     return fetch(call, call->arguments[0], &settings, error);
 }
 

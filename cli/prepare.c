@@ -31,7 +31,9 @@ static const struct option_row options[] = {
     {CLI_TEXT("output_file", NULL), .unit = "FILE",
      .help = "file for the instances made from --input_file, or several files, separated by "
              "commas, among which they are distributed; existing files "
-             "are replaced; a name *.tfrecord means TFRecord, otherwise --format decides"},
+             "are replaced; a name *.tfrecord means TFRecord, otherwise --format decides. Without "
+             "--input_file: file for the articles of --extracted, --books and --text, one on each "
+             "line"},
     {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
@@ -181,6 +183,9 @@ static enum berth_status print(const struct cli_call *call,
     }
     if (result->pages > 0) {
         print_pages(result);
+    } else if (result->articles > 0) {
+        printf("%" PRId64 " article%s, %" PRId64 " bytes of text\n", result->articles,
+               number_plural(result->articles), result->text_bytes);
     }
     if (result->shard_articles > 0) {
         printf("%" PRId64 " article%s, %" PRId64 " sentence%s in %" PRId64
@@ -217,16 +222,22 @@ static void note_unused(const struct cli_call *call) {
     }
 }
 
-// --output_file gets the instances of --input_file, without other inputs or stages.
+// --output_file gets the instances of --input_file, or else the articles of the other inputs; no
+// stage runs.
 static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
     static const char *const others[] = {"wikipedia", "extracted", "text", "books", "name"};
-    static const char *const unused[] = {
-        "output_dir", "stages", "pack", "shards", "test_shards", "fraction_test_set", "file_size"};
-    if (cli_is_given(call, "input_file") != cli_is_given(call, "output_file")) {
+    static const char *const unused[] = {"output_dir", "stages",      "pack",
+                                         "shards",     "test_shards", "fraction_test_set",
+                                         "file_size",  "name"};
+    const int has_articles = cli_is_given(call, "wikipedia") || cli_is_given(call, "extracted") ||
+                             cli_is_given(call, "books") || call->list_count > 0;
+    if (cli_is_given(call, "input_file") ? !cli_is_given(call, "output_file")
+                                         : cli_is_given(call, "output_file") && !has_articles) {
         return error_set(error, BERTH_USAGE,
-                         "--input_file needs --output_file, and --output_file needs --input_file");
+                         "--input_file needs --output_file, and --output_file needs --input_file, "
+                         "or articles: --extracted, --books or --text");
     }
-    for (size_t i = 0; cli_is_given(call, "output_file") && i < sizeof others / sizeof *others;
+    for (size_t i = 0; cli_is_given(call, "input_file") && i < sizeof others / sizeof *others;
          i++) {
         if (cli_is_given(call, others[i])) {
             return error_set(error, BERTH_USAGE,
@@ -234,6 +245,11 @@ static enum berth_status settle(struct cli_call *call, struct berth_error *error
                              "other input; leave one of the two out",
                              others[i]);
         }
+    }
+    if (cli_is_given(call, "output_file") && cli_is_given(call, "wikipedia")) {
+        return error_set(error, BERTH_USAGE,
+                         "option wikipedia: output_file gets articles that are text already; run "
+                         "the stage text first, and name its folder as --extracted");
     }
     for (size_t i = 0; cli_is_given(call, "output_file") && i < sizeof unused / sizeof *unused;
          i++) {
@@ -279,7 +295,8 @@ const struct cli_verb cli_prepare = {
     .summary = "make pre-training data from a Wikipedia dump or other text",
     .usage = "--wikipedia DUMP.xml[.bz2] | --extracted DIR | --text FILE... | --books DIR "
              "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]\n"
-             "--input_file FILE --output_file FILE --vocab FILE",
+             "--input_file FILE --output_file FILE --vocab FILE\n"
+             "--extracted DIR | --text FILE... | --books DIR --output_file FILE",
     .example = "berth prepare --wikipedia enwiki-latest-pages-articles.xml.bz2 --vocab vocab.txt "
                "--output data",
     .notes =

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth report and berth plot: what the logs of runs say, as an HTML page or in the terminal.
 #include "cli.h"
+#include "core/memory.h"
 #include "core/terminal.h"
+#include "page/plot.h"
+#include "report/html.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +19,11 @@ static const struct option_row report_options[] = {
 
 static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
-    TRY(berth_report(call->arguments, call->argument_count, output, error));
+    struct run_set set;
+    TRY(run_set_read(&set, call->arguments, call->argument_count, error));
+    const enum berth_status status = html_write_report(&set, output, error);
+    run_set_done(&set);
+    TRY(status);
     if (strcmp(output, "-") != 0) {
         cli_note(call, "wrote %s", output);
     }
@@ -54,16 +61,25 @@ static const struct option_row plot_options[] = {
 
 static enum berth_status run_plot(struct cli_call *call, struct berth_error *error) {
     const int64_t columns = cli_integer(call, "columns");
-    const struct berth_plot_style style = {.series = cli_value(call, "series"),
-                                           .columns = columns > 0 ? (int)columns
-                                                                  : terminal_width(STDOUT_FILENO),
-                                           .rows = (int)cli_integer(call, "rows"),
-                                           .colour = cli_colour()};
-    char *text;
-    TRY(berth_plot(call->arguments, call->argument_count, &style, &text, error));
-    cli_style(text); // with colours of the program's own; foreign names are escaped in it
-    berth_string_free(text);
-    return BERTH_OK;
+    const struct plot_style style = {.series = cli_value(call, "series"),
+                                     .columns =
+                                         columns > 0 ? (int)columns : terminal_width(STDOUT_FILENO),
+                                     .rows = (int)cli_integer(call, "rows"),
+                                     .colour = cli_colour()};
+    struct run_set set;
+    struct buffer drawn = {0};
+    TRY(run_set_read(&set, call->arguments, call->argument_count, error));
+    enum berth_status status = plot_draw(&set, &style, &drawn, error);
+    run_set_done(&set);
+    buffer_put_byte(&drawn, '\0');
+    if (status == BERTH_OK && drawn.failed) {
+        status = error_no_memory(error, 1, "the charts");
+    }
+    if (status == BERTH_OK) {
+        cli_style(drawn.bytes); // with colours of the program's own; foreign names are escaped
+    }
+    buffer_done(&drawn);
+    return status;
 }
 
 const struct cli_verb cli_plot = {

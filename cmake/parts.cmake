@@ -55,6 +55,14 @@ function(berth_choose has path)
   endif()
 endfunction()
 
+# berth_program_part(NAME SOURCES...): berth_NAME, objects that the program links beside the library's rooms. A macro,
+# so that the calling folder hands the list on.
+macro(berth_program_part name)
+  add_library(berth_${name} OBJECT ${ARGN})
+  target_include_directories(berth_${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  set(BERTH_PROGRAM_OBJECTS ${BERTH_PROGRAM_OBJECTS} berth_${name} PARENT_SCOPE)
+endmacro()
+
 function(berth_print_summary)
   get_property(lines GLOBAL PROPERTY BERTH_SUMMARY)
   foreach(line IN LISTS lines)

@@ -12,7 +12,7 @@
 #define PLACED_TRAIN "cache/data/train-v1.1.json"
 #define PLACED_DEV "cache/data/dev-v1.1.json"
 
-// The data that LUMI's instructions place by hand, else that of the hub.
+// The data that was placed by hand, as LUMI's instructions say, else that of the hub.
 static void set_data(struct compat_line *line, const char *option, const char *placed) {
     compat_default(line, option, file_exists(placed) ? placed : DATA);
 }
@@ -36,14 +36,12 @@ static enum berth_status finish_demo(struct compat_line *line, struct berth_erro
     return BERTH_OK;
 }
 
-// A saved state has no configuration beside it, which in these demos is always the same.
+// A saved state has no configuration beside it, which in these demos is always the same; a folder
+// says by itself which token ends an answer.
 static enum berth_status finish_tester(struct compat_line *line, struct berth_error *error) {
-    const char *path = compat_get(line, "model_name_or_path");
     (void)error;
     set_data(line, "predict_file", PLACED_DEV);
-    if (!dir_exists(path)) {
-        compat_set(line, "features", "keras");
-        compat_set(line, "keras_answers", "all");
+    if (!dir_exists(compat_get(line, "model_name_or_path"))) {
         compat_set(line, "keras_end", "exclusive");
         compat_geometry(line, "model_file", MODEL);
     }
@@ -62,21 +60,24 @@ static const struct compat_flag tester_flags[] = {
     TO(COMPAT_VALUE, "model_file", "model_name_or_path"),
     SAME(COMPAT_VALUE, "start_sample num_test_samples"), FLAGS_END};
 
-#define DEMO(its_recipe, samples)                                                                  \
-    "recipe=" its_recipe " model_name_or_path=" MODEL                                              \
+// Entries are pairs of a question and one of its answers, in training and in samples.
+#define ENTRIES "features=keras keras_answers=all"
+#define DEMO(its_recipe, epochs, samples)                                                          \
+    "recipe=" its_recipe " model_name_or_path=" MODEL " num_train_epochs=" epochs                  \
     " output_dir=cache/model_trained_deepspeed date_output=true log_format=deepspeed " samples
 
 const struct compat_program compat_cscs[] = {
     {.system = "piz-daint",
      .name = "3_squad_bert_deepspeed.py",
      .verb = "finetune squad",
-     .settings = DEMO("piz-daint", "features=keras keras_answers=all show_samples=10"),
+     .settings = DEMO("piz-daint", "1", ENTRIES " show_samples=10"),
      .flags = {demo_flags},
      .finish = finish_demo,
      .summary = "CSCS's demo on Piz Daint: BERT-base on SQuAD"},
     {.system = "piz-daint",
      .name = "3_squad_bert_deepspeed_test.py",
      .verb = "show squad",
+     .settings = ENTRIES,
      .flags = {tester_flags},
      .required = "model_file",
      .finish = finish_tester,
@@ -84,7 +85,7 @@ const struct compat_program compat_cscs[] = {
     {.system = "lumi",
      .name = "bert_squad_deepspeed.py",
      .verb = "finetune squad",
-     .settings = DEMO("lumi", "show_samples=50 show_random=true"),
+     .settings = DEMO("lumi", "2", "show_samples=50 show_random=true"),
      .flags = {demo_flags},
      .finish = finish_demo,
      .summary = "CSCS's demo on LUMI: BERT-base on SQuAD, two epochs"},

@@ -22,9 +22,8 @@ static enum berth_status finish_squad(struct compat_line *line, struct berth_err
     compat_set(line, "recipe",
                engine || compat_is_on(line, "fp16") ? "bing-bert-squad"
                                                     : "bing-bert-squad-baseline");
-    if (engine) {
-        compat_set(line, "log_format", "deepspeed");
-    } else {
+    compat_set(line, "log_format", "deepspeed-bert");
+    if (!engine) {
         TRY(compat_batch_of_process(line, "train_batch_size", "gradient_accumulation_steps", 32,
                                     error));
     }
@@ -115,8 +114,8 @@ static void read_experiment(struct compat_line *line, const json *root) {
 
 static enum berth_status finish_pretraining(struct compat_line *line, struct berth_error *error) {
     const char *config = compat_get(line, "config_file"), *job = compat_value(line, "job_name");
-    const char *folder = compat_either(line, "load_training_checkpoint", "load_cp");
-    const char *id = compat_either(line, "load_checkpoint_id", "load_cp_id");
+    const char *folder = compat_value(line, "load_training_checkpoint load_cp");
+    const char *id = compat_value(line, "load_checkpoint_id load_cp_id");
     json *root = NULL;
     if (config == NULL) {
         return error_set(error, BERTH_USAGE, "deepspeed_train.py needs the option --cf");
@@ -139,9 +138,7 @@ static enum berth_status finish_pretraining(struct compat_line *line, struct ber
         set_folder(line, "eval_dir", compat_value(line, "validation_data_path_prefix"), NULL);
     }
     json_free(root);
-    if (compat_get(line, "deepspeed_config") != NULL) {
-        compat_set(line, "log_format", "deepspeed");
-    }
+    compat_set(line, "log_format", "deepspeed-bert");
     if (job != NULL && compat_get(line, "output_dir") != NULL) {
         compat_set(line, "logging_dir",
                    compat_text(line, "%s/runs/%s", compat_get(line, "output_dir"), job));

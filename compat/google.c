@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google's BERT: fine-tuning on questions and on texts, pre-training and its data; and Intel's
 // package, whose programs are Google's with flags of their own, and whose launcher starts them.
+//
+// Both compute the tanh form of "gelu", and continue what is in the output folder. Intel's batch is
+// that of one process, its rate grows with the square root of their number, and its processes
+// divide the number of updates: either they compute each update together, or each trains alone.
 #include "core/file.h"
 #include "core/launcher.h"
 #include "core/number.h"
@@ -102,16 +106,17 @@ static const struct compat_flag data_flags[] = {
     TO(COMPAT_SWITCH, "do_whole_word_mask", "whole_word_mask"),
     TO(COMPAT_VALUE, "random_seed", "seed"), FLAGS_END};
 
+#define RECIPE "recipe=google gelu=tanh resume_from_checkpoint=auto"
 #define CLASSIFIER(flags_of_system)                                                                \
-    .name = "run_classifier.py", .verb = "finetune classify", .settings = "recipe=google",         \
+    .name = "run_classifier.py", .verb = "finetune classify", .settings = RECIPE,                  \
     .required = "data_dir bert_config_file task_name vocab_file output_dir",                       \
     .flags = {classifier_flags, common_flags, compat_tensorflow_flags, flags_of_system}
 #define SQUAD(flags_of_system)                                                                     \
-    .name = "run_squad.py", .verb = "finetune squad", .settings = "recipe=google",                 \
+    .name = "run_squad.py", .verb = "finetune squad", .settings = RECIPE,                          \
     .required = "bert_config_file vocab_file output_dir",                                          \
     .flags = {compat_question_flags, common_flags, compat_tensorflow_flags, flags_of_system}
 #define PRETRAINING(flags_of_system)                                                               \
-    .name = "run_pretraining.py", .verb = "pretrain", .settings = "recipe=google",                 \
+    .name = "run_pretraining.py", .verb = "pretrain", .settings = RECIPE,                          \
     .required = "bert_config_file input_file output_dir",                                          \
     .flags = {pretraining_flags, common_flags, compat_tensorflow_flags, flags_of_system}
 
@@ -151,43 +156,146 @@ static const struct compat_flag intel_flags[] = {
     TO(COMPAT_VALUE, "intra_op intra_op_parallelism_threads", "threads"),
     SETS("profile", "profile", "true", NULL),
     READS(COMPAT_SWITCH, "mpi_workers_sync_gradients",
-          "--workers synchronous; false: --workers independent"),
+          "false, the default of run_squad.py: of several processes --workers independent"),
     NOT_NEEDED(COMPAT_VALUE, "inter_op inter_op_parallelism_threads", FRAMEWORK),
     NOT_NEEDED(COMPAT_SWITCH, "disable_v2_bevior new_bf16_scope optimized_softmax", FRAMEWORK),
-    NOT_NEEDED(COMPAT_SWITCH, "experimental_gelu", "hidden_act of config.json decides"),
+    SETS("experimental_gelu", "gelu", "erf", NULL),
     FLAGS_END};
 
-// The sync flag is that of the program for questions; the others always divide an update.
-static void set_workers(struct compat_line *line) {
-    const char *divides = compat_value(line, "mpi_workers_sync_gradients");
-    if (divides != NULL) {
-        compat_set(line, "workers",
-                   compat_is_on(line, "mpi_workers_sync_gradients") ? "synchronous"
-                                                                    : "independent");
+// The processes of the run; the launcher's flag is checked where it starts them.
+static int64_t process_count(const struct compat_line *line) {
+    const char *asked = compat_value(line, "mpi_num_processes");
+    int64_t count = launch_find().size;
+    if (count <= 1 && (asked == NULL || !number_parse_integer(asked, &count))) {
+        count = 1;
     }
+    return count;
 }
 
-static enum berth_status finish_intel(struct compat_line *line, int64_t batch,
-                                      enum berth_status (*finish)(struct compat_line *line,
-                                                                  struct berth_error *error),
-                                      struct berth_error *error) {
-    TRY(compat_batch_of_process(line, "train_batch_size", "accum_steps", batch, error));
-    return finish(line, error);
+// Sequences of one process in an update.
+static int64_t own_batch(const struct compat_line *line) {
+    int64_t micro = 1, parts = 1;
+    number_parse_integer(compat_get(line, "per_device_train_batch_size"), &micro);
+    number_parse_integer(compat_get(line, "gradient_accumulation_steps"), &parts);
+    return micro * parts;
+}
+
+// The processes compute each update together.
+static void train_together(struct compat_line *line, int64_t processes) {
+    const int64_t batch = own_batch(line);
+    compat_note(line,
+                "train_batch_size is that of one process: %" PRId64 " processes x %" PRId64
+                " = %" PRId64 " sequences an update",
+                processes, batch, processes * batch);
+}
+
+// Each process trains a model of its own, in its part of the updates. `epochs`: the program's
+// default.
+static enum berth_status train_alone(struct compat_line *line, int64_t processes, double epochs,
+                                     struct berth_error *error) {
+    const char *given = compat_get(line, "num_train_epochs");
+    const int is_squad = strcmp(line->plan->commands[0].verb, "finetune squad") == 0;
+    char part[32];
+    if (given != NULL) {
+        number_parse_real(given, &epochs);
+    }
+    number_format(part, sizeof part, "%.15g", epochs / (double)processes);
+    if (is_squad && compat_get(line, "validation_file") == NULL &&
+        compat_value(line, "predict_file") != NULL) {
+        compat_set(line, "validation_file", compat_value(line, "predict_file"));
+    }
+    if (is_squad ? compat_get(line, "validation_file") == NULL
+                 : strcmp(compat_get(line, "do_eval"), "true") != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "--mpi_workers_sync_gradients is False, so %" PRId64
+                         " processes train a model each, and evaluate it to find the best one: "
+                         "give %s, or --mpi_workers_sync_gradients=True to train one model",
+                         processes, is_squad ? "--predict_file" : "--do_eval=True");
+    }
+    compat_set(line, "workers", "independent");
+    compat_set(line, "num_train_epochs", compat_text(line, "%s", part));
+    compat_note(line,
+                "--mpi_workers_sync_gradients is False: %" PRId64 " processes x %" PRId64
+                " sequences, each trains a model of its own in num_train_epochs %.15g / %" PRId64
+                " = %s, and the best one is kept; True: they train one model",
+                processes, own_batch(line), epochs, processes, part);
+    return BERTH_OK;
+}
+
+// Fine-tuning after compat_batch_of_process. `alone`: what is meant without
+// mpi_workers_sync_gradients; run_classifier.py, which has no such flag, trains one model.
+static enum berth_status finish_finetuning(struct compat_line *line, int alone, double epochs,
+                                           struct berth_error *error) {
+    const int64_t processes = process_count(line);
+    if (processes <= 1 || strncmp(line->plan->commands[0].verb, "finetune", 8) != 0) {
+        return BERTH_OK;
+    }
+    if (compat_value(line, "mpi_workers_sync_gradients") != NULL) {
+        alone = !compat_is_on(line, "mpi_workers_sync_gradients");
+    }
+    compat_set(line, "lr_scaling", "sqrt");
+    if (alone) {
+        return train_alone(line, processes, epochs, error);
+    }
+    train_together(line, processes);
+    return BERTH_OK;
+}
+
+// The updates of all processes, of which each computes its part. The defaults are the program's.
+static enum berth_status finish_intel_steps(struct compat_line *line, int64_t steps, int64_t warmup,
+                                            struct berth_error *error) {
+    const int64_t processes = process_count(line);
+    const char *sync = compat_value(line, "mpi_workers_sync_gradients");
+    TRY(compat_integer(line, "num_train_steps ts", 1, steps, &steps, error));
+    TRY(compat_integer(line, "num_warmup_steps warmup_steps", 0, warmup, &warmup, error));
+    if (strcmp(line->plan->commands[0].verb, "pretrain") != 0) {
+        return BERTH_OK;
+    }
+    if (sync != NULL && !compat_is_on(line, "mpi_workers_sync_gradients") && processes > 1) {
+        compat_note(line, "--mpi_workers_sync_gradients False is not needed: in pre-training the "
+                          "processes always train one model");
+    }
+    if (steps < processes) {
+        return error_set(error, BERTH_CONFIG,
+                         "num_train_steps %" PRId64
+                         " is less than the number of processes, %" PRId64 ", which divide it",
+                         steps, processes);
+    }
+    if (processes > 1 || compat_value(line, "num_train_steps ts") != NULL) {
+        compat_set_integer(line, "max_steps", steps / processes);
+    }
+    if (processes > 1 || compat_value(line, "num_warmup_steps warmup_steps") != NULL) {
+        compat_set_integer(line, "warmup_steps", warmup / processes);
+    }
+    if (processes > 1) {
+        compat_set(line, "lr_scaling", "sqrt");
+        train_together(line, processes);
+        compat_note(line,
+                    "num_train_steps is that of all processes: %" PRId64 " / %" PRId64 " = %" PRId64
+                    " updates",
+                    steps, processes, steps / processes);
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status finish_intel_squad(struct compat_line *line, struct berth_error *error) {
-    set_workers(line);
-    return finish_intel(line, 32, finish_squad, error);
+    TRY(compat_batch_of_process(line, "train_batch_size", "accum_steps", 32, error));
+    TRY(finish_squad(line, error));
+    return finish_finetuning(line, 1, 3, error);
 }
 
 static enum berth_status finish_intel_classifier(struct compat_line *line,
                                                  struct berth_error *error) {
-    return finish_intel(line, 32, finish_classifier, error);
+    TRY(compat_batch_of_process(line, "train_batch_size", "accum_steps", 32, error));
+    TRY(finish_classifier(line, error));
+    return finish_finetuning(line, 0, 3, error);
 }
 
 static enum berth_status finish_intel_pretraining(struct compat_line *line,
                                                   struct berth_error *error) {
-    return finish_intel(line, 32, finish_pretraining, error);
+    TRY(compat_batch_of_process(line, "train_batch_size", "accum_steps", 32, error));
+    TRY(finish_pretraining(line, error));
+    return finish_intel_steps(line, 100000, 10000, error);
 }
 
 // --- Intel's launcher ----------------------------------------------------------------------------
@@ -197,6 +305,7 @@ static const struct compat_flag launcher_flags[] = {
     READS(COMPAT_VALUE, "mode mo", "training; inference: as do_train false"),
     READS(COMPAT_VALUE, "batch_size b",
           "sequences of one process (24): --per_device_train_batch_size"),
+    READS(COMPAT_VALUE, "train_batch_size", "the same"),
     {.names = "precision p", .kind = COMPAT_VALUE, .option = "precision", .values = PRECISIONS},
     SAME(COMPAT_VALUE, "output_dir config_file learning_rate max_seq_length vocab_file train_file "
                        "num_train_epochs doc_stride warmup_steps task_name data_dir"),
@@ -209,6 +318,15 @@ static const struct compat_flag launcher_flags[] = {
     READS(COMPAT_VALUE, "input_file", "--input_dir; with do_eval also --eval_dir"),
     READS(COMPAT_VALUE, "num_train_steps ts", "of Pretraining: --max_steps"),
     TO(COMPAT_VALUE, "max_predictions", "max_predictions_per_seq"),
+    SAME(COMPAT_VALUE, "max_predictions_per_seq max_query_length predict_batch_size "
+                       "warmup_proportion n_best_size max_answer_length "
+                       "null_score_diff_threshold"),
+    SAME(COMPAT_SWITCH, "version_2_with_negative"),
+    TO(COMPAT_VALUE, "bert_config_file", "config_file"),
+    TO(COMPAT_VALUE, "eval_batch_size", "predict_batch_size"),
+    TO(COMPAT_VALUE, "save_checkpoints_steps", "save_steps"),
+    TO(COMPAT_VALUE, "num_warmup_steps", "warmup_steps"),
+    READS(COMPAT_VALUE, "max_eval_steps", "--max_eval_samples, batches of eval_batch_size (8)"),
     READS(COMPAT_VALUE, "accum_steps", "--gradient_accumulation_steps"),
     SETS("profile", "profile", "true", NULL),
     {.names = "num_cores n num_intra_threads a",
@@ -216,7 +334,7 @@ static const struct compat_flag launcher_flags[] = {
      .option = "threads",
      .values = "-1="},
     READS(COMPAT_SWITCH, "mpi_workers_sync_gradients",
-          "--workers synchronous; false: --workers independent"),
+          "false, the default: of several processes in fine-tuning --workers independent"),
     READS(COMPAT_VALUE, "mpi_num_processes", "mpirun -np N --map-by socket"),
     READS(COMPAT_VALUE, "mpi_num_processes_per_socket", "mpirun --map-by ppr:N:socket"),
     READS(COMPAT_VALUE, "mpi_hostnames", "mpirun --host HOSTS"),
@@ -229,7 +347,7 @@ static const struct compat_flag launcher_flags[] = {
     NOT_NEEDED(COMPAT_VALUE, "num_inter_threads e data_num_intra_threads data_num_inter_threads",
                FRAMEWORK),
     NOT_NEEDED(COMPAT_SWITCH, "optimized_softmax use_tpu debug", FRAMEWORK),
-    NOT_NEEDED(COMPAT_SWITCH, "experimental_gelu", "hidden_act of config.json decides"),
+    SETS("experimental_gelu", "gelu", "erf", NULL),
     NOT_NEEDED(COMPAT_SWITCH, "benchmark_only k accuracy_only",
                "speed and scores are always reported"),
     NOT_NEEDED(COMPAT_SWITCH, "output_results", "predictions are always written"),
@@ -309,11 +427,10 @@ static void default_to(struct compat_line *line, const char *name, const char *v
 }
 
 static enum berth_status finish_launcher(struct compat_line *line, struct berth_error *error) {
-    const char *option = compat_value(line, "train_option"),
-               *mode = compat_either(line, "mode", "mo");
-    const char *data = compat_either(line, "data_location", "d"),
-               *model = compat_either(line, "checkpoint", "c");
-    const char *batch = compat_either(line, "batch_size", "b");
+    const char *option = compat_value(line, "train_option"), *mode = compat_value(line, "mode mo");
+    const char *data = compat_value(line, "data_location d"),
+               *model = compat_value(line, "checkpoint c");
+    const char *batch = compat_value(line, "batch_size b train_batch_size");
     int i = 0;
     option = option != NULL ? option : "SQuAD";
     while (i < TRAININGS && strcmp(trainings[i], option) != 0) {
@@ -335,9 +452,10 @@ static enum berth_status finish_launcher(struct compat_line *line, struct berth_
         compat_default(line, "model_name_or_path", model);
     }
     TRY(launch(line, error));
-    if (batch != NULL && strcmp(batch, "-1") != 0) {
-        compat_give(line, "train_batch_size", batch);
+    if (batch != NULL) {
+        compat_give(line, "train_batch_size", strcmp(batch, "-1") != 0 ? batch : "24");
     }
+    TRY(compat_batch_of_process(line, "train_batch_size", "accum_steps", 24, error));
     compat_verb(line, i == SQUAD_TRAINING        ? "finetune squad"
                       : i == CLASSIFIER_TRAINING ? "finetune classify"
                                                  : "pretrain");
@@ -349,8 +467,8 @@ static enum berth_status finish_launcher(struct compat_line *line, struct berth_
         }
         default_to(line, "do_predict",
                    compat_value(line, "predict_file") != NULL ? "true" : "false");
-        set_workers(line);
-        return finish_intel(line, 24, finish_squad, error);
+        TRY(finish_squad(line, error));
+        return finish_finetuning(line, 1, 20, error);
     }
     default_to(line, "do_eval", "true");
     if (i == CLASSIFIER_TRAINING) {
@@ -359,22 +477,21 @@ static enum berth_status finish_launcher(struct compat_line *line, struct berth_
         if (data != NULL) {
             compat_default(line, "data_dir", data);
         }
-        return finish_intel(line, 24, finish_classifier, error);
+        TRY(finish_classifier(line, error));
+        return finish_finetuning(line, 1, 20, error);
     }
     if (data != NULL) {
         default_to(line, "input_file", data);
     }
-    if (compat_either(line, "num_train_steps", "ts") != NULL) {
-        compat_set(line, "max_steps", compat_either(line, "num_train_steps", "ts"));
-    }
-    return finish_intel(line, 24, finish_pretraining, error);
+    TRY(finish_pretraining(line, error));
+    return finish_intel_steps(line, 20, 10, error);
 }
 
 const struct compat_program compat_intel[] = {
     {.system = "intel",
      .name = "launch_benchmark.py",
      .verb = "finetune squad",
-     .settings = "recipe=intel",
+     .settings = "recipe=intel gelu=tanh resume_from_checkpoint=auto",
      .flags = {launcher_flags},
      .finish = finish_launcher,
      .summary = "the launcher: SQuAD, classifiers and pre-training, one process or several"},

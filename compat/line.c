@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "program.h"
 
 #include <inttypes.h>
@@ -258,19 +259,14 @@ const char **compat_command_words(struct compat_plan *plan, size_t index) {
 
 // --- flags and values ----------------------------------------------------------------------------
 
-const char *compat_value(const struct compat_line *line, const char *name) {
+const char *compat_value(const struct compat_line *line, const char *names) {
     const char *value = NULL;
     for (size_t i = 0; i < line->given_count; i++) {
-        if (strcmp(line->given[i].name, name) == 0) {
+        if (words_contain(names, ' ', line->given[i].name)) {
             value = line->given[i].value;
         }
     }
     return value;
-}
-
-const char *compat_either(const struct compat_line *line, const char *name, const char *other) {
-    const char *value = compat_value(line, name);
-    return value != NULL ? value : compat_value(line, other);
 }
 
 int compat_is_on(const struct compat_line *line, const char *name) {
@@ -286,9 +282,9 @@ enum berth_status compat_integer(const struct compat_line *line, const char *nam
     return text == NULL || (number_parse_integer(text, value) && *value >= least)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "option %s: expected a whole number of at least %" PRId64
+                           "option %.*s: expected a whole number of at least %" PRId64
                            ", found \"%s\"",
-                           name, least, text);
+                           (int)strcspn(name, " "), name, least, text);
 }
 
 void compat_add_given(struct compat_line *line, const struct compat_flag *flag, const char *name,

@@ -26,8 +26,18 @@ static void log_scalars(struct compat_line *line) {
     }
 }
 
-// What both systems' programs do after their recipe is known.
+// The files of the original program beside Berth's own, unless it saves nothing.
+static void save_as(struct compat_line *line, const char *format) {
+    if (!compat_is_on(line, "skip_checkpoint")) {
+        compat_default(line, "save_format", format);
+    }
+}
+
+// What both systems' programs do after their recipe is known. They predict and score once, after
+// the training.
 static enum berth_status finish_tuning(struct compat_line *line, struct berth_error *error) {
+    save_as(line, "nvidia_finetuned");
+    compat_default(line, "evaluate_every_epoch", "false");
     compat_half(line, compat_is_on(line, "amp") ? "amp" : "fp16");
     compat_geometry(line, "bert_model", compat_value(line, "bert_model"));
     compat_default(line, "do_lower_case", "false");
@@ -100,7 +110,10 @@ static const struct compat_flag glue_flags[] = {
 
 // --- pre-training --------------------------------------------------------------------------------
 
+// The programs leave the shards of the test set alone.
 static enum berth_status finish_pretraining(struct compat_line *line, struct berth_error *error) {
+    save_as(line, "nvidia");
+    compat_default(line, "do_eval", "false");
     compat_half(line, compat_is_on(line, "amp") ? "amp" : "fp16");
     log_as_dllogger(line);
     log_scalars(line);
@@ -264,28 +277,84 @@ static enum berth_status add_texts(struct compat_line *line, const char *list,
     return BERTH_OK;
 }
 
-// The articles: the dump for the stage text, else what that stage or bertPrep has made of it.
-static enum berth_status add_articles(struct compat_line *line, const char *stage,
-                                      const char *folder, struct berth_error *error) {
-    const char *formatted =
-        compat_file_in(line, compat_text(line, "%s/formatted_one_article_per_line", folder),
-                       "wikicorpus_en_one_article_per_line.txt");
-    const char *dump = find_dump(line, folder);
+#define FORMATTED "formatted_one_article_per_line"
+#define FORMATTED_WIKI FORMATTED "/wikicorpus_en_one_article_per_line.txt"
+#define FORMATTED_BOOKS FORMATTED "/bookscorpus_one_book_per_line.txt"
+
+// A command that writes the articles of a folder to FOLDER/FILE, one on each line. `is_next`: it
+// follows the last command.
+static void format_articles(struct compat_line *line, int is_next, const char *source,
+                            const char *articles, const char *folder, const char *file) {
+    static const char *const unused[] = {"output_dir",  "stages", "name",      "shards",
+                                         "test_shards", "books",  "extracted", "fraction_test_set"};
+    if (is_next) {
+        compat_then(line, "prepare");
+    }
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
+        compat_drop(line, unused[i]);
+    }
+    compat_set(line, source, articles);
+    compat_set(line, "output_file", compat_text(line, "%s/%s", folder, file));
+}
+
+// The action text_formatting: WikiExtractor's files of the dump, unless only they are there, and
+// then all articles in one file; the books in another.
+static enum berth_status finish_formatting(struct compat_line *line, const char *folder,
+                                           const struct dataset *dataset,
+                                           struct berth_error *error) {
+    const char *extracted = compat_text(line, "%s/extracted/wikicorpus_en", folder);
+    const char *books = compat_file_in(line, compat_text(line, "%s/download", folder), //
+                                       "bookscorpus");
+    TRY(dataset->books ? need_books(folder, books, error) : BERTH_OK);
+    if (dataset->wiki) {
+        const char *dump = find_dump(line, folder);
+        TRY(dir_exists(extracted) ? BERTH_OK : need_dump(folder, dump, error));
+        if (dump != NULL) {
+            compat_set(line, "wikipedia", dump);
+        }
+        format_articles(line, dump != NULL, "extracted", extracted, folder, FORMATTED_WIKI);
+    }
+    if (dataset->books) {
+        format_articles(line, dataset->wiki, "books", books, folder, FORMATTED_BOOKS);
+    }
+    return BERTH_OK;
+}
+
+// The articles for the action sharding: the file that text_formatting or bertPrep has made, else
+// WikiExtractor's files.
+static enum berth_status add_articles(struct compat_line *line, const char *folder,
+                                      struct berth_error *error) {
+    const char *formatted = compat_file_in(line, folder, FORMATTED_WIKI);
     const char *extracted =
         compat_file_in(line, compat_text(line, "%s/extracted", folder), "wikicorpus_en");
     if (formatted != NULL) {
         compat_set(line, "text", formatted);
-    } else if (strcmp(stage, "text") == 0) {
-        TRY(need_dump(folder, dump, error));
-        compat_set(line, "wikipedia", dump);
     } else if (extracted != NULL) {
         compat_set(line, "extracted", extracted);
-    } else if (strcmp(stage, "shards") == 0) {
+    } else {
+        const char *dump = find_dump(line, folder);
         TRY(need_dump(folder, dump, error));
         return error_set(error, BERTH_NO_INPUT,
                          "%s/extracted/wikicorpus_en: no such folder; --action text_formatting "
                          "makes it of %s: run that first",
                          folder, dump);
+    }
+    return BERTH_OK;
+}
+
+// The same of the books: the file, else a folder of files.
+static enum berth_status add_books(struct compat_line *line, const char *folder,
+                                   struct berth_error *error) {
+    const char *formatted = compat_file_in(line, folder, FORMATTED_BOOKS);
+    const char *books = compat_file_in(line, compat_text(line, "%s/download", folder), //
+                                       "bookscorpus");
+    if (formatted == NULL) {
+        TRY(need_books(folder, books, error));
+        compat_set(line, "books", books);
+    } else if (compat_get(line, "text") != NULL) {
+        compat_argument(line, formatted);
+    } else {
+        compat_set(line, "text", formatted);
     }
     return BERTH_OK;
 }
@@ -308,24 +377,18 @@ static enum berth_status finish_bert_prep(struct compat_line *line, struct berth
     compat_set(line, "output_dir", folder);
     compat_set(line, "stages", action->stage);
     compat_set(line, "name", dataset->name);
+    if (strcmp(action->stage, "text") == 0) {
+        return finish_formatting(line, folder, dataset, error);
+    }
     if (strcmp(action->stage, "hdf5") == 0) { // the program's default is the second phase's
         compat_default(line, "max_seq_length", "512");
     }
     if (files != NULL) {
         return add_texts(line, files, error);
     }
-    TRY(dataset->wiki ? add_articles(line, action->stage, folder, error) : BERTH_OK);
-    if (dataset->books) {
-        const char *books = compat_file_in(line, compat_text(line, "%s/download", folder), //
-                                           "bookscorpus");
-        // The stage text has nothing to do with them, and the stage hdf5 reads shards.
-        TRY(strcmp(action->stage, "shards") == 0 ||
-                    (strcmp(action->stage, "text") == 0 && !dataset->wiki)
-                ? need_books(folder, books, error)
-                : BERTH_OK);
-        if (books != NULL) {
-            compat_set(line, "books", books);
-        }
+    if (strcmp(action->stage, "shards") == 0) { // the stage hdf5 reads shards
+        TRY(dataset->wiki ? add_articles(line, folder, error) : BERTH_OK);
+        TRY(dataset->books ? add_books(line, folder, error) : BERTH_OK);
     }
     return BERTH_OK;
 }
@@ -339,7 +402,8 @@ static enum berth_status finish_pack(struct compat_line *line, struct berth_erro
 
 static const struct compat_flag prep_flags[] = {
     READS(COMPAT_VALUE, "action",
-          "--stages text, shards or hdf5, in the folder of $" WORKING_DIR "; download: checks it"),
+          "--stages text (and " FORMATTED "), shards or hdf5, in the folder of $" WORKING_DIR
+          "; download: checks it"),
     READS(COMPAT_VALUE, "dataset", "--name, and which of the folder's data is read"),
     READS(COMPAT_VALUE, "input_files", "--text FILE..."),
     TO(COMPAT_VALUE, "n_training_shards", "shards"),

@@ -96,10 +96,9 @@ enum berth_status compat_find_program(const char *path, const struct compat_prog
 
 // --- for the programs' functions -----------------------------------------------------------------
 
-// The value of a flag that was given, by its name; NULL: it was not. A switch has true or false.
-const char *compat_value(const struct compat_line *line, const char *name);
-// The value of a flag that has two names.
-const char *compat_either(const struct compat_line *line, const char *name, const char *other);
+// The value of a flag that was given, by its name, or by its names separated by blanks: the last
+// one given. NULL: it was not. A switch has true or false.
+const char *compat_value(const struct compat_line *line, const char *names);
 // Whether a switch was given and is true.
 int compat_is_on(const struct compat_line *line, const char *name);
 // Records a flag of the command line.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the dependencies of src/, compat/ and cli/ (doc/design.md): which room, and which inner room, may include
+"""Checks the dependencies of src/ and of the program's parts beside it (doc/design.md): which room, and which inner room, may include
 which; that no files call each other in a circle; that one source file includes a third-party header; that each
 parallel region says how many threads it has, as OpenMP's default is all processors; that messages name settings as
 all callers do, "max_seq_length", without the dashes that only the command line has; and that the words of other
@@ -20,26 +20,31 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "compat": {"core", "format"},  # JSON
     "text": {"core"},
     "format": {"core"},
-    "net": {"core", "format"},
     "report": {"core", "format"},  # event files are TFRecord and protobuf
+    "absent": {"core", "report", "data"},  # what only the program does
     "cpu": {"core"},
-    "gpu": {"core"},
+    "gpu": {"core", "emulation"},  # of the tests, where the host compiles kernels
     "comm": {"core"},
     "data": {"core", "text", "format"},
     "model": {"core", "format"},
     "metrics": {"core", "text", "format", "data", "model"},
     "train": {"core", "text", "format", "data", "model", "metrics", "report"},
     "task": {"core", "text", "format", "data", "model", "metrics", "train"},
+    "api": {"core", "text", "format", "data", "model", "metrics", "train", "task", "report"},
+    "fetch": {"core", "format", "api", "task"},  # which files a model needs
+    "page": {"core", "format", "report"},
     "serve": {"core", "format", "task"},
-    "api": {"core", "text", "format", "net", "data", "model", "metrics", "train", "task", "report"},
+    "wiki": {"core", "text", "format", "data"},
+    "bench": {"core", "text", "format", "data", "model", "train", "cli"},  # its program reads options as cli does
 }
+PARTS = ("compat", "bench", "fetch", "page", "serve", "wiki", "cli")  # of the program, beside src
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
     "data/batches": set(),
     "data/tables": set(),
     "data/pairs": {"tables", "batches"},
     "data/tagging": {"tables", "batches"},
     "data/squad": set(),
-    "data/wikipedia": {"corpus"},
+    "data/wikipedia": set(),
     "data/corpus": set(),
     "data/pretraining": {"batches"},
     "data/masked": {"tables", "batches"},
@@ -58,7 +63,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/hdf5": {"tensors", "archive"},
     "format/export": {"tensors", "protobuf"},
     "format/hub": {"json", "checksum"},
-    "format/mediawiki": set(),
+    "format/manifest": {"json", "checksum"},
     "train/machine": set(),
     "train/settings": set(),
     "train/optimizer": set(),
@@ -68,10 +73,9 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/checkpoint": {"optimizer", "engine", "progress"},
     "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
-    "train/bench": {"machine", "engine", "tasks"},
 }
-CLI_MAY = {"core", "compat"}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "serve.c"}
+CLI_MAY = {"core", *PARTS}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "serve.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
 FOREIGN_WORDS = {
@@ -83,7 +87,7 @@ FOREIGN_WORDS = {
     "src/api/convert.c": {"torch_dtype"},
     "src/model/config.c": {"model_type", "torch_dtype"},
     "src/model/folder_class.c": {"model_type"},
-    "src/serve/protocol_kserve.c": {"model_name"},
+    "serve/protocol_kserve.c": {"model_name"},
 }
 PROGRAMS = re.compile(r"\b(run_(?:squad|glue|qa|ner|mlm|classifier|pretraining)|bertPrep|launch_benchmark|deepspeed_train|"
                       r"create_pretraining_data|pack_pretraining_data_pytorch)\b")
@@ -110,7 +114,7 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     problems, doors, settings = [], {}, settings_of(root)
-    sources = (path for folder in ("src", "compat", "cli") for path in (root / folder).rglob("*"))
+    sources = (path for folder in ("src", *PARTS) for path in (root / folder).rglob("*"))
     for path in sorted(path for path in sources if path.suffix in CODE):
         relative = path.relative_to(root)
         in_cli = relative.parts[0] == "cli"
@@ -118,7 +122,7 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
-        if not in_cli and room not in ("serve", "compat") and str(relative) != OPTION_ROWS:  # the server is the program's
+        if room not in PARTS and str(relative) != OPTION_ROWS:
             problems += [f"{relative}: a message says --{name}: leave out the dashes"
                          for name in flags_of(text) if name in settings]
         for kind, name in INCLUDE.findall(text):
@@ -144,7 +148,7 @@ def main() -> int:
     problems += [f"inner rooms include each other: {', '.join(circle)}" for circle in circles_of(
         {inner: {f"{inner.split('/')[0]}/{other}" for other in others} for inner, others in INNER.items()})]
     problems += [f"files call each other: {', '.join(circle)}"
-                 for folders in (["src"], ["compat", "cli"])
+                 for folders in (["src"], PARTS)
                  for circle in circles_of(calls_between_files(root, folders))]
     problems += foreign_words(root)
     for problem in problems:
@@ -192,7 +196,7 @@ def foreign_words(root: pathlib.Path) -> list:
             flags |= {flag.replace("-", "_") for flag in line.split()}
     recipes = set(re.findall(r'RECIPE\([^,]*, "([\w-]+)"', (root / "src/train/settings/recipes.c").read_text("utf-8")))
     texts = {path.relative_to(root).as_posix(): COMMENT.sub("", path.read_text(encoding="utf-8"))
-             for folder in ("src", "cli") for path in sorted((root / folder).rglob("*")) if path.suffix in CODE}
+             for folder in ("src", *PARTS) if folder != "compat" for path in sorted((root / folder).rglob("*")) if path.suffix in CODE}
     flags -= native_names(texts)
     problems = []
     for file, text in texts.items():
@@ -249,7 +253,7 @@ def circles_of(graph: dict) -> list:
 
 def print_sizes(root: pathlib.Path) -> None:
     lines, functions = {}, []
-    for path in [*root.glob("src/**/*.c"), *root.glob("cli/*.c")]:
+    for path in [path for folder in ("src", *PARTS) for path in root.glob(f"{folder}/**/*.c")]:
         text = path.read_text(encoding="utf-8").splitlines()
         lines[path.relative_to(root)] = len(text)
         begin = None

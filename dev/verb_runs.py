@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "tests/format/data"
 GOOD_CODES = {0, 1, 2, 65, 66, 69, 73, 74, 78}
 REPORTS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehaviorSanitizer")
 
@@ -114,17 +113,18 @@ def make_good(program, good):
     run_berth(program, "convert", good / "model", good / "torch", "--to", "torch")
     train = ["--model", good / "model", "--train", good / "squad.json", "--max_seq_length", 32, "--threads", 1]
     run_berth(program, "finetune", "squad", *train, "--output", good / "run", "--max_steps", 2, "--save_steps", 1,
-              "--train_batch_size", 2, "--cache_dir", good / "cache", "--quiet")
+              "--train_batch_size", 2, "--quiet")
     common = ["--vocab", good / "vocab.txt", "--max_seq_length", 16, "--max_predictions_per_seq", 3, "--threads", 1]
     run_berth(program, "prepare", "--text", good / "text.txt", *common, "--output", good / "records", "--format", "tfrecord",
               "--shards", 1, "--quiet")
     run_berth(program, "prepare", "--text", good / "text.txt", *common, "--output", good / "shards", "--pack", "--shards", 1,
               "--quiet")
+    theirs = pathlib.Path(program).parent / "tests/format/data"  # which the build unpacks
     for name in ("deepspeed", "nvidia", "tensorflow"):
-        shutil.copytree(DATA / name, good / name)
+        shutil.copytree(theirs / name, good / name)
     shutil.copytree(ROOT / "tests/data/pretraining", good / "pretraining")
     for name in ("trainer.pt", "trainer_legacy.pt", "alone.pt", "reference.safetensors"):
-        shutil.copy(DATA / name, good / name)
+        shutil.copy(theirs / name, good / name)
     shards = json.loads((good / "model/config.json").read_text())
     split = good / "split"
     shutil.copytree(good / "model", split)

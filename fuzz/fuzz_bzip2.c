@@ -6,8 +6,8 @@
 // Bits 0 and 1 of the settings: threads minus one; one thread if an allocation fails, since with
 // several blocks at a time an earlier one may be damaged.
 #include "core/buffer.h"
-#include "format/archive/bzip2.h"
 #include "input.h"
+#include "wiki/bzip2.h"
 
 #include <bzlib.h>
 

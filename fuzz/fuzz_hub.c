@@ -3,9 +3,9 @@
 //
 // Bit 0 of the settings: lines of headers. Else a listing: its first line has the commit, every
 // other one is a page. A listing never has unsafe paths, sizes or digests.
+#include "fetch/http_headers.h"
 #include "format/hub/hub_listing.h"
 #include "input.h"
-#include "net/http_headers.h"
 
 static void check_file(const struct hub_file *file) {
     require(hub_is_safe_path(file->path));

@@ -4,8 +4,8 @@
 //
 // The settings: the bytes of a chunk minus one; bit 7: reading resumes in the middle of the export.
 #include "core/utf8.h"
-#include "format/mediawiki/mediawiki.h"
 #include "input.h"
+#include "wiki/mediawiki.h"
 
 struct seen {
     uint64_t hash, end;

@@ -4,8 +4,8 @@
 // Settings: bit 0 fed in chunks of three bytes, bit 1 read through a file, bit 2 two equal runs,
 // bit 3 a plot in colours.
 #include "input.h"
+#include "page/plot.h"
 #include "report/html.h"
-#include "report/plot.h"
 
 #include <math.h>
 
@@ -55,7 +55,7 @@ static void check_page(const struct run_set *set) {
 }
 
 static void check_plot(const struct run_set *set, int colour) {
-    const struct berth_plot_style style = {.columns = 60, .rows = 4, .colour = colour};
+    const struct plot_style style = {.columns = 60, .rows = 4, .colour = colour};
     struct buffer text = {0};
     struct berth_error error = {0};
     const enum berth_status status = plot_draw(set, &style, &text, &error);

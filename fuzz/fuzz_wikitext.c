@@ -2,8 +2,8 @@
 // Fuzzes the wikitext cleaner: for any input the guarantees of wikitext.h hold.
 //
 // Bit 0 of the settings: the page is cleaned twice with one cleaner, with the same result.
-#include "data/wikipedia/wikitext.h"
 #include "input.h"
+#include "wiki/wikitext.h"
 
 #include <string.h>
 #include <strings.h>

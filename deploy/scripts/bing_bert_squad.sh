@@ -12,19 +12,19 @@ usage() {
     exit 2
 }
 
-# run_squad PROGRAM PROCESSES MODEL_FILE SQUAD_DIR OUTPUT_DIR NAME MOST BATCH WORDS...: an update has BATCH sequences of
-# all processes, in micro-batches of at most MOST. NAME is that of the job.
+# run_squad PROGRAM PROCESSES MODEL_FILE SQUAD_DIR OUTPUT_DIR JOB_NAME MOST BATCH WORDS...: an update has BATCH sequences
+# of the PROCESSES of a node, in micro-batches of at most MOST. `nodes` is the number of nodes, 1 by default.
 run_squad() {
     local program=$1 count=$2 model=$3 data=$4 output=$5 name=$6 most=$7 batch=$8 accumulation=1 each
     shift 8
     each=$((batch / count))
     [ "$each" -le "$most" ] || accumulation=$((each / most))
     # shellcheck disable=SC2086
-    set -- "${BERTH:-berth}" as ${BERTH_OPTIONS:-} deepspeed --num_gpus "$count" "$program" \
+    set -- "${BERTH:-berth}" as ${BERTH_OPTIONS:-} deepspeed --num_nodes "${nodes:-1}" --num_gpus "$count" "$program" \
         --bert_model bert-large-uncased --do_train --do_lower_case --do_predict --train_file "$data/train-v1.1.json" \
         --predict_file "$data/dev-v1.1.json" --train_batch_size "$each" --gradient_accumulation_steps "$accumulation" \
         --num_train_epochs 2.0 --max_seq_length 384 --doc_stride 128 --output_dir "$output" \
-        --job_name "${name}_${count}GPUs_${batch}batch_size" --model_file "$model" "$@"
+        --job_name "$name" --model_file "$model" "$@"
     say "$*"
     "$@"
 }

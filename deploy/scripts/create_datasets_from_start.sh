@@ -10,8 +10,8 @@
 set -euo pipefail
 export BERT_PREP_WORKING_DIR=${BERT_PREP_WORKING_DIR:-$PWD}
 vocabulary=${VOCAB_FILE:-$BERT_PREP_WORKING_DIR/download/google_pretrained_weights/uncased_L-24_H-1024_A-16/vocab.txt}
-dataset=books_wiki_en_corpus
-[ "${1:-wiki_books}" = wiki_books ] || dataset=wikicorpus_en
+dataset=wikicorpus_en
+[ "${1:-wiki_only}" = wiki_only ] || dataset=books_wiki_en_corpus
 
 prep() { # ACTION WORDS...
     # shellcheck disable=SC2086

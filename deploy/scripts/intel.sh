@@ -3,13 +3,13 @@
 #
 #   CHECKPOINT_DIR     folder of a pre-trained BERT: Google's files, or Hugging Face's
 #   DATASET_DIR        folder of the data
-#   OUTPUT_DIR         folder of the results; made if it does not exist
+#   OUTPUT_DIR         folder of the results; made if it does not exist, continued if it has a checkpoint
 #   MPI_NUM_PROCESSES  number of processes
-#   BATCH_SIZE         sequences an update
+#   BATCH_SIZE         sequences of one process in an update
 #   BERTH              the program, if it is not in the path
 #   BERTH_OPTIONS      options of Berth's own, for example --dry-run
 #
-# Options after the script's name go to the launcher.
+# Options after the script's name, of the launcher or of the program, come last and win.
 set -euo pipefail
 
 die() {
@@ -26,7 +26,7 @@ mkdir -p "$OUTPUT_DIR"
 [ -z "${MODEL_DIR:-}" ] || echo "note: MODEL_DIR has no effect: the program is ${BERTH:-berth}" >&2
 export CHECKPOINT_DIR DATASET_DIR OUTPUT_DIR
 
-# Arguments: the words before "--" of the launcher, "--", and the others.
+# Arguments: the words of the script, then those of its user.
 launch_benchmark() {
     # shellcheck disable=SC2086
     exec "${BERTH:-berth}" as ${BERTH_OPTIONS:-} launch_benchmark.py --precision=fp32 --mode=training \

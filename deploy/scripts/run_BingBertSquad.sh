@@ -4,9 +4,10 @@
 #
 #   run_BingBertSquad.sh [-g PROCESSES] [-n NODES] [-e EPOCHS] [-b BATCH_SIZE] [-p PORT] [-d] [FLAGS...]
 #
-# -d (--deepspeed) trains with the engine; flags go to the program.
+# -d (--deepspeed) trains with the engine; flags go to the program. What an earlier run left in the output folder is
+# replaced. BATCH_SIZE is that of the processes of one node.
 . "$(dirname "$0")/bing_bert_squad.sh"
-gpus=8 nodes=1 epochs=2 batch=24 program=nvidia_run_squad_baseline.py flags=()
+gpus=8 nodes=1 epochs=2 batch=24 engine=false program=nvidia_run_squad_baseline.py flags=()
 while [ $# -gt 0 ]; do
     case "$1" in
         -g | --num_gpus) gpus=$2; shift 2 ;;
@@ -14,11 +15,12 @@ while [ $# -gt 0 ]; do
         -e | --epochs) epochs=$2; shift 2 ;;
         -b | --batch_size) batch=$2; shift 2 ;;
         -p | --port | --master_port) shift 2 ;; # the MPI finds its own
-        -d | --deepspeed) program=nvidia_run_squad_deepspeed.py; shift ;;
+        -d | --deepspeed) engine=true program=nvidia_run_squad_deepspeed.py; shift ;;
         -h | --help) usage ;;
         *) flags+=("$1"); shift ;;
     esac
 done
 [ -d "$squad_dir" ] || { echo "$squad_dir folder not found" >&2; exit 1; }
-run_squad "$program" "$((gpus * nodes))" "$squad_dir/training_state_checkpoint_162.tar" "$squad_dir" "$output_dir" \
-    BingBertSquad 3 "$batch" --learning_rate 3e-5 --num_train_epochs "$epochs" "${flags[@]}"
+BERTH_OPTIONS="--overwrite_output_dir ${BERTH_OPTIONS:-}"
+run_squad "$program" "$gpus" "$squad_dir/training_state_checkpoint_162.tar" "$squad_dir" "$output_dir" \
+    "BingBertSquad_ds-${engine}_$gpus-gpu" 3 "$batch" --learning_rate 3e-5 --num_train_epochs "$epochs" "${flags[@]}"

@@ -14,4 +14,4 @@ while [ $# -gt 0 ] && [[ $1 != --* ]]; do
 done
 [ ${#arguments[@]} -ge 2 ] && [ ${#arguments[@]} -le 4 ] || usage
 run_squad nvidia_run_squad_baseline.py "${arguments[@]:0:2}" "${arguments[2]:-$squad_dir}" "${arguments[3]:-$output_dir}" \
-    baseline 6 24 --learning_rate 3e-5 --fp16 "$@"
+    "baseline_${arguments[0]}GPUs_24batch_size" 6 24 --learning_rate 3e-5 --fp16 "$@"

@@ -20,5 +20,6 @@ say "dropout is $dropout"
 [ -z "${arguments[6]:-}" ] || echo "note: port ${arguments[6]} has no effect: the MPI finds its own" >&2
 json=deepspeed_bsz24_config.json
 [ -e $json ] || json=$(dirname "$0")/$json
-run_squad nvidia_run_squad_deepspeed.py "${arguments[@]:0:4}" deepspeed 3 24 --predict_batch_size 3 --learning_rate "$lr" \
-    --fp16 --deepspeed --deepspeed_config "$json" --dropout "$dropout" --seed "$seed" --preln "$@"
+run_squad nvidia_run_squad_deepspeed.py "${arguments[@]:0:4}" "deepspeed_${arguments[0]}GPUs_24batch_size" 3 24 \
+    --predict_batch_size 3 --learning_rate "$lr" --fp16 --deepspeed --deepspeed_config "$json" --dropout "$dropout" \
+    --seed "$seed" --preln "$@"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints src/data/wikipedia/wikitext_entities.h: the names of HTML 4's character entities, by name.
+"""Prints wiki/wikitext_entities.h: the names of HTML 4's character entities, by name.
 
-    dev/unicode/make_entities.py > src/data/wikipedia/wikitext_entities.h
+    dev/unicode/make_entities.py > wiki/wikitext_entities.h
 """
 from html.entities import name2codepoint
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes src/text/unicode_tables.h by querying the reference programs for every code point.
+"""Makes data/unicode.txt by querying the reference programs for every code point.
 
 Hugging Face's rules are derived from the `tokenizers` package (what it drops, treats as white space, pads,
 splits at, decomposes, reorders and lower-cases); Google's from Python's own str and unicodedata, which its
 tokenization.py uses. Nothing is read from the Unicode files themselves, so the tables reproduce the versions
-and the errors of the two programs.
+and the errors of the two programs. The official SQuAD scores are defined by Python scripts, so what Python's
+re and str.lower() take for letters is there as well.
 
-    python3 dev/unicode/make_tables.py > src/text/unicode_tables.h      (needs: tokenizers)
+    python3.11 dev/unicode/make_tables.py > data/unicode.txt      (needs: tokenizers)
 """
-import sys
+import textwrap
 import unicodedata
 
 import tokenizers
@@ -18,8 +19,6 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 DROP, SPACE, PUNCTUATION, CJK, MARK, MAPPED, KEPT, CASED, IGNORABLE, WORD = (1 << i for i in range(10))
 POINTS = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
-BLOCK = 128
-POOL = 0x80000000
 
 
 class HuggingFace:
@@ -118,9 +117,13 @@ class Google:
             flags |= PUNCTUATION
         if (c + "\u03a3").lower()[-1] == "\u03c2":
             flags |= CASED
-        elif ("a" + c + "\u03a3").lower()[-1] == "\u03c2":
+        elif self.is_ignorable(c):
             flags |= IGNORABLE
         return flags
+
+    def is_ignorable(self, c):
+        """Whether a capital sigma skips c when it looks for its neighbours."""
+        return (c + "\u03a3").lower()[-1] != "\u03c2" == ("a" + c + "\u03a3").lower()[-1]
 
     def expansion(self, c):
         return unicodedata.normalize("NFD", c.lower())
@@ -176,7 +179,7 @@ def describe(rules, word_points):
 
 
 def describe_parts(rules, kinds, outputs):
-    """The result of lower-casing points alone, and of stripping alone where it differs from both."""
+    """The results of lower-casing points alone and of stripping alone, of which the outputs consist."""
     lowered, stripped = {}, {}
     for point in POINTS:
         c = chr(point)
@@ -187,129 +190,87 @@ def describe_parts(rules, kinds, outputs):
         # Only stripping removes characters or leaves marks whose order matters.
         assert lower and len(lower) <= 3 and (strip == "") == bool(flags & MARK), hex(point)
         assert not flags & KEPT or strip == outputs.get(point, c), hex(point)
+        assert "".join(map(rules.lowered, strip)) == ("" if flags & MARK else outputs.get(point, c)), hex(point)
         if lower != c:
             lowered[point] = lower
-        if strip and strip != outputs.get(point, c):
+        if strip not in ("", c):
             stripped[point] = strip
     return lowered, stripped
 
 
-def other_outputs(google, hugging, otherwise):
-    """Google's entries that differ from the common ones, which include points that Google's lack."""
-    differing = {point: output for point, output in google.items() if hugging.get(point) != output}
-    return differing | {point: otherwise.get(point, chr(point))
-                        for point in hugging if point not in google}
+def joined(first, last):
+    return f"{first:X}" if first == last else f"{first:X}-{last:X}"
 
 
-def runs_of(outputs, pool):
-    """[first, last, step, to]: first, first + step, ... become to, to + step, ..."""
+def ranges(values):
+    """Words for {point: value}: ranges with the same value, which is left out if it is True."""
+    runs = []
+    for point, value in sorted(values.items()):
+        if runs and runs[-1][1] == point - 1 and runs[-1][2] == value:
+            runs[-1][1] = point
+        else:
+            runs.append([point, point, value])
+    return [joined(first, last) + ("" if value is True else f"={value}") for first, last, value in runs]
+
+
+def mappings(outputs):
+    """Words for {point: text}: first, first + step, ... become to, to + step, ..."""
     runs = []
     for point, output in sorted(outputs.items()):
-        if len(output) > 1:
-            runs.append([point, point, 1, POOL | len(pool)])
-            pool.extend([len(output)] + [ord(x) for x in output])
-            continue
-        if runs:
+        if len(output) == 1 and runs and len(runs[-1][3]) == 1:
             first, last, step, to = runs[-1]
             gap = point - last
-            if (not to & POOL and ord(output) - to == point - first and gap <= 2
-                    and (gap == step or first == last)):
+            if ord(output) - ord(to) == point - first and gap <= 2 and (gap == step or first == last):
                 runs[-1][1:3] = point, gap
                 continue
-        runs.append([point, point, 1, ord(output)])
-    return runs
+        runs.append([point, point, 1, output])
+    return [joined(first, last) + (f"/{step}" if step > 1 else "") + ">" + "+".join(f"{ord(x):X}" for x in to)
+            for first, last, step, to in runs]
 
 
-def rows(items, width=100):
-    lines, line = [], "   "
-    for item in items:
-        if len(line) + len(item) + 2 > width:
-            lines.append(line)
-            line = "   "
-        line += " " + item + ","
-    return "\n".join(lines + [line])
+def print_section(name, columns, words):
+    if words:
+        print(f":{name} {columns}")
+        print(textwrap.fill(" ".join(words), 120, break_long_words=False, break_on_hyphens=False))
 
 
-def print_runs(name, runs):
-    print(f"static const struct unicode_run {name}[] = {{")
-    print(rows("{0x%X, 0x%X, %d, 0x%X}" % tuple(run) for run in runs))
-    print("};\n")
+def print_both(name, ours, theirs):
+    """A section of what {point: value} of the columns have in common, then one of each column's own."""
+    same = {point: value for point, value in ours.items() if theirs.get(point) == value}
+    print_section(name, "01", ranges(same))
+    for column, values in enumerate((ours, theirs)):
+        print_section(name, column, ranges({p: value for p, value in values.items() if p not in same}))
 
 
-def print_stages(kind_of):
-    blocks, stage1 = {}, []
-    for start in range(0, 0x110000, BLOCK):
-        block = tuple(kind_of[start:start + BLOCK])
-        stage1.append(blocks.setdefault(block, len(blocks)))
-    while len(stage1) > 1 and stage1[-1] == stage1[-2]:
-        stage1.pop()  # the rest of the code points looks like the last block
-    assert len(blocks) < 256
-    print(f"#define UNICODE_BLOCK {BLOCK}")
-    print(f"#define UNICODE_STAGE1 {len(stage1)}\n")
-    print("static const uint8_t unicode_stage1[UNICODE_STAGE1] = {")
-    print(rows(map(str, stage1)))
-    print("};\n")
-    print("static const uint8_t unicode_stage2[][UNICODE_BLOCK] = {")
-    for block in blocks:
-        # Trailing copies of the first kind are omitted if it is 0, which C fills in.
-        values = list(block)
-        while len(values) > 1 and values[-1] == 0:
-            values.pop()
-        print("{\n" + rows(map(str, values)) + "\n},")
-    print("};\n")
+def print_mapping(name, ours, theirs):
+    print_section(name, "01", mappings(ours))
+    print_section(name, 1, mappings({p: theirs.get(p, chr(p)) for p in {*ours, *theirs} if ours.get(p) != theirs.get(p)}))
+
+
+HEAD = """# SPDX-License-Identifier: Apache-2.0
+# What two programs take characters for: Hugging Face's tokenizers {} (column 0), and Python with Unicode {}
+# (column 1), as Google's tokenization.py asks it. dev/unicode/make_tables.py made this file by asking both about every
+# code point; data/make_tables.c makes the tables of src/text from it. NOTICE names the sources.
+#
+# A section is ":NAME COLUMNS" and its words. FIRST-LAST are code points; =N is their combining class; FIRST-LAST/2>TO maps
+# every second one, FIRST to TO; >A+B maps to several. The columns of `lower` and `strip` after the first are what differs."""
 
 
 def main():
     hugging, google = HuggingFace(), Google()
     word_points = {point for point in POINTS if hugging.is_word(chr(point))}
-    hugging_kinds, hugging_outputs = describe(hugging, word_points)
-    google_kinds, google_outputs = describe(google, word_points)
-    hugging_parts = describe_parts(hugging, hugging_kinds, hugging_outputs)
-    google_parts = describe_parts(google, google_kinds, google_outputs)
-    numbers, kind_of = {}, []
-    for point in range(0x110000):
-        # The UTF-8 decoder never yields surrogates.
-        pair = (hugging_kinds.get(point, (0, 0)), google_kinds.get(point, (0, 0)))
-        kind_of.append(numbers.setdefault(pair, len(numbers)) if point >= 0x80 else None)
-    for point in range(0x80):
-        pair = (hugging_kinds[point], google_kinds[point])
-        kind_of[point] = numbers.setdefault(pair, len(numbers))
-    plain = numbers.get(((0, 0), (0, 0)))
-    assert len(numbers) <= 256 and plain is not None
-    order = sorted(numbers, key=lambda pair: (numbers[pair] != plain, numbers[pair]))
-    renamed = {numbers[pair]: place for place, pair in enumerate(order)}
-    kind_of = [renamed[kind] for kind in kind_of]
-
-    pool = []
-    common = runs_of(hugging_outputs, pool)
-    other = runs_of({point: output for point, output in google_outputs.items()
-                     if hugging_outputs.get(point) != output}, pool)
-
-    print("// SPDX-License-Identifier: Apache-2.0")
-    print("// Made by dev/unicode/make_tables.py; do not edit. "
-          f"Column 0: tokenizers {tokenizers.__version__};\n"
-          f"// column 1: Python with Unicode {unicodedata.unidata_version}. "
-          "unicode.h and unicode.c describe the tables.")
-    print("#ifndef BERTH_TEXT_UNICODE_TABLES_H\n#define BERTH_TEXT_UNICODE_TABLES_H\n")
-    print('#include "text/unicode.h"\n')
-    print("// clang-format off")
-    print("struct unicode_run {\n    uint32_t first, last, step, to;\n};\n")
-    print_stages(kind_of)
-    print("static const struct unicode_properties unicode_property_table[][2] = {")
-    print(rows("{{%d, %d}, {%d, %d}}" % (a + b) for a, b in order))
-    print("};\n")
-    print_runs("unicode_runs", common)
-    print_runs("unicode_google_runs", other)
-    for name, ours, theirs, otherwise in zip(("lower", "strip"), hugging_parts, google_parts,
-                                             ({}, google_outputs)):
-        print_runs(f"unicode_{name}_runs", runs_of(ours, pool))
-        print_runs(f"unicode_google_{name}_runs",
-                   runs_of(other_outputs(theirs, ours, otherwise), pool))
-    print("static const uint32_t unicode_pool[] = {")
-    print(rows("0x%X" % value for value in pool))
-    print("};\n// clang-format on\n\n#endif")
-    print(f"{len(numbers)} kinds, {len(common)} + {len(other)} runs, {len(pool)} pooled",
-          file=sys.stderr)
+    kinds, outputs = zip(describe(hugging, word_points), describe(google, word_points))
+    parts = [describe_parts(*each) for each in zip((hugging, google), kinds, outputs)]
+    print(HEAD.format(tokenizers.__version__, unicodedata.unidata_version))
+    for name, flag in (("drop", DROP), ("space", SPACE), ("punctuation", PUNCTUATION), ("cjk", CJK), ("mark", MARK),
+                       ("kept", KEPT), ("cased", CASED), ("ignorable", IGNORABLE), ("word", WORD)):
+        print_both(name, *({p: True for p, (flags, _) in each.items() if flags & flag} for each in kinds))
+    print_both("combining", *({p: number for p, (_, number) in each.items() if number} for each in kinds))
+    for name, ours, theirs in zip(("lower", "strip"), *parts):
+        print_mapping(name, ours, theirs)
+    print_section("python_word", 1, ranges({p: True for p in POINTS if chr(p).isalnum() or chr(p) == "_"}))
+    dropped = {p for p, (flags, _) in kinds[1].items() if flags & (DROP | SPACE)}
+    print_section("python_ignorable", 1, ranges({p: True for p in dropped if google.is_ignorable(chr(p))}))
 
 
 if __name__ == "__main__":

@@ -48,8 +48,7 @@ def contents(prefix: pathlib.Path, name: str) -> list:
              ("berth/bin/berth", one(prefix, "bin/berth").read_bytes(), True),
              (f"{name}.data/scripts/berth", start.encode(), True)]
     for module in find(prefix, "lib*/**/berth/berth-*.so"):
-        if "emulated" not in module.name:
-            files.append((f"berth/bin/{module.name}", module.read_bytes(), True))
+        files.append((f"berth/bin/{module.name}", module.read_bytes(), True))
     return files
 
 

@@ -8,6 +8,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "core/utf8.h"
+#include "data/corpus/article_lines.h"
 #include "data/stages/instance_stage.h"
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
@@ -199,8 +200,7 @@ static enum berth_status check_text(int is_ours, const char *folder, struct bert
     enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     // Text without a manifest was written by another program.
     if (status == BERTH_OK && (is_ours || file_exists(path))) {
-        status = stage_read_complete(path, remedy, &state, error);
-        status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
+        status = manifest_read_complete(path, remedy, &state, error);
     }
     json_free(state);
     memory_free(path);
@@ -216,6 +216,23 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
         inside != NULL ? check_text(0, inside, error) : path_no_memory(error);
     memory_free(inside);
     return status;
+}
+
+// Which sources of articles are given, in the order of their articles. With a dump, the stage text
+// has made `extracted` of it.
+static size_t list_sources(const struct berth_prepare_input *input, const char *const *extracted,
+                           struct corpus_source sources[CORPUS_SOURCES_MAX]) {
+    size_t count = 0;
+    if (*extracted != NULL) {
+        sources[count++] = (struct corpus_source){CORPUS_EXTRACTED, extracted, 1};
+    }
+    if (input->books != NULL) {
+        sources[count++] = (struct corpus_source){CORPUS_BOOKS, &input->books, 1};
+    }
+    if (input->text_count > 0) {
+        sources[count++] = (struct corpus_source){CORPUS_TEXT, input->texts, input->text_count};
+    }
+    return count;
 }
 
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
@@ -235,18 +252,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                 .comm = job->comm};
     TRY(stage_settle_input(
         job->comm, extracted != NULL ? check_extracted(job, extracted, error) : BERTH_OK, error));
-    if (extracted != NULL) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
-    }
-    if (input->books != NULL) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_BOOKS, &input->books, 1};
-    }
-    if (input->text_count > 0) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_TEXT, input->texts, input->text_count};
-    }
+    stage.source_count = list_sources(input, &extracted, stage.sources);
     TRY(shard_stage_run(&stage, job->log, job->stop, error));
     job->result->training_shards = stage.training;
     job->result->test_shards = stage.test;
@@ -275,24 +281,25 @@ static void set_instance_counts(struct job *job, const struct pretraining_statis
                    ((double)statistics->instances * (double)job->config.max_seq_length);
 }
 
-static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
+static enum berth_status describe_tokenizer(const struct job *job,
+                                            struct manifest_settings *settings,
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
     char digest[DIGEST_HEX_SIZE];
     TRY(inputs_digest_vocabulary(job->tokenizer, digest, error));
-    stage_set_text(settings, SHARD_VOCABULARY, digest);
-    stage_set_text(settings, "tokenizer",
-                   rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
-    stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
+    manifest_set_text(settings, SHARD_VOCABULARY, digest);
+    manifest_set_text(settings, "tokenizer",
+                      rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
+    manifest_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
     if (rules->accents != TOKENIZER_ACCENTS_AUTO) {
-        stage_set_text(settings, "strip_accents",
-                       rules->accents == TOKENIZER_ACCENTS_STRIP ? "true" : "false");
+        manifest_set_text(settings, "strip_accents",
+                          rules->accents == TOKENIZER_ACCENTS_STRIP ? "true" : "false");
     }
     if (rules->whole_ideographs) {
-        stage_set_text(settings, "tokenize_chinese_chars", "false");
+        manifest_set_text(settings, "tokenize_chinese_chars", "false");
     }
-    stage_set_text(settings, "split_special", rules->split_special ? "true" : "false");
-    stage_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
+    manifest_set_text(settings, "split_special", rules->split_special ? "true" : "false");
+    manifest_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
     return BERTH_OK;
 }
 
@@ -387,8 +394,8 @@ static enum berth_status check_instances(const struct job *job, struct berth_err
     json *state = NULL;
     const enum berth_status status =
         path != NULL
-            ? stage_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
-                                  &state, error)
+            ? manifest_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
+                                     &state, error)
             : path_no_memory(error);
     json_free(state);
     memory_free(path);
@@ -520,9 +527,34 @@ static enum berth_status check_outputs(const struct job *job, char **outputs,
     return BERTH_OK;
 }
 
+// Writes the articles to output_file, one on each line.
+static enum berth_status write_articles(struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    struct corpus_source sources[CORPUS_SOURCES_MAX];
+    const size_t count = list_sources(input, &input->extracted, sources);
+    struct article_lines lines;
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "output_file needs sentences, or articles: extracted, books or text");
+    }
+    enum berth_status status = article_lines_open(&lines, input->output_file, error);
+    for (size_t i = 0; status == BERTH_OK && i < count; i++) {
+        status = article_lines_add(&lines, sources[i].form, sources[i].paths, sources[i].count,
+                                   job->stop, error);
+    }
+    if (status == BERTH_OK) {
+        status = article_lines_commit(&lines, error);
+    }
+    article_lines_done(&lines);
+    job->result->articles = lines.articles;
+    job->result->text_bytes = lines.bytes;
+    job->result->files = status == BERTH_OK;
+    return status;
+}
+
 static enum berth_status run_files(struct job *job, struct berth_error *error) {
     if (job->input->sentences == NULL) {
-        return error_set(error, BERTH_USAGE, "output_file needs sentences");
+        return write_articles(job, error);
     }
     job->wanted[INSTANCES] = 1;
     TRY(set_defaults(job, error));

@@ -11,19 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TORCH_WEIGHTS "pytorch_model.bin"
+
 enum { NAME_SIZE = 96, FILES_MAX = 4 };
 
 // The files that berth_convert writes, and their names in the result; %s is the step.
 static const struct format {
-    const char *name; // also berth_convert's
+    const char *name, *to; // to: berth_convert's name
     struct {
         const char *from, *to;
     } files[FILES_MAX];
 } formats[] = {
-    {"hf", {{NULL, NULL}}}, // always written
-    {"torch", {{"pytorch_model.bin", "pytorch_model.bin"}}},
-    {"nvidia", {{"ckpt_%s.pt", "ckpt_%s.pt"}, {"bert_config.json", "bert_config.json"}}},
+    {"hf", "hf", {{NULL, NULL}}}, // always written
+    {"torch", "torch", {{TORCH_WEIGHTS, TORCH_WEIGHTS}}},
+    {"nvidia", "nvidia", {{"ckpt_%s.pt", "ckpt_%s.pt"}, {"bert_config.json", "bert_config.json"}}},
+    {"nvidia_finetuned",
+     "nvidia",
+     {{"ckpt_%s.pt", TORCH_WEIGHTS}, {"bert_config.json", "bert_config.json"}}},
     {"tensorflow",
+     "tensorflow",
      {{"bert_model.ckpt.data-00000-of-00001", "model.ckpt-%s.data-00000-of-00001"},
       {"bert_model.ckpt.index", "model.ckpt-%s.index"},
       {"bert_config.json", "bert_config.json"}}},
@@ -42,18 +48,25 @@ static enum berth_status next_format(const char **list, const struct format **fo
         }
     }
     return error_set(error, BERTH_USAGE,
-                     "option save_format: expected hf, torch, nvidia or tensorflow, separated by "
-                     "commas, found \"%.*s\"",
+                     "option save_format: expected hf, torch, nvidia, nvidia_finetuned or "
+                     "tensorflow, separated by commas, found \"%.*s\"",
                      (int)(length < 80 ? length : 80), *list);
 }
 
 enum berth_status save_formats_check(const char *list, struct berth_error *error) {
     const struct format *format;
+    int weights = 0;
     while (list != NULL) {
         TRY(next_format(&list, &format, error));
+        weights += format->files[0].to != NULL && strcmp(format->files[0].to, TORCH_WEIGHTS) == 0;
         list = *list != '\0' ? list : NULL;
     }
-    return BERTH_OK;
+    return weights <= 1
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_USAGE,
+                     "option save_format: torch and nvidia_finetuned both write " TORCH_WEIGHTS
+                     "; leave one of them out");
 }
 
 // FOLDER/NAME with %s replaced by the step; newly allocated.
@@ -96,7 +109,7 @@ static enum berth_status write_newest(const char *folder, const char *step,
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
-    const struct berth_convert_settings settings = {.to = format->name, .step = atoll(step)};
+    const struct berth_convert_settings settings = {.to = format->to, .step = atoll(step)};
     const struct berth_log silent = {0}; // names and types are those of the result
     char name[NAME_SIZE];
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.

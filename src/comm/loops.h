@@ -6,12 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// bf16 is uint16_t. No two arrays overlap.
+// bf16 and f16 are uint16_t. Rounding is to nearest, ties to even. No two arrays overlap.
 struct loops {
-    void (*widen)(float *to, const uint16_t *from, int64_t count);
-    void (*narrow)(uint16_t *to, const float *from, int64_t count); // to nearest, ties to even
+    void (*widen_bf16)(float *to, const uint16_t *from, int64_t count);
+    void (*narrow_bf16)(uint16_t *to, const float *from, int64_t count);
     void (*add)(float *to, const float *from, int64_t count);
-    void (*add_narrow)(float *to, const uint16_t *from, int64_t count);
+    void (*add_bf16)(float *to, const uint16_t *from, int64_t count);
+    void (*widen_f16)(float *to, const uint16_t *from, int64_t count);
+    void (*narrow_f16)(uint16_t *to, const float *from, int64_t count);
+    void (*add_f16)(float *to, const uint16_t *from, int64_t count);
 };
 
 // The loops for the best instruction set that the processor has.

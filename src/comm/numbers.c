@@ -15,14 +15,15 @@ enum { BLOCK = 1024 };
 
 void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
                      int64_t count) {
+    const struct loops *loops = loops_best();
     if (to_dtype == from_dtype) {
         memcpy(to, from, (size_t)count * dtype_size(to_dtype));
     } else if (to_dtype == DTYPE_F32) {
-        assert(from_dtype == DTYPE_BF16);
-        loops_best()->widen(to, from, count);
+        assert(from_dtype == DTYPE_BF16 || from_dtype == DTYPE_F16);
+        (from_dtype == DTYPE_BF16 ? loops->widen_bf16 : loops->widen_f16)(to, from, count);
     } else {
-        assert(to_dtype == DTYPE_BF16 && from_dtype == DTYPE_F32);
-        loops_best()->narrow(to, from, count);
+        assert((to_dtype == DTYPE_BF16 || to_dtype == DTYPE_F16) && from_dtype == DTYPE_F32);
+        (to_dtype == DTYPE_BF16 ? loops->narrow_bf16 : loops->narrow_f16)(to, from, count);
     }
 }
 
@@ -33,11 +34,13 @@ static const void *element(const struct addend *addend, int64_t first) {
 }
 
 static void add_addend(float *to, const struct addend *addend, int64_t first, int64_t count) {
+    const struct loops *loops = loops_best();
     if (addend->dtype == DTYPE_F32) {
-        loops_best()->add(to, element(addend, first), count);
+        loops->add(to, element(addend, first), count);
     } else {
-        assert(addend->dtype == DTYPE_BF16);
-        loops_best()->add_narrow(to, element(addend, first), count);
+        assert(addend->dtype == DTYPE_BF16 || addend->dtype == DTYPE_F16);
+        (addend->dtype == DTYPE_BF16 ? loops->add_bf16 : loops->add_f16)(to, element(addend, first),
+                                                                         count);
     }
 }
 

@@ -16,7 +16,7 @@ struct addend {
 };
 
 // to[i] = from[i], rounded to nearest, ties to even, if `to_dtype` is narrower. The types are
-// equal, or one is f32 and the other bf16.
+// equal, or one is f32 and the other bf16 or f16.
 void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
                      int64_t count);
 

@@ -7,7 +7,10 @@
 
 #include "core/config.h"
 
-/* A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
+/* A training job also writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a
+ * resumed one appends. `berth report` and `berth plot` show such logs.
+ *
+ * A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
  * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
  * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
  * another kind, or the log of a run. */
@@ -20,30 +23,6 @@ struct berth_log berth_reporter_log(struct berth_reporter *reporter);
 enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
                                        struct berth_error *error);
 void berth_reporter_close(struct berth_reporter *reporter);
-
-/* A training job writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a resumed
- * one appends. The functions below show such logs. `paths` are output folders, logs,
- * trainer_state.json of Hugging Face's Trainer, and files with what `berth bench --json` printed;
- * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
- * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
- *
- * Writes a self-contained HTML page to `file`, or to standard output ("-"). BERTH_CANT_CREATE if
- * that is a file, not empty, that is no such page. */
-enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
-                               struct berth_error *error);
-
-struct berth_plot_style {
-    const char *series; /* names separated by commas ("loss,learning_rate,f1"); NULL: the loss and
-                           the metric of evaluations */
-    int columns;        /* of the terminal, at least 60 */
-    int rows;           /* of each chart, at least 4 */
-    int colour;         /* whether escape sequences may tell runs apart */
-};
-/* Draws the series with braille characters, in UTF-8. Free *text with berth_string_free. An unknown
- * series is BERTH_USAGE; the error lists the known ones. */
-enum berth_status berth_plot(const char *const *paths, size_t count,
-                             const struct berth_plot_style *style, char **text,
-                             struct berth_error *error);
 
 #define BERTH_METRICS_MAX 12
 
@@ -631,36 +610,11 @@ berth_compare(const char *a, const char *b, double tolerance,
               void *context, struct berth_comparison *comparison, struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
- * Downloads. Only berth_fetch uses the network.
+ * Models and data sets by name, in the cache of Hugging Face's hub, which `berth fetch` fills.
  */
-struct berth_fetch_settings {
-    const char *revision;   /* branch, tag or commit on the hub; NULL: "main" */
-    const char *files;      /* comma-separated patterns of the files to fetch; NULL: those a BERT
-                               model needs, or all of a data set */
-    const char *sha256;     /* expected digest of a URL's content; NULL: unknown */
-    const char *md5;        /* likewise; protects against accidents only */
-    const char *cache_dir;  /* NULL: as HF_HUB_CACHE, HF_HOME, ... say */
-    const char *token_file; /* NULL: HF_TOKEN, else the file HF_TOKEN_PATH or $HF_HOME/token */
-    int dataset;            /* the name denotes a data set of the hub, not a model */
-    int64_t retries;        /* after a transient failure; < 0: 5 */
-};
-
-/* Downloads `name` into a cache with Hugging Face's layout: a model or data set of the Hugging Face
- * hub ("org/name"; HF_ENDPOINT), a known data set ("squad", "squad_v2"), or an http(s) URL. NULL
- * `settings` are the defaults. *path is the snapshot's folder, or a URL's file; free it with
- * berth_string_free. Files already in the cache are not downloaded again, interrupted downloads are
- * resumed, and contents are checked against the known digests. With HF_HUB_OFFLINE or
- * TRANSFORMERS_OFFLINE (for data sets and URLs also HF_DATASETS_OFFLINE) the network is not used:
- * what is not in the cache is BERTH_UNAVAILABLE. `stop` works as for jobs. No connection is
- * BERTH_UNAVAILABLE; not found BERTH_NO_INPUT; wrong content, or a listing with hostile paths,
- * BERTH_BAD_DATA; a full disk BERTH_IO. */
-enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
-                              struct berth_log log, const volatile int *stop, char **path,
-                              struct berth_error *error);
-
 /* Sets *path to the file that a data set's name denotes; free it with berth_string_free. That is
  * the name itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the
- * file of `split` ("train" or "dev") that berth_fetch has downloaded. BERTH_NO_INPUT if the cache
+ * file of `split` ("train" or "dev") that `berth fetch` has downloaded. BERTH_NO_INPUT if the cache
  * does not have it. */
 enum berth_status berth_find_data(const char *name, const char *split, char **path,
                                   struct berth_error *error);
@@ -678,7 +632,8 @@ enum berth_status berth_find_model(const char *name_or_path, char **path,
  */
 /* Sources of articles. All of them together form one corpus, in this order. */
 struct berth_prepare_input {
-    const char *wikipedia; /* dump in MediaWiki's XML, plain or bzip2; NULL: none */
+    const char *wikipedia; /* dump in MediaWiki's XML, which only the program reads (else
+                              BERTH_UNAVAILABLE); NULL: none */
     const char *extracted; /* folder written by WikiExtractor or the stage text; NULL: none */
     const char *books;     /* folder with one file per book; NULL: none */
     const char *const
@@ -691,9 +646,9 @@ struct berth_prepare_input {
                               for output_file: files, folders of files *.txt and patterns, separated
                               by commas; NULL: none */
     const char *output_file; /* the file for the instances of `sentences`, or several, separated by
-                                commas, to which they are dealt out: no stage runs, and
-                                config->output_dir is not used; NULL: none. TFRecord if the name
-                                ends in .tfrecord and `format` is not given */
+                                commas; without them for the articles, one on each line: no stage
+                                runs, config->output_dir is not used; NULL: none. TFRecord if the
+                                name ends in .tfrecord and `format` is not given */
 };
 
 /* A stage and its cost. */

@@ -33,6 +33,7 @@ struct berth_config {
                                        berth_prepare, a folder, whose rules and added tokens then
                                        apply */
     int pre_layer_norm;             /* -1: either; 0 or 1: a new model has it, another is refused */
+    const char *gelu;               /* "erf" or "tanh": the form that "gelu" of config.json means */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;
@@ -99,9 +100,6 @@ struct berth_config {
     const char *keras_answers;  /* "first" or "all": which answers of a training question to use */
     const char *keras_end;      /* "inclusive" or "exclusive": the end position of an answer */
     const char *window_filter;  /* "none" or "words": which training windows to keep */
-    const char *cache_dir;      /* folder that caches SQuAD features; NULL: no cache */
-    int skip_cache;             /* neither read nor write cache_dir */
-    int overwrite_cache;        /* rebuild the features and replace them in cache_dir */
     int version_2_with_negative;
     int strict_answers;        /* refuse a file with an answer that is not at its answer_start */
     int64_t max_train_samples; /* use only the first N examples; 0: all */
@@ -227,8 +225,8 @@ struct berth_config {
     int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
     int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
-    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
-                                            the precision */
+    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16", "fp16"; NULL:
+                                            bf16 with the precision bf16, else fp32 */
     int overlap_comm;                    /* 0: computing waits for every exchange */
     int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
                                       many as the memory for exchanges holds */
@@ -238,7 +236,7 @@ struct berth_config {
 
     /* reports */
     int64_t logging_steps;
-    const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
+    const char *log_format;   /* "plain", "deepspeed", "deepspeed-bert" or "dllogger" */
     const char *json_summary; /* JSON lines file, in dllogger's form if log_format is "dllogger";
                                  NULL: none */
     const char *logging_dir;  /* folder for TensorBoard files; NULL: the one of the DeepSpeed
@@ -253,7 +251,8 @@ struct berth_config {
     uint64_t given[4]; /* bit set of the fields set by berth_config_set, which override a
                           DeepSpeed file */
 
-    const char *report;   /* HTML file for the run's report; NULL: none */
+    const char *report;   /* HTML file for the run's report, which only the program writes (else
+                             BERTH_UNAVAILABLE); NULL: none */
     int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is
                              written at the end */
 

@@ -382,17 +382,6 @@ void file_reader_close(struct file_reader *reader) {
     *reader = (struct file_reader){.descriptor = -1};
 }
 
-enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error) {
-    struct file_reader file;
-    TRY(file_reader_open(&file, path, error));
-    const uint64_t found = file.size;
-    file_reader_close(&file);
-    return found == bytes
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: expected %" PRIu64 " bytes, found %" PRIu64,
-                           path, bytes, found);
-}
-
 enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
                              struct berth_error *error) {
     if (status != BERTH_IO && status != BERTH_NO_MEMORY) {

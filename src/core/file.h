@@ -42,8 +42,6 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
 enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
-// BERTH_BAD_DATA when the file has another size than `bytes`; a missing one is BERTH_NO_INPUT.
-enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error);
 
 // The result of a function that tries to recognise a file and got `status` with the error `own`:
 // BERTH_OK if the file is absent or something else. A read error and a lack of memory, which say

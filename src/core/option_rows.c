@@ -61,6 +61,9 @@ const struct option_row option_rows[] = {
      .shown = "that of the model folder"},
     {FLAG("files", pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, .has_auto = 1,
      .help = "require layer norms before the sub-layers (false: after them)", .shown = "either"},
+    {TEXT("files", gelu, "erf"), FREE, .jobs = MODEL_JOBS, .unit = "FORM", .choices = "erf|tanh",
+     .help = "form that \"gelu\" of config.json means; tanh, as in Google's programs: the result's "
+             "config.json says gelu_new"},
     {TEXT("files", train_file, NULL), NOTED, LOCAL, COMMON, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .unit = "FILE", .aliases = "train",
      .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},
@@ -227,13 +230,6 @@ const struct option_row option_rows[] = {
     {TEXT("features", window_filter, "none"), KEPT, .jobs = JOB_FINETUNE_SQUAD | JOB_FEATURES,
      .unit = "RULE", .choices = "none|words",
      .help = "words: drop training windows by their number of words, as BingBertSquad does"},
-    {TEXT("features", cache_dir, NULL), FREE, LOCAL, .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD,
-     .unit = "DIR", .help = "folder that keeps features for later runs on the same data",
-     .shown = "none: build features in every run"},
-    {FLAG("features", skip_cache, "false"), FREE, .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD,
-     .help = "do not use cache_dir"},
-    {FLAG("features", overwrite_cache, "false"), FREE,
-     .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD, .help = "rebuild the features in cache_dir"},
     {FLAG("features", version_2_with_negative, "false"), NOTED, COMMON,
      .jobs = SQUAD_JOBS | JOB_FEATURES, .aliases = "version_2",
      .help = "questions may have no answer (SQuAD 2.0)"},
@@ -293,8 +289,8 @@ const struct option_row option_rows[] = {
     {INTEGER("instances", shards, "256"), .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
      .help = "number of training files"},
     {INTEGER("instances", test_shards, "auto"), .jobs = JOB_PREPARE, BETWEEN(0, 4096),
-     .has_auto = 1, .unit = "N",
-     .help = "number of test files; 0: none", .shown = "the number of training files"},
+     .has_auto = 1, .unit = "N", .help = "number of test files; 0: none",
+     .shown = "the number of training files"},
     {REAL("instances", fraction_test_set, "0.1"), .jobs = JOB_PREPARE, BETWEEN(0, 0.99),
      .unit = "X", .help = "fraction of the sentences to use for testing, in whole articles"},
     {TEXT("instances", stages, NULL), COMMON, .jobs = JOB_PREPARE, .unit = "NAMES",
@@ -556,6 +552,7 @@ const struct option_row option_rows[] = {
     {TEXT("checkpoints", save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
              "nvidia (ckpt_N.pt; also with every checkpoint, unless save_strategy is no), "
+             "nvidia_finetuned (pytorch_model.bin as NVIDIA's fine-tuning programs write it), "
              "tensorflow (model.ckpt-N)"},
     {TEXT("checkpoints", save_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .choices = "no|epoch|steps|best",
@@ -646,7 +643,7 @@ const struct option_row option_rows[] = {
      .help = "how sequences are assigned to processes; global: in one order for any number of "
              "processes; rank: whole files to each process"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
-     .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
+     .unit = "TYPE", .choices = "fp32|bf16|fp16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
     {FLAG("ranks", overlap_comm, "true"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
@@ -681,8 +678,9 @@ const struct option_row option_rows[] = {
     {FLAG("reports", logging_first_step, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "also report the first update"},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
-     .choices = "plain|deepspeed|dllogger",
-     .help = "format of the log lines; dllogger also sets the format of json_summary"},
+     .choices = "plain|deepspeed|deepspeed-bert|dllogger",
+     .help = "format of the log lines; deepspeed-bert: those of DeepSpeed's BERT programs, too, or "
+             "alone without a deepspeed_config; dllogger also sets the format of json_summary"},
     {TEXT("reports", json_summary, NULL), FREE, LOCAL, .jobs = JOB_TRAIN | JOB_PREDICT,
      .unit = "FILE", .help = "also write every record as a line of JSON to this file"},
     {TEXT("reports", report, NULL), FREE, LOCAL, COMMON, .jobs = JOB_TRAIN | JOB_BENCH,

@@ -50,7 +50,7 @@ struct gpu_shape {
 #elif defined(__HIPCC__)
 #include "gpu/api_hip.h"
 #else
-#include "gpu/api_host.h"
+#include "emulation/api_host.h"
 #endif
 
 // The mask of a whole warp.

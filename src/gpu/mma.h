@@ -34,7 +34,7 @@
 #elif defined(__HIPCC__) || GPU_WARP != 32
 #define GPU_HAS_MMA 0
 #else
-#include "gpu/mma_host.h"
+#include "emulation/mma_host.h"
 #endif
 
 #endif

@@ -22,8 +22,8 @@ static const struct name {
     {BERTH_RECORD_PLAN, NULL, "parameters", "model_weights_num"},
     {BERTH_RECORD_PLAN, NULL, "train_examples", "training_samples"},
     {BERTH_RECORD_PLAN, NULL, "train_features", "training_features"},
-    {BERTH_RECORD_PLAN, NULL, "train_batch_size", "train_batch_size"},
-    {BERTH_RECORD_PLAN, NULL, "train_batch_size", "batch_size_per_pu"},
+    {BERTH_RECORD_PLAN, NULL, "sequences_per_micro_batch", "train_batch_size"},
+    {BERTH_RECORD_PLAN, NULL, "sequences_per_micro_batch", "batch_size_per_pu"},
     {BERTH_RECORD_PLAN, NULL, "total_steps", "steps"},
     {BERTH_RECORD_PLAN, NULL, "learning_rate", "learning_rate"},
     {BERTH_RECORD_STEP, NULL, "step_loss", "step_loss"},
@@ -32,7 +32,6 @@ static const struct name {
     {BERTH_RECORD_STEP, NULL, "samples_per_second", "average_perf_per_step"},
     {BERTH_RECORD_STEP, NULL, "final_loss", "final_loss"},
     {BERTH_RECORD_NOTE, NULL, "loss_scale", "loss_scale"},
-    {BERTH_RECORD_EVENT, NULL, "features_file", "Cached_train features_file"},
     {BERTH_RECORD_EVAL, NULL, "f1", "F1"},
     {BERTH_RECORD_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
     {BERTH_RECORD_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},
@@ -130,8 +129,10 @@ static int64_t epoch_of(const struct berth_record *record) {
     return epoch > 0 ? (int64_t)epoch : 0;
 }
 
+// Counted from the beginning of the phase, as NVIDIA's programs count; the names of their
+// checkpoints count the first phase, too.
 static int64_t step_of(const struct berth_record *record) {
-    return (int64_t)lines_real(record, "step", 0.0);
+    return (int64_t)lines_real(record, "phase_step", lines_real(record, "step", 0.0));
 }
 
 static struct timespec print_now(char text[64]) {
@@ -179,12 +180,20 @@ static void add_step(struct json_line *line, const struct berth_record *record) 
     json_line_close(line, ']');
 }
 
+static struct berth_field value_of(const struct berth_record *record, size_t index) {
+    struct berth_field field = record->fields[index];
+    if (strcmp(field.key, "checkpoint_step") == 0) {
+        field.integer = step_of(record);
+    }
+    return field;
+}
+
 static void add_fields(struct json_line *line, const struct berth_record *record) {
     for (size_t i = 0; i < record->field_count; i++) {
-        const struct berth_field *field = &record->fields[i];
+        const struct berth_field field = value_of(record, i);
         const char *name;
-        for (int which = 0; (name = name_of(record, field, which)) != NULL; which++) {
-            lines_json_field(line, name, field);
+        for (int which = 0; (name = name_of(record, &field, which)) != NULL; which++) {
+            lines_json_field(line, name, &field);
         }
     }
 }
@@ -265,10 +274,10 @@ int dllogger_text(const struct berth_record *record, char *text, size_t size) {
         append_metric(record->text, NULL, text, size);
     }
     for (size_t i = 0; i < record->field_count; i++) {
-        const struct berth_field *field = &record->fields[i];
+        const struct berth_field field = value_of(record, i);
         const char *name;
-        for (int which = 0; (name = name_of(record, field, which)) != NULL; which++) {
-            append_metric(name, field, text, size);
+        for (int which = 0; (name = name_of(record, &field, which)) != NULL; which++) {
+            append_metric(name, &field, text, size);
         }
     }
     text[strcspn(text, "\r\n")] = '\0';

@@ -22,7 +22,7 @@ const struct berth_field *lines_field(const struct berth_record *record, const c
 }
 
 int lines_is_position(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+    return strcmp(key, "step") == 0 || strcmp(key, "phase_step") == 0 || strcmp(key, "epoch") == 0;
 }
 
 double lines_real(const struct berth_record *record, const char *key, double fallback) {
@@ -185,7 +185,8 @@ static int is_hidden(const struct berth_field *field) {
                                          "train_ema_loss",
                                          "model_flops",
                                          "rss_bytes",
-                                         "average_samples_per_second"};
+                                         "average_samples_per_second",
+                                         "last_samples_per_second"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
         if (strcmp(field->key, hidden[i]) == 0) {
             return 1;

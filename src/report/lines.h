@@ -29,8 +29,9 @@ void lines_row(const struct berth_field *field, char *text, size_t size);
 // Appends the field's value as a JSON member with that key.
 void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field);
 
-// "[2026-01-31 12:00:00,123] [INFO] [berth:0:NAME] "
-void lines_deepspeed_frame(const char *name, char *text, size_t size);
+// "[2026-01-31 12:00:00,123] [INFO] [PLACE] ", where the place is that of most lines, or another.
+#define LINES_LOG_DIST "logging.py:68:log_dist"
+void lines_deepspeed_frame(const char *place, char *text, size_t size);
 
 struct lines_deepspeed {
     double beta1, beta2;
@@ -38,8 +39,9 @@ struct lines_deepspeed {
 // "[...] [Rank 0] step=20, skipped=0, lr=[5e-05], mom=[(0.9, 0.999)]"
 void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size);
-// "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
-void lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size);
+// "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."; 0 if
+// the record has no average yet, as before the third update.
+int lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size);
 // The two lines that DeepSpeed's own programs for the record's task print in addition to the
 // engine's; 0 if there is no such program for it.
 //   "bing_bert_progress: step=20, loss=7.25, lr=5e-05, sample_count=640"
@@ -52,8 +54,10 @@ int lines_deepspeed_progress(const struct berth_record *record, char *progress, 
 // "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
 // from a note's fields attempted_loss_scale, loss_scale, attempted_hysteresis, hysteresis.
 void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size);
-// "rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."; 0 if the record has no
-// times.
-int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size);
+// The times of the update's last micro-batch and of the update; 0 if the record has none.
+//   "[...] [Rank 0] rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."
+//   "[...] [Rank 0] rank=0 time (ms) | forward: 4.00 | backward: ..."
+int lines_deepspeed_times(const struct berth_record *record, char *micro, char *update,
+                          size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of DeepSpeed's engine and timer that people grep for (the throughput line in the older
-// `epoch/step` form), and those of its BERT programs. Numbers are formatted as in Python: 5e-05,
-// 0.0.
+// The lines of DeepSpeed's engine and timer that people grep for, as version 0.7 prints them with
+// the places in its source, and those of its BERT programs. Numbers are formatted as in Python:
+// 5e-05, 0.0.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-void lines_deepspeed_frame(const char *name, char *text, size_t size) {
+void lines_deepspeed_frame(const char *place, char *text, size_t size) {
     struct timespec now;
     struct tm local;
     char stamp[32];
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text, size, "[%s,%03ld] [INFO] [berth:0:%s] ", stamp, now.tv_nsec / 1000000, name);
+    snprintf(text, size, "[%s,%03ld] [INFO] [%s] ", stamp, now.tv_nsec / 1000000, place);
 }
 
 void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
@@ -31,7 +31,7 @@ void lines_deepspeed_step(const struct berth_record *record, const struct lines_
     number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
     number_print_python(beta1, sizeof beta1, lines_real(record, "adam_beta1", facts->beta1));
     number_print_python(beta2, sizeof beta2, lines_real(record, "adam_beta2", facts->beta2));
-    lines_deepspeed_frame("log_dist", text, size);
+    lines_deepspeed_frame(LINES_LOG_DIST, text, size);
     size_t used = strlen(text);
     snprintf(text + used, size - used,
              "[Rank 0] step=%" PRId64 ", skipped=%" PRId64 ", lr=[%s], mom=[(%s, %s)]",
@@ -134,31 +134,77 @@ static double peak_gibibytes(void) {
     return (double)usage.ru_maxrss * 1024.0 / GIBIBYTE;
 }
 
-void lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size) {
-    lines_deepspeed_frame("stop", text, size);
-    size_t used = strlen(text);
-    number_format(
-        text + used, size - used,
-        "%" PRId64 "/%" PRId64 ", RunningAvgSamplesPerSec=%.2f, CurrSamplesPerSec=%.2f, "
-        "MemAllocated=%.2fGB, MaxMemAllocated=%.2fGB",
-        (int64_t)lines_real(record, "epoch", 0.0), (int64_t)lines_real(record, "step", 0.0),
-        lines_real(record, "average_samples_per_second", 0.0),
-        lines_real(record, "samples_per_second", 0.0), resident_gibibytes(), peak_gibibytes());
+// As Python's round(value, 2) is printed: 15.06, 0.4.
+static void print_gibibytes(double value, char text[NUMBER_TEXT_SIZE]) {
+    number_print_python(text, NUMBER_TEXT_SIZE, round(100.0 * value) / 100.0);
 }
 
-int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size) {
-    static const char *const keys[][2] = {{"forward_ms", "forward_microstep"},
-                                          {"backward_ms", "backward_microstep"},
-                                          {"allreduce_ms", "backward_allreduce_microstep"},
-                                          {"step_ms", "step_microstep"}};
-    int found = 0;
-    int used = snprintf(text, size, "rank=0 time (ms)");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (lines_field(record, keys[i][0]) != NULL && (size_t)used < size) {
-            used += number_format(text + used, size - (size_t)used, " | %s: %.2f", keys[i][1],
-                                  lines_real(record, keys[i][0], 0.0));
-            found = 1;
-        }
+// The timer never learns of an epoch's end: the number of the epoch is always 0.
+int lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size) {
+    const double average = lines_real(record, "average_samples_per_second", NAN);
+    char running[NUMBER_TEXT_SIZE], current[NUMBER_TEXT_SIZE];
+    char resident[NUMBER_TEXT_SIZE], peak[NUMBER_TEXT_SIZE];
+    if (isnan(average)) {
+        return 0;
     }
-    return found;
+    number_print_python(running, sizeof running, average);
+    number_print_python(current, sizeof current,
+                        lines_real(record, "last_samples_per_second", average));
+    print_gibibytes(resident_gibibytes(), resident);
+    print_gibibytes(peak_gibibytes(), peak);
+    lines_deepspeed_frame("timer.py:198:stop", text, size);
+    size_t used = strlen(text);
+    snprintf(text + used, size - used,
+             "0/%" PRId64 ", RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
+             "MemAllocated=%sGB, MaxMemAllocated=%sGB",
+             (int64_t)lines_real(record, "step", 0.0), running, current, resident, peak);
+    return 1;
+}
+
+// Milliseconds of the parts of an update, or of one of its micro-batches.
+struct times {
+    const char *suffix;
+    double forward, backward, exchange, step;
+};
+
+static void print_times(const struct times *times, char *text, size_t size) {
+    const struct {
+        const char *name;
+        double value;
+    } parts[] = {{"forward", times->forward},
+                 {"backward", times->backward + times->exchange},
+                 {"backward_inner", times->backward},
+                 {"backward_allreduce", times->exchange},
+                 {"step", times->step}};
+    lines_deepspeed_frame(LINES_LOG_DIST, text, size);
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, size - used, "[Rank 0] rank=0 time (ms)");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++) {
+        used += (size_t)number_format(text + used, size - used, " | %s%s: %.2f", parts[i].name,
+                                      times->suffix, parts[i].value);
+    }
+}
+
+int lines_deepspeed_times(const struct berth_record *record, char *micro, char *update,
+                          size_t size) {
+    const double updates = lines_real(record, "updates", 1.0);
+    const double parts = lines_real(record, "micro_batches_per_update", NAN);
+    const struct times all = {.suffix = "",
+                              .forward = lines_real(record, "forward_ms", 0.0),
+                              .backward = lines_real(record, "backward_ms", 0.0),
+                              .exchange = 1000.0 * lines_real(record, "comm_exposed_seconds", 0.0) /
+                                          updates,
+                              .step = lines_real(record, "step_ms", 0.0)};
+    // The exchange and the step belong to the last micro-batch.
+    const struct times last = {.suffix = "_microstep",
+                               .forward = all.forward / parts,
+                               .backward = all.backward / parts,
+                               .exchange = all.exchange,
+                               .step = all.step};
+    if (isnan(parts)) {
+        return 0;
+    }
+    print_times(&last, micro, size);
+    print_times(&all, update, size);
+    return 1;
 }

@@ -25,7 +25,9 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a reporter");
     }
-    opened->deepspeed = is_format(config, "deepspeed");
+    opened->bert_programs = is_format(config, "deepspeed-bert");
+    opened->deepspeed = is_format(config, "deepspeed") ||
+                        (opened->bert_programs && config->deepspeed_config != NULL);
     opened->dllogger = is_format(config, "dllogger");
     const struct json_file_options options = {.append = option_resumes(config),
                                               .dllogger = opened->dllogger};
@@ -55,7 +57,7 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
 
 static void print_framed(struct berth_reporter *reporter, const char *text) {
     char line[2 * LINES_SIZE];
-    lines_deepspeed_frame("log_dist", line, sizeof line);
+    lines_deepspeed_frame(LINES_LOG_DIST, line, sizeof line);
     size_t used = strlen(line);
     snprintf(line + used, sizeof line - used, "[Rank 0] %s", text);
     console_line(&reporter->console, line);
@@ -91,19 +93,25 @@ static void print_table(struct berth_reporter *reporter, const struct berth_reco
 
 static void print_step_deepspeed(struct berth_reporter *reporter,
                                  const struct berth_record *record) {
-    char line[LINES_SIZE];
+    char line[LINES_SIZE], second[LINES_SIZE];
     const struct lines_deepspeed facts = {.beta1 = reporter->adam_beta1,
                                           .beta2 = reporter->adam_beta2};
     lines_deepspeed_step(record, &facts, line, sizeof line);
     console_line(&reporter->console, line);
-    lines_deepspeed_rate(record, line, sizeof line);
-    console_line(&reporter->console, line);
-    if (lines_deepspeed_times(record, line, sizeof line)) {
+    if (lines_deepspeed_rate(record, line, sizeof line)) {
         console_line(&reporter->console, line);
     }
-    char throughput[LINES_SIZE];
-    if (lines_deepspeed_progress(record, line, throughput, sizeof line)) {
+    if (lines_deepspeed_times(record, line, second, sizeof line)) {
         console_line(&reporter->console, line);
+        console_line(&reporter->console, second);
+    }
+}
+
+static void print_step_bert_program(struct berth_reporter *reporter,
+                                    const struct berth_record *record) {
+    char progress[LINES_SIZE], throughput[LINES_SIZE];
+    if (lines_deepspeed_progress(record, progress, throughput, sizeof progress)) {
+        console_line(&reporter->console, progress);
         console_line(&reporter->console, throughput);
     }
 }
@@ -128,6 +136,9 @@ static void print_step(struct berth_reporter *reporter, const struct berth_recor
     } else if (!reporter->dllogger) {
         print_fields(reporter, record);
     }
+    if (reporter->bert_programs) {
+        print_step_bert_program(reporter, record);
+    }
 }
 
 static void print_eval(struct berth_reporter *reporter, const struct berth_record *record) {
@@ -145,7 +156,7 @@ static void print_eval(struct berth_reporter *reporter, const struct berth_recor
 static void print_summary(struct berth_reporter *reporter, const struct berth_record *record) {
     const int is_training = lines_field(record, "predict_seconds") == NULL;
     if (reporter->deepspeed && is_training) {
-        print_framed(reporter, "Finished Training");
+        console_line(&reporter->console, "Finished Training");
     }
     print_table(reporter, record, "summary");
 }

@@ -12,9 +12,10 @@
 //   step total_steps epoch loss learning_rate grad_norm skipped samples_per_second
 //   tokens_per_second mfu exact_match f1 seconds, *_seconds, *_ms, *_bytes, *_flops
 // In the deepspeed format a STEP record also uses these if present: skipped (else 0), adam_beta1
-// and adam_beta2 (else the config's), average_samples_per_second (else the mean of
-// samples_per_second over the records after the first two), forward_ms, backward_ms, step_ms.
-// Memory in those lines is the process's resident size and its peak.
+// and adam_beta2 (else the config's), average_samples_per_second and last_samples_per_second,
+// micro_batches_per_update with forward_ms, backward_ms, step_ms and comm_exposed_seconds. Memory
+// in those lines is the process's resident size and its peak. The deepspeed-bert format adds the
+// lines of DeepSpeed's BERT programs; without an engine's file these follow the plain ones.
 //
 // In dllogger's format (dllogger.h) its lines replace those of STEP and EVAL records and are added
 // to the plan and the summary; the file contains only its lines.
@@ -32,6 +33,7 @@ struct berth_reporter {
     struct event_file events;
     int quiet;
     int deepspeed, dllogger; // the form of the lines
+    int bert_programs;       // further lines
     double adam_beta1, adam_beta2;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's text functions. The tables of str.lower() and \w were written by Python itself
-// (dev/make_python_tables.py).
+// Python's text functions. The tables of str.lower() and \w come from Python itself
+// (data/unicode.txt).
 //
 // A final sigma is one that meets Unicode's Final_Sigma condition: a cased character before it and
 // none after it, case-ignorable characters not counted.

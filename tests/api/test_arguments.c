@@ -41,7 +41,7 @@ static struct berth_config config_of(const char *folder) {
         assert_int_equal(function(__VA_ARGS__, NULL), BERTH_USAGE);                                \
     } while (0)
 
-static const char *const nothing[1], *const words[1] = {"hello"};
+static const char *const words[1] = {"hello"};
 static char *text;
 
 static void settings(void **state) {
@@ -54,18 +54,20 @@ static void settings(void **state) {
     NEEDS(berth_reporter_open, "reporter", &config, 1, NULL);
 }
 
-static void reports(void **state) {
-    const struct berth_plot_style style = {.columns = 80, .rows = 8};
+// The library refuses what only the program does.
+static void program(void **state) {
+    static const struct berth_prepare_input input = {.wikipedia = "dump.xml"};
+    struct berth_prepare_result result;
     struct berth_error error;
-    NEEDS(berth_report, "paths", NULL, 1, "report.html");
-    NEEDS(berth_report, "file", words, 1, NULL);
-    NEEDS(berth_plot, "paths", NULL, 1, &style, &text);
-    NEEDS(berth_plot, "style", words, 1, NULL, &text);
-    NEEDS(berth_plot, "text", words, 1, &style, NULL);
-    assert_int_equal(berth_report(nothing, 1, "report.html", &error), BERTH_USAGE);
-    assert_string_equal(error.message, "path 1 of 1 is NULL");
-    assert_int_equal(berth_plot(nothing, 1, &style, &text, &error), BERTH_USAGE);
-    assert_string_equal(error.message, "path 1 of 1 is NULL");
+    struct berth_config config = config_of(NULL);
+    config.stages = "text";
+    config.output_dir = "none";
+    assert_int_equal(berth_prepare(&config, &input, silent, NULL, &result, &error),
+                     BERTH_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "only the program reads dump.xml"));
+    config.report = "report.html";
+    assert_int_equal(berth_train("squad", &config, silent, NULL, NULL, &error), BERTH_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "only the program writes report.html"));
 }
 
 static int see(void *context, const struct berth_sample *sample) {
@@ -291,8 +293,6 @@ static void files(void **state) {
     NEEDS(berth_convert, "settings->to", "a", "b", &none, silent);
     NEEDS(berth_compare, "a", NULL, "b", 0, NULL, NULL, NULL);
     NEEDS(berth_compare, "b", "a", NULL, 0, NULL, NULL, NULL);
-    NEEDS(berth_fetch, "name", NULL, NULL, silent, NULL, &text);
-    NEEDS(berth_fetch, "path", "a/b", NULL, silent, NULL, NULL);
     NEEDS(berth_find_data, "name", NULL, "dev", &text);
     NEEDS(berth_find_data, "split", "squad", NULL, &text);
     NEEDS(berth_find_data, "path", "squad", "dev", NULL);
@@ -337,7 +337,7 @@ static void results_of_refused_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings),
-        cmocka_unit_test(reports),
+        cmocka_unit_test(program),
         cmocka_unit_test(jobs),
         cmocka_unit_test(results),
         cmocka_unit_test(questions),

@@ -42,7 +42,7 @@ CASES = [  # typed before the tab key, then the words of the line
     ("berth vocab --text a.txt tr", "berth vocab --text a.txt train.json"),
     ("berth verify only", "berth verify only"),  # a file and a folder begin so
     ("berth verify tra", "berth verify train.json"),
-    ("berth bench gem", "berth bench gemm"),
+    ("berth bench pe", "berth bench peak"),
     ("berth help envi", "berth help environment"),
     ("berth help evaluate toke", "berth help evaluate tokens"),
     ("berth completion fi", "berth completion fish"),

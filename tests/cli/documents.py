@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "bench|cli|cmake|compat|demo|deploy|dev|doc|examples|fuzz|include|package|src|tests"
+FOLDERS = "bench|cli|cmake|compat|demo|deploy|dev|doc|examples|fetch|fuzz|include|package|page|serve|src|tests|wiki"
 ROOMS = "|".join(path.name for path in (pathlib.Path(__file__).parents[2] / "src").iterdir() if path.is_dir())
 PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.(?:c|h|cu|cuh|cpp|inc)\b)")
 FILE = re.compile(r"`([\w*-]+\.(?:c|h|cu|cuh|cpp|inc|py|sh))`")
@@ -79,7 +79,8 @@ def code_of(text: str) -> str:
 def missing_files(text: str, root: pathlib.Path, names: set):
     for path in sorted(set(PATH.findall(text))):
         pattern = PLACEHOLDER.sub("*", path)
-        if not any(root.glob(pattern)) and not any(root.glob("src/" + pattern)):
+        of_image = pattern.replace("examples/", "deploy/scripts/")
+        if not any(any(root.glob(where)) for where in (pattern, "src/" + pattern, of_image)):
             yield f"no file {path}"
     for name in sorted(set(FILE.findall(text)) - FOREIGN_FILES):
         if not any(pathlib.PurePath(known).match(PLACEHOLDER.sub("*", name)) for known in names):
@@ -162,8 +163,8 @@ def main(berth: str, build: str, source: str) -> int:
     tests = set(re.findall(r"Test +#\d+: (\S+)", run("ctest", "--test-dir", build, "-N")))
     tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
     sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
-                        for pattern in ("src/**/*.[ch]", "cli/*.c", "compat/*.c", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/*", "run-*",
-                                        "examples/*", "CMakeLists.txt", "package/*", "src/**/*.cmake")
+                        for pattern in ("src/**/*.[ch]", "*/*.[ch]", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/**/*", "run-*",
+                                        "examples/*", "CMakeLists.txt", "*/CMakeLists.txt", "package/*", "src/**/*.cmake", "tests/emulation/*")
                         for path in root.glob(pattern) if path.is_file())
     elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}
     functions = set(re.findall(r"\b(?:test_)?(\w+)\(", sources)) | tests | {

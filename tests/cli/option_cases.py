@@ -107,6 +107,9 @@ READERS = {
     # Words, without their scores.
     ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"config->tokenize_chinese_chars"),
     ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(config"),
+    ("gelu", "show squad"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
+    # Ranks of vectors, which the other form does not change.
+    ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
     # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
@@ -118,6 +121,7 @@ CASES = {
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
+    "gelu": "tanh",
     "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt"},
     "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv",
                         "predict classify": ("../table2.csv", "--do_eval --dev ../table.csv"),
@@ -179,9 +183,9 @@ CASES = {
     "do_lower_case": "false",
     "strip_accents": "false",
     "tokenize_chinese_chars": {"other": "false", "show squad": ("false", LONG)},
-    "tokenizer": "google",
+    "tokenizer": {"other": "google", "prepare": ("google", "--text ../prose.txt")},
     "max_word_length": "3",
-    "split_special": "true",
+    "split_special": {"other": "true", "prepare": ("true", "--text ../prose.txt")},
     "pair_truncation": ("google", "--text_column pair --text_pair_column text --max_seq_length 8"),
     "features": "keras",
     "keras_answers": {SQUAD: ("all", f"--features keras --train ../answers.json {LONG}"), "show squad": on(KERAS_SHOWN, "all"),
@@ -191,9 +195,6 @@ CASES = {
     "window_filter": {SQUAD: ("words", "--max_seq_length 32"),
                       "features squad": on(WINDOWS_TRAINED.replace("64", "32").replace("answers", "data"), "words")},
     "strict_answers": {"other": (None, "--input ../moved.json"), SQUAD: (None, "--train ../moved.json")},
-    "cache_dir": "kept",
-    "skip_cache": (None, "--cache_dir kept"),
-    "overwrite_cache": (None, "--cache_dir out --output other", "cache"),
     "version_2_with_negative": {"other": None, "show squad": (None, "--null_score_diff_threshold=-100"),
                                 "features squad": (None, f"--features keras {LONG}")},
     "max_train_samples": "3",

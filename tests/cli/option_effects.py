@@ -199,7 +199,7 @@ def make_texts():
     lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café 中国 %d!"
              % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
-    write("prose.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" * 4)
+    write("prose.txt", "Ada lived in Oslo.\n[MASK] \ue000 Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" * 4)
     write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
 
@@ -246,7 +246,6 @@ def make_world():
                              ("classes", "finetune classify", "--output ../classes"),
                              ("pretrained", "pretrain", "--output ../pretrained"),
                              ("xnli-model", XNLI, "--output ../xnli-model"),
-                             ("cached", "finetune squad", "--output ../cached --cache_dir ../cache"),
                              ("tagger", "finetune tokens", "--output ../tagger"),
                              ("half-tagger", "finetune tokens", "--output ../half-tagger --max_steps 3"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),

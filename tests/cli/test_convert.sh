@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 golden=$here/../golden
+data=${BERTH%/*}/tests/format/data # which the build unpacks
 
 make_model "$work/squad-minilm"
 cd "$work" || exit 1
@@ -32,10 +33,10 @@ run convert squad-minilm empty --to hf
 expect_code 0
 cmp -s squad-minilm/model.safetensors empty/model.safetensors || fail "nothing in the empty folder"
 
-run convert "$here/../format/data/tensorflow/bert" google
+run convert "$data/tensorflow/bert" google
 expect_code 0
 grep -q BertForQuestionAnswering google/config.json || fail "no architecture"
-run compare "$here/../format/data/tensorflow/bert" google
+run compare "$data/tensorflow/bert" google
 expect_code 0
 expect_out "39 tensors, 39 compared, 0 differ"
 rm -r hf google
@@ -161,13 +162,12 @@ done
 cp squad-minilm/config.json typed/
 run convert typed there --dtype f32
 cmp -s typed/config.json there/config.json || fail "config.json changed in more than the type"
-run convert "$here/../format/data/tensorflow/bert" google --dtype f16 --allow_lossy
+run convert "$data/tensorflow/bert" google --dtype f16 --allow_lossy
 grep -q '"torch_dtype": "float16"' google/config.json || fail "not float16"
 rm -r there typed google config.new config.silent
 
 # --- files of other programs (dev/fixtures/make_nvidia.py, make_deepspeed.py) -------------------------
 
-data=$here/../format/data
 mkdir theirs
 cp "$data"/nvidia/ckpt_*.pt "$data/nvidia/bert_config.json" theirs
 run convert theirs back

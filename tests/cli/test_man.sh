@@ -100,7 +100,7 @@ run help environment
 expect_out BERTH_MODULE_PATH
 # Variables that the program reads, or OpenMP.
 for name in $(grep -oE '\b[A-Z]+_[A-Z_]*[A-Z]\b' "$out"); do
-    [[ $name == OMP_WAIT_POLICY || $name == OMP_P* ]] || grep -rqF "\"$name\"" "$root/src" "$root/cli" "$root/compat" --include='*.[ch]' --exclude=topics.c ||
+    [[ $name == OMP_WAIT_POLICY || $name == OMP_P* ]] || grep -rqF "\"$name\"" "$root"/{src,cli,compat,serve,fetch,wiki,page} --include='*.[ch]' --exclude=topics.c ||
         fail "no variable $name in the sources"
 done
 run help nonsense

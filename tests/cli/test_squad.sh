@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the other rule sets of SQuAD features, SQuAD 2.0 and the feature cache, on a tiny model; and the
+# Tests the other rule sets of SQuAD features and SQuAD 2.0, on a tiny model; and the
 # commands of doc/squad.md.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
@@ -197,53 +197,6 @@ run predict squad --model "$work/v2" --input "$work/data.json" --output "$work/v
 expect_code 0
 expect_out '"HasAns_exact":'
 
-# The feature cache.
-cached="--cache_dir $work/cache --overwrite_output_dir"
-run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
-    --version_2_with_negative $cached
-expect_code 0
-[ "$(ls "$work/cache" | wc -l)" -eq 1 ] || fail "one file in the cache"
-run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
-    --version_2_with_negative $cached
-expect_code 0
-expect_err "features from $work/cache/v2.json_64_16_16_"
-cmp -s "$work/cached/nbest_predictions.json" "$work/v2-answers/nbest_predictions.json" || fail "answers differ"
-sed -i 's/Riga/Rigi/g' "$work/v2.json" # other data: another file
-run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
-    --version_2_with_negative $cached
-expect_code 0
-expect_no "$err" 'features from'
-[ "$(ls "$work/cache" | wc -l)" -eq 2 ] || fail "two files in the cache"
-for file in "$work"/cache/*; do printf x >>"$file"; done
-run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
-    --version_2_with_negative $cached
-expect_code 0
-expect_err 'wrong checksum: the file is damaged or truncated; rebuilding the features'
-# Two runs at once on an empty cache, with the same results as without one.
-for n in 1 2; do
-    "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin$n" $small \
-        $train --max_steps 3 --cache_dir "$work/shared" >"$work/twin$n.out" 2>"$work/twin$n.err" &
-done
-wait
-run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin3" $small $train \
-    --max_steps 3 --cache_dir "$work/shared"
-expect_code 0
-expect_err 'features from'
-run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin4" $small $train \
-    --max_steps 3 --cache_dir "$work/shared" --skip_cache
-expect_code 0
-expect_no "$err" 'features from'
-for n in 1 2 3; do
-    cmp -s "$work/twin$n/model.safetensors" "$work/twin4/model.safetensors" || fail "run $n differs"
-done
-[ "$(ls -A "$work/shared" | wc -l)" -eq 1 ] || fail "one file, and nothing half-written"
-
-run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/uncached" $small $train \
-    --max_steps 3 --skip_cache --overwrite_cache --dry-run
-for setting in skip_cache overwrite_cache; do
-    [ "$(grep -c "$setting has no effect without cache_dir" "$out")" -eq 1 ] || fail "$setting is noted once"
-done
-
 # Contradictory settings.
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
 expect_code 78
@@ -277,7 +230,6 @@ cp ../v2.json squad/train-v2.0.json && cp ../v2.json squad/dev-v2.0.json
 run_commands_of "$documents/squad.md" 14
 expect_out 'examples=8 features=8'
 expect_out '"best_f1_thresh"'
-[ "$(ls cache | wc -l)" -eq 1 ] || fail "one file in the cache"
 [ -s words/model.safetensors ] && [ -s answers2/null_odds.json ] || fail "a file is missing"
 
 # Those of the first page, which downloads what it needs.

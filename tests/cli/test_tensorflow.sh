@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 data=$(cd "$(dirname "$0")/.." && pwd)
 mkdir "$work/google" "$work/hf"
-cp "$data"/format/data/tensorflow/bert/* "$work/google"
+cp "${BERTH%/*}"/tests/format/data/tensorflow/bert/* "$work/google"
 cp "$data/golden/tiny_h20.safetensors" "$work/hf/model.safetensors" # among other tensors
 cp "$work/google/bert_config.json" "$work/hf/config.json"
 { make_vocabulary; seq -f 'word%g' 100; } | head -n 101 >"$work/google/vocab.txt"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests berth convert --to trainer: a run that goes on from the converted checkpoint ends with the bytes of one that was
 # not interrupted, whatever the task; torch takes the files (check_to_trainer.py); what the Trainer does not have is said
-# or refused. dev/check_peers.py lets the Trainer itself go on.
+# or refused. dev/others lets the Trainer itself go on.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
 cd "$work" || exit 1

@@ -54,9 +54,9 @@ expect_no "$err" 'has no effect'
 refused 'is for `berth bench ranks`' bench peak --data f --save_times t
 expect_err 'note: --data has no effect in `berth bench peak`'
 refused 'data_dir is missing' bench train --task_name mrpc
-refused 'no built-in' bench gemm --config huge --zero_stage 2 --vocab v --threads 1 --tf32
-expect_err 'note: --zero_stage has no effect in `berth bench gemm`'
-expect_err 'note: --vocab_file has no effect in `berth bench gemm`'
+refused 'no built-in' bench predict --config huge --data "$work/data.json" --zero_stage 2 --hosts 2 --threads 1 --tf32
+expect_err 'note: --zero_stage has no effect in `berth bench predict`'
+expect_err 'note: --hosts has no effect in `berth bench predict`'
 expect_no "$err" '--t'
 
 # Missing and malformed values.
@@ -285,7 +285,7 @@ missing 66 "$work/none" answer --model "$work/model" --question Who --context-fi
 missing 2 "nonsense" init --config nonsense --output "$work/new"
 (mkdir "$work/tiny" && cd "$work" && run init --config tiny --output named && expect_code 0) || exit 1
 mkdir "$work/bare" # a folder is not a name
-for verb in "bench gemm" "bench pretrain --input_dir $work/bare" "init --output $work/new"; do
+for verb in "bench train --data $work/data.json" "bench pretrain --input_dir $work/bare" "init --output $work/new"; do
     missing 66 'bare/config.json: no such file' $verb --config "$work/bare"
     missing 66 'bare.json: No such file' $verb --config "$work/bare.json"
 done
@@ -338,7 +338,7 @@ missing 73 json_summary finetune squad --model "$work/model" --train "$work/data
 printf '{"hidden_size": "many"}' >"$work/bad_config.json"
 missing 78 hidden_size init --config "$work/bad_config.json" --output "$work/new"
 printf '{"bert_model_config": {"hidden_size": 64, "num_attention_heads": 4}}' >"$work/experiment.json"
-for verb in "bench gemm" "bench train --data $work/data.json" "init --output $work/new"; do
+for verb in "bench train --data $work/data.json" "init --output $work/new"; do
     missing 78 'experiment.json: key "bert_model_config": the geometry of an experiment has no "vocab_size"' $verb \
         --config "$work/experiment.json"
 done

@@ -686,6 +686,8 @@ static void survives_missing_memory(void **state) {
             }
             made = memory_fail_at(0, 0);
             assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+            assert_null(strstr(error.message,
+                               "out of memory for the labels")); // without the number of bytes
             pair_dataset_done(&set);
         } while (made >= n);
         assert_int_equal(status, BERTH_OK);

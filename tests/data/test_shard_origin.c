@@ -4,6 +4,9 @@
 #include "core/scratch.h"
 #include "data/pretraining/shard_origin.h"
 
+#define MANIFEST(complete, files, settings)                                                        \
+    "{\"format_version\": 1, \"complete\": " complete ", \"files\": {" files "}, "                 \
+    "\"settings\": {" settings "}}"
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static void keep_text(void *context, const struct berth_record *record) {
@@ -26,18 +29,17 @@ static void a_manifest_says_what_was_made(void **state) {
         const char *manifest, *warning, *vocabulary;
         int64_t made, wanted;
     } rows[] = {
-        {"{\"complete\": true, \"files\": {\"a\": 1}, \"settings\": {\"shards\": \"2\"}}", NULL, "",
-         1, 2},
-        {"{\"complete\": false, \"files\": {\"a\": 1, \"b\": 1}, "
-         "\"settings\": {\"shards\": \"3\", \"vocabulary\": \"" DIGEST "\"}}",
+        {MANIFEST("true", "\"a\": {\"bytes\": 1}", "\"shards\": \"2\""), NULL, "", 1, 2},
+        {MANIFEST("false", "\"a\": {\"bytes\": 1}, \"b\": {\"bytes\": 1}",
+                  "\"shards\": \"3\", \"vocabulary\": \"" DIGEST "\""),
          "only 2 of 3 shards were made", DIGEST, 2, 3},
-        {"{\"complete\": false, \"settings\": {\"shards\": \"many\"}}", "not all files were made",
-         "", 0, 0},
-        {"{\"complete\": false}", "not all files were made", "", 0, 0},
-        {"{\"complete\": true, \"settings\": {\"vocabulary\": \"vocab.txt\"}}", NULL, "", 0, 0},
-        // Files of others.
-        {"{\"files\": {\"a\": 1}}", NULL, "", 1, 0},
-        {"{\"complete\": \"no\", \"files\": 5, \"settings\": [1]}", NULL, "", 0, 0},
+        {MANIFEST("false", "", "\"shards\": \"many\""), "not all files were made", "", 0, 0},
+        {MANIFEST("false", "", ""), "not all files were made", "", 0, 0},
+        {MANIFEST("true", "", "\"vocabulary\": \"vocab.txt\""), NULL, "", 0, 0},
+        // Files of others, and of 0.1.0.
+        {"{\"files\": {\"a\": {\"bytes\": 1}}}", NULL, "", 0, 0},
+        {"{\"format\": 1, \"complete\": false, \"settings\": {}, \"files\": {}}", NULL, "", 0, 0},
+        {MANIFEST("\"no\"", "", ""), NULL, "", 0, 0},
         {"[]", NULL, "", 0, 0},
         {"instances", NULL, "", 0, 0},
     };
@@ -67,11 +69,11 @@ static void the_manifest_is_in_the_folder_or_beside_it(void **state) {
         struct shard_origin origin;
         assert_string_equal(read_origin(folders[i], &origin), "");
         assert_null(origin.manifest);
-        scratch_write("shards" PACK_MANIFEST, "{\"complete\": false}");
+        scratch_write("shards" PACK_MANIFEST, MANIFEST("false", "", ""));
         assert_non_null(
             strstr(read_origin(folders[i], &origin), "shards" PACK_MANIFEST ": not all"));
         shard_origin_done(&origin);
-        scratch_write("shards/" INSTANCE_MANIFEST, "{\"complete\": true}");
+        scratch_write("shards/" INSTANCE_MANIFEST, MANIFEST("true", "", ""));
         assert_string_equal(read_origin(folders[i], &origin), "");
         assert_true(path_is_same(origin.manifest, scratch("shards/" INSTANCE_MANIFEST)));
         shard_origin_done(&origin);
@@ -85,7 +87,7 @@ static void every_allocation_may_fail(void **state) {
     struct shard_origin origin;
     struct berth_error error;
     assert_int_equal(dir_make(scratch("shards"), NULL), BERTH_OK);
-    scratch_write("shards" PACK_MANIFEST, "{\"complete\": false}");
+    scratch_write("shards" PACK_MANIFEST, MANIFEST("false", "", ""));
     memory_fail_at(0, 0);
     read_origin("shards", &origin);
     shard_origin_done(&origin);

@@ -190,16 +190,18 @@ static void names_what_is_wrong(void **state) {
         {"a,b\n\"\xC3\xA9\"\"\xC3\xA9\",\xC3\xA9\"\n", &csv,
          "t: line 2, column 9: a quote in an unquoted"},
         {"a,b\n1,2\r3,4,5\n", &csv, "t: line 3: the row has 3 fields"},
-        {"{\"a\":1}\r{\"a\":\r", &json_lines, "t: line 2: JSON: line 1, column 5"},
-        {"{\"a\":1}\n{\"a\":\n", &json_lines, "t: line 2: JSON: line 1, column 5"},
+        {"{\"a\":1}\r{\"a\":\r", &json_lines, "t: line 2: JSON: line 1, column 6"},
+        {"{\"a\":1}\n{\"a\":\n", &json_lines, "t: line 2: JSON: line 1, column 6"},
         {"{\"a\":1}\n{\"a\":1,\"a\":2}\n", &json_lines, "t: line 2: JSON: line 1, column"},
         {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object per line"},
         {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object per line"},
         {"{\"a\":1},\n{\"a\":2}\n", &json_lines,
-         "near ','; expected one JSON object per line, such as {\"text\": \"...\", \"label\": "
+         "found ','; expected one JSON object per line, such as {\"text\": \"...\", \"label\": "
          "\"...\"}, with no comma after it and no NaN"},
-        {"{\"a\":NaN}\n", &json_lines, "near 'NaN'; expected one JSON object per line"},
-        {"{\n\"a\":1\n}\n", &json_lines, "t: line 1: JSON: line 1, column 1"},
+        {"{\"a\":NaN}\n", &json_lines,
+         "in a: not valid JSON: expected a JSON value, found 'N'; expected one JSON object per "
+         "line"},
+        {"{\n\"a\":1\n}\n", &json_lines, "t: line 1: JSON: line 1, column 2"},
         {"[\n]\n", &json_lines,
          "t: line 2: expected an object such as {\"text\": \"...\"} in the "
          "array of rows, found \"]\""},

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the rendered manifests of deploy/kubernetes:
+"""Checks the rendered manifests of deploy/kubernetes and examples/k8s:
 
     manifests.py check FOLDER     FOLDER/NAME.yaml for each overlay and FOLDER/namespace.yaml, with UID 4321 and GID 8765
+    manifests.py intel FOLDER     FOLDER/NAME.yaml for each overlay of examples/k8s/mlops, with the same user
     manifests.py validate FOLDER  against Kubernetes' own schemas, by the Python package kubernetes-validate
     manifests.py commands FILE    prints what the pods run, a shell's line each, with their variables
 
 check: every pod is one that the restricted profile of PodSecurity admits, has its user, paths and volumes from
 settings.env, mounts what it names, keeps its root file system, may save before it is killed, and names existing scripts and
 verbs; a network policy admits it; MPIJobs have the fields of their version; what one overlay deletes belongs to it alone.
-Exits 1 and names each problem.
+intel: the same of pods and MPIJobs; pods are found by the names that Intel's documents search for; volumes, mounts, images
+and the number of processes follow mlops.env and the number of workers. Exits 1 and names each problem.
 """
 import pathlib
 import re
@@ -132,10 +134,61 @@ def check(folder: pathlib.Path, source: pathlib.Path):
             if resource["kind"] == "MPIJob":
                 for problem in mpi_job(resource):
                     yield f"{path.stem}: {name}: {problem}"
-    wanted = {("v1", "Pod"), ("batch/v1", "Job"), ("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1alpha2", "MPIJob"),
-              ("networking.k8s.io/v1", "NetworkPolicy"), ("v1", "Namespace"), ("v1", "PersistentVolumeClaim")}
+    wanted = {("batch/v1", "Job"), ("kubeflow.org/v2beta1", "MPIJob"), ("networking.k8s.io/v1", "NetworkPolicy"),
+              ("v1", "Namespace"), ("v1", "PersistentVolumeClaim")}
     for kind in sorted(wanted - kinds):
         yield f"no {kind}"
+
+
+def intel_pod(pod: dict, variables: dict, source: pathlib.Path):
+    """A pod of examples/k8s/mlops."""
+    spec = pod["spec"]
+    claims = {volume["name"]: volume.get("persistentVolumeClaim", {}).get("claimName") for volume in spec["volumes"]}
+    if claims != {"datasets": "datasets-pvc", "users": "users-pvc", "tmp": None, "home": None, "shm": None}:
+        yield f"claims {claims}"
+    if spec.get("terminationGracePeriodSeconds", 30) < 300:
+        yield "it may be killed while it saves"
+    container, = spec["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    if mounts != {"datasets": variables["DATASET_DIR"], "users": "/Users", "tmp": "/tmp", "home": "/work", "shm": "/dev/shm"}:
+        yield f"mounts {mounts}"
+    if container["envFrom"] != [{"configMapRef": {"name": "mlops-env"}}]:
+        yield "it does not have the variables of mlops.env"
+    if not container["image"].startswith(variables["REGISTRY"] + "/berth:"):
+        yield f"image {container['image']}"
+    for command in container.get("command", []):
+        script = source / "deploy/scripts" / command.removeprefix("$(MODEL_DIR)/examples/")
+        if not script.is_file():
+            yield f"no script {command}"
+
+
+def intel(folder: pathlib.Path, source: pathlib.Path):
+    names = set()
+    for path in sorted(folder.glob("*.yaml")):
+        made = {resource["kind"]: resource for resource in resources(path)}
+        variables = made["ConfigMap"]["data"]
+        volumes = {resource["metadata"]["name"]: resource["spec"] for resource in resources(path)
+                   if resource["kind"] == "PersistentVolume"}
+        if volumes["datasets-pv"]["hostPath"]["path"] != variables["DATASET_DIR"] or volumes["users-pv"]["nfs"] != {
+                "server": variables["NFS_SERVER"], "path": variables["NFS_PATH"]}:
+            yield f"{path.stem}: volumes {volumes}"
+        run = made.get("MPIJob", made.get("Pod"))
+        if run["kind"] == "Pod":
+            names.add(run["metadata"]["name"])
+        for role, pod in templates(run).items():
+            if run["kind"] == "MPIJob":
+                names.add(f"{run['metadata']['name']}-{role.lower()}")
+            for problem in [*restricted(pod), *intel_pod(pod, variables, source)]:
+                yield f"{path.stem}: {role}: {problem}"
+        if run["kind"] == "MPIJob":
+            yield from (f"{path.stem}: {problem}" for problem in mpi_job(run))
+            replicas = run["spec"]["mpiReplicaSpecs"]
+            count, = replicas["Launcher"]["template"]["spec"]["containers"][0]["env"]
+            if count != {"name": "MPI_NUM_PROCESSES", "value": str(replicas["Worker"]["replicas"])}:
+                yield f"{path.stem}: {count} for {replicas['Worker']['replicas']} workers"
+    # `kubectl get pods -oname | grep launch`, and `grep training`.
+    if names != {"bert-large-fp32-training", "bert-large-fp32-training-launcher", "bert-large-fp32-training-worker"}:
+        yield f"pods {names}"
 
 
 def validate(folder: pathlib.Path):
@@ -154,10 +207,14 @@ def validate(folder: pathlib.Path):
 
 
 def command_lines(path: pathlib.Path):
+    settings_of = {resource["metadata"]["name"]: resource["data"] for resource in resources(path)
+                   if resource["kind"] == "ConfigMap"}
     for resource in resources(path):
         for pod in templates(resource).values():
             for container in pod["spec"]["containers"]:
-                variables = {entry["name"]: entry["value"] for entry in container["env"]}
+                variables = {name: value for source in container.get("envFrom", [])
+                             for name, value in settings_of[source["configMapRef"]["name"]].items()}
+                variables.update((entry["name"], entry["value"]) for entry in container.get("env", []))
                 words = [re.sub(r"\$\((\w+)\)", lambda match: variables[match[1]], word)
                          for word in container.get("command", ["berth"]) + container.get("args", [])]
                 yield shlex.join(["env", *(f"{name}={value}" for name, value in variables.items()), *words])
@@ -168,7 +225,8 @@ def main(verb: str, folder: str) -> int:
         print("\n".join(command_lines(pathlib.Path(folder))))
         return 0
     source = pathlib.Path(__file__).resolve().parents[2]
-    problems = list(check(pathlib.Path(folder), source) if verb == "check" else validate(pathlib.Path(folder)))
+    checks = {"check": check, "intel": intel, "validate": lambda rendered, _: validate(rendered)}
+    problems = list(checks[verb](pathlib.Path(folder), source))
     for problem in problems:
         print(problem)
     return 1 if problems else 0

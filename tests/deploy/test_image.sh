@@ -59,7 +59,7 @@ container 4321 sh -c 'echo x >/data/x || echo x >/usr/local/x'
 [ "$code" -ne 0 ] || fail "wrote where it must not"
 what="the image's own command"
 [ "$(image_tool inspect --type image --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' berth)" = \
-    "1000:1000 [berth]" ] || fail "another user or another command"
+    "1000:1000 [berth-entrypoint]" ] || fail "another user or another command"
 # Intel's variables and scripts.
 what="fp32_squad_training.sh"
 image_run 4321 -v "$work/data:/data:ro" -v "$work/output:/output" --env CHECKPOINT_DIR=/data/model \
@@ -123,8 +123,23 @@ done
 cmp -s alone-pretrain/model.safetensors output/indexed/model.safetensors || fail "not the bytes of one process"
 [ "$(stat -c %u output/indexed/model.safetensors)" = $pod_user ] || fail "a file of another user"
 
-# An MPIJob: the operator gives keys that belong to root, a file of hosts, and Open MPI's variables.
+# The line of Intel's documents, with processes that the container's own MPI starts: the folder is continued.
 build berth-openmpi openmpi
+for try in 1 2; do
+    what="examples/fp32_squad_training.sh, start $try"
+    image_run 4321 -v "$work/data:/data:ro" -v "$work/output:/output" --env CHECKPOINT_DIR=/data/model \
+        --env DATASET_DIR=/data --env OUTPUT_DIR=/output/workers --env MPI_NUM_PROCESSES=2 \
+        --env OMPI_MCA_rmaps_base_oversubscribe=1 --env OMPI_MCA_mpi_yield_when_idle=1 berth-openmpi \
+        berth-entrypoint /bin/bash examples/fp32_squad_training.sh --num_train_epochs 0.5 >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+    cat "$out" "$err" >both && mv both "$out"
+    expect_out "2 independent workers"
+    [ -s output/workers/workers.json ] || fail "no result"
+done
+expect_out "resumed from /output/workers/worker-0/checkpoint-"
+
+# An MPIJob: the operator gives keys that belong to root, a file of hosts, and Open MPI's variables.
 mkdir ssh
 ssh-keygen -q -t ecdsa -N '' -f ssh/id_rsa
 cp ssh/id_rsa.pub ssh/authorized_keys

@@ -19,6 +19,30 @@ wait_for_file() { # FILE
     fail "no $1"
 }
 
+# --- what a container starts ----------------------------------------------------------------------------
+
+stand_in berth <<<'echo "berth: $*"'
+stand_in tool <<<'echo "tool: $*"'
+printf 'echo "script: $*"\n' >script.sh
+entrypoint() { # EXPECTED WORDS...
+    local expected=$1
+    shift
+    what="a container of: $*"
+    "$deploy/container/bin/berth-entrypoint" "$@" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    [ "$(cat "$out")" = "$expected" ] || fail "not \"$expected\" but \"$(cat "$out")\""
+}
+entrypoint "berth: " # alone
+entrypoint "berth: finetune squad --model a/b" finetune squad --model a/b
+entrypoint "berth: as fp32_squad_training.sh -b 4" as fp32_squad_training.sh -b 4
+entrypoint "berth: --version" --version
+entrypoint "script: -b 4" /bin/bash script.sh -b 4
+entrypoint "script: two words" bash script.sh "two words"
+entrypoint "tool: x" bin/tool x
+cp bin/tool bin/tool.sh
+entrypoint "tool: x" tool.sh x
+
 # --- SIGTERM before a process runs ----------------------------------------------------------------------
 
 stop_pod() { # INDEX
@@ -38,6 +62,21 @@ stop_pod 0 # its proxy waits for others
 stand_in hydra_pmi_proxy <<<'touch started; echo "unable to connect" >&2; exit 1'
 stop_pod 1 # pod 0 does not run yet
 
+# --- the demos' processors ------------------------------------------------------------------------------
+
+# srun gives a process one processor if sbatch alone was told how many; 12 and 16 are those of a node, divided among its
+# processes.
+stand_in berth <<<'echo "processors: $SRUN_CPUS_PER_TASK"'
+for demo in piz-daint:12 lumi:16; do
+    what=${demo%:*}.sbatch
+    script=$deploy/slurm/$what
+    grep -qxF "#SBATCH --cpus-per-task=${demo#*:}" "$script" || fail "not ${demo#*:} processors for each process"
+    SLURM_CPUS_PER_TASK=7 LAUNCH=env BERTH=berth bash "$script" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_out "processors: 7"
+done
+
 # --- a chain --------------------------------------------------------------------------------------------
 
 stand_in scontrol <<<'[ "$1" = show ] && echo JobState=RUNNING || echo "$*" >>requeued'
@@ -51,6 +90,11 @@ chain() { # CHECKPOINT WORDS: the job's process is killed, after a checkpoint un
         bash "$deploy/slurm/chain.sbatch" pretrain "$@" >"$out" 2>"$err"
     code=$?
 }
+stand_in berth <<<'echo "processors: $SRUN_CPUS_PER_TASK"; exit 1'
+SLURM_CPUS_PER_TASK=7 chain "" --output_dir output
+expect_code 1
+expect_out "processors: 7"
+stand_in berth <<<'[ -z "$CHECKPOINT" ] || mkdir -p "$CHECKPOINT"; exit 137'
 for words in "--output_dir output" --output_dir=output "--output-dir output" --output-dir=output "--output output"; do
     chain output/checkpoint-10 $words
     expect_code 0

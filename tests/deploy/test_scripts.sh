@@ -70,6 +70,26 @@ expect_code 0
 expect_err "note: MODEL_DIR has no effect"
 setting train_batch_size 4
 expect_file large/predictions.json large/model.safetensors
+# Options after the name, of the program or the launcher, win over the script's.
+script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run fp32_squad_training.sh --num_train_epochs 3 --batch-size=4 \
+    learning_rate=1e-4 --save_checkpoints_steps=2 --n_best_size 3
+expect_code 0
+setting total_steps 6
+setting train_batch_size 4
+setting learning_rate 0.0001
+setting checkpoint_every_steps 2
+for name in fp32_squad_training_demo.sh fp32_training_demo.sh; do
+    script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run $name --num_train_epochs 2 -b 4
+    expect_code 0
+    setting train_batch_size 4
+    setting total_steps 4
+done
+for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
+    script $mrpc OUTPUT_DIR=large BERTH_OPTIONS=--dry-run $name --num_train_epochs 3 -b 5
+    expect_code 0
+    setting train_batch_size 5
+    setting total_steps 12
+done
 script CHECKPOINT_DIR=bert-base-uncased DATASET_DIR=squad OUTPUT_DIR=folder BATCH_SIZE=4 fp32_squad_training.sh
 expect_code 0
 cmp -s large/model.safetensors folder/model.safetensors || fail "another model from Hugging Face's files"
@@ -170,6 +190,7 @@ expect_file base/predictions.json base/runs/baseline_${processes}GPUs_24batch_si
 
 render=$(command -v kustomize >/dev/null && echo kustomize build || echo kubectl kustomize)
 cp -r "$scripts/../kubernetes" kubernetes
+cp -r "$scripts/../../examples/k8s" k8s
 if ! $render kubernetes/overlays/job >rendered 2>&1 || ! python3 -c "import yaml, jsonschema" 2>/dev/null; then
     echo "no kubectl 1.22, kustomize, python3-yaml or python3-jsonschema: the manifests' commands were not tried"
     finish
@@ -179,19 +200,20 @@ cp -r squad/* glue/MRPC datasets
 make_dump >datasets/enwiki-latest-pages-articles.xml
 bzip2 datasets/enwiki-latest-pages-articles.xml
 sed -i -e "s|^DATASET_DIR=.*|DATASET_DIR=$PWD/datasets|" -e "s|^CHECKPOINT_DIR=.*|CHECKPOINT_DIR=$PWD/bert-base-uncased|" \
-    -e "s|^OUTPUT_DIR=.*|OUTPUT_DIR=$PWD/pods|" kubernetes/base/settings.env
+    -e "s|^OUTPUT_DIR=.*|OUTPUT_DIR=$PWD/pods|" kubernetes/base/settings.env k8s/mlops/*/mlops.env
+ln -s "$scripts" examples
+sed -i "s|^MODEL_DIR=.*|MODEL_DIR=$PWD|" k8s/mlops/*/mlops.env
 tried=0
-for name in prepare indexed-job job mpijob-v1alpha2 mpijob-v2beta1 pod; do # all but the download; the first makes data
-    overlay=kubernetes/overlays/$name
+for overlay in kubernetes/overlays/{prepare,indexed-job,job,mpijob-v2beta1} k8s/mlops/{single,multi}-node; do
+    name=${overlay##*/} # all but the download; the first makes data
     what=$overlay
     $render "$overlay" >rendered 2>"$err" || fail "not rendered"
     # Of mpirun and of the pods of an Indexed Job, what a process runs. Workers run only sshd.
     python3 -B "$tests/manifests.py" commands rendered >lines
     sed -i -E 's/ berth-mpirun .* berth / berth /; s/ berth-indexed-job / berth /; /sshd/d; /^env( [A-Z_]+=\S+)* berth$/d' lines
-    [ "$name" = prepare ] || sed -i -E '/ fp32_/!s/$/ --dry-run/
-        / fp32_/{s/ BERTH_OPTIONS=(\S+)/ BERTH_OPTIONS="\1 --dry-run"/; t; s/^env /env BERTH_OPTIONS=--dry-run /}' lines
+    [ "$name" = prepare ] || sed -i -E '/fp32_/!s/$/ --dry-run/; /fp32_/s/^env /env BERTH_OPTIONS=--dry-run /' lines
     rm -rf pods
-    tried=$((tried + $(grep -cE "(^|[ '])(berth|fp32_\S+)( |$)" lines)))
+    tried=$((tried + $(grep -cE "(^|[ '/])(berth|fp32_\S+)( |$)" lines)))
     PATH=$scripts:$PATH with_mpi bash -eu lines >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0

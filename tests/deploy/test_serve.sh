@@ -33,8 +33,9 @@ done >"$work/all.yaml"
 if command -v kubectl >/dev/null; then
     kubectl kustomize "$root/deploy/kubernetes/serve" >"$work/all.yaml" || fail "kubectl kustomize"
 fi
-python3 - "$work/all.yaml" "$root/src/serve/pages/openapi.json" >"$work/words" <<'END' || fail "the manifests"
+python3 - "$work/all.yaml" "$root/serve/routes.c" >"$work/words" <<'END' || fail "the manifests"
 import json
+import re
 import sys
 import yaml
 
@@ -49,9 +50,9 @@ assert kinds["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == kin
 words = container["args"]
 option = lambda name: words[words.index(name) + 1]
 assert int(option("--port")) == container["ports"][0]["containerPort"]
-paths = json.load(open(sys.argv[2], encoding="utf-8"))["paths"]
+public = re.findall(r'\{"GET", "([^"]*)", \.reply = \w+, \.is_public = 1', open(sys.argv[2], encoding="utf-8").read())
 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-    assert paths[container[probe]["httpGet"]["path"]]["get"]["security"] == [{}], probe
+    assert container[probe]["httpGet"]["path"] in public, (probe, public)
 ready = container["readinessProbe"]
 assert float(option("--drain_seconds")) > ready["periodSeconds"] * ready["failureThreshold"]
 assert float(option("--drain_seconds")) + float(option("--grace_seconds")) < pod["spec"]["terminationGracePeriodSeconds"]

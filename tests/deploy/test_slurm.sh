@@ -47,7 +47,7 @@ submit() { # WORDS of sbatch: waits for the job
 demo() { # SCRIPT HOSTS MPI LAUNCH
     [[ $mpis == *"$3"* ]] || return 0
     export LAUNCH=$4
-    submit "$scripts/$1" $squad --output_dir="$work/$1.out" --date_output=false --show_samples=0
+    submit --cpus-per-task=2 "$scripts/$1" $squad --output_dir="$work/$1.out" --date_output=false --show_samples=0
     unset LAUNCH
     expect_code 0
     expect_out "ranks: 8 on $2 hosts, connected by $3"

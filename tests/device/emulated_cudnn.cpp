@@ -8,7 +8,7 @@
 // that needs more workspace than is offered, and a good one. The numbers of plans made and executed
 // are written to BERTH_TEST_CUDNN_COUNTS=FILE. BERTH_TEST_CUDNN_FAILS=create, plan or execute makes
 // that call fail.
-#include "gpu/emulation_stream.h"
+#include "emulation/emulation_stream.h"
 #include "gpu/kernel.h"
 
 #include <map>

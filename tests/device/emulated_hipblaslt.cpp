@@ -3,7 +3,7 @@
 // column-major matrices by loops in the emulation's stream. The real library needs an AMD GPU. Its
 // headers are not included, so that our declarations are checked independently. What the library
 // would reject is rejected; misuse that it would not notice ends the process.
-#include "gpu/emulation_stream.h"
+#include "emulation/emulation_stream.h"
 #include "gpu/kernel.h"
 
 #include <stdlib.h>

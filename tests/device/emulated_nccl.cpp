@@ -8,7 +8,7 @@
 // BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version is too old), `refused` (it
 // gets no communicator; with -1 no rank does), `alone` (it never joins), `silent` (its tenth group
 // makes no progress), `broken` (its tenth group has an error).
-#include "gpu/emulation_stream.h"
+#include "emulation/emulation_stream.h"
 
 #include <atomic>
 #include <fcntl.h>

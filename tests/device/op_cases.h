@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of train/bench/op_table.h on a device: random operands, the results of a reference
-// in double for the same numbers, and a comparison of both.
+// The operations of bench/operations/op_table.h on a device: random operands, the results of a
+// reference in double for the same numbers, and a comparison of both.
 //
 // Each operation also has a row here, with its reference, its tolerances, and the operation whose
 // gradient it is.
 #ifndef BERTH_TESTS_DEVICE_OP_CASES_H
 #define BERTH_TESTS_DEVICE_OP_CASES_H
 
+#include "bench/operations/op_call.h"
 #include "op_run.h"
-#include "train/bench/op_call.h"
 
 enum { OP_CASE_RANGES = 3 };
 #define OP_EXACTLY 1e-300 // a tolerance

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that the benchmarks of single operations run every operation of the interface in the
 // device's memory, and report errors.
+#include "bench/operations/bench_ops.h"
+#include "bench/timing.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "guarded_device.h"
-#include "train/bench/bench_ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA module on a machine without a GPU: it is not linked to the driver, opens, is refused with a reason, and
-# nothing is computed or left behind; `auto` takes the CPU and says so. BERTH: the program; MODULE: the module, empty
-# where it is not built.
+# nothing is computed or left behind; `auto` takes the CPU and says so. BERTH: the program; OPERATIONS: bench_operations;
+# MODULE: the module, empty where it is not built.
 . "$(dirname "$0")/../cli/lib.sh"
 if [ -z "$MODULE" ]; then
     echo "skipped: berth-device-cuda.so is not built (no nvcc)"
@@ -86,8 +86,13 @@ if [ -e /dev/kfd ]; then
 else
     everything
 fi
-for verb in peak gemm ops; do
-    run bench $verb --device cuda --seconds 0.01
+run bench peak --device cuda --seconds 0.01
+expect_code 69
+expect_err "no NVIDIA driver is installed"
+for table in gemm ops; do
+    what="bench_operations $table"
+    "$OPERATIONS" $table --device cuda >"$out" 2>"$err"
+    code=$?
     expect_code 69
     expect_err "no NVIDIA driver is installed"
 done

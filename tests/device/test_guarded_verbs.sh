@@ -85,8 +85,6 @@ bench() { # EXPECTED ARGUMENT...
     expect_out "$1"
 }
 bench '"bandwidth_gigabytes"' peak --seconds 0.01
-bench '"qkv forward"' gemm --rows 64 --length 16 --repeats 1 --precision fp32
-bench '"lamb apply (one layer)"' ops --rows 64 --length 16 --repeats 1 --precision bf16
 words="--data squad.json --vocab model/vocab.txt --max_seq_length 32 --doc_stride 8
     --max_query_length 12 --steps 1 --update_tokens 256"
 bench '"tokens_per_second"' train $words --precision bf16

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every kernel is compiled for AMD's GPUs with wavefronts of 64: gfx90a, and gfx942. Where hipcc does not know that one
+# Every kernel is compiled for AMD's GPUs with wavefronts of 64: gfx908 (MI100), gfx90a and gfx942, which are those that
+# BERTH_HIP_ARCHITECTURES names. Where hipcc does not know the last one
 # (Debian 12's is of LLVM 15), LLVM 19 compiles what runs on the GPU, if it is installed. SOURCE: Berth's folder.
 if ! command -v hipcc >/dev/null; then
     echo "skipped: no hipcc"
@@ -43,11 +44,15 @@ compile_all() { # COMPILER ARCHITECTURE
     done
 }
 echo '#include <hip/hip_runtime.h>' >"$work/empty.cpp"
-if ! with_hipcc gfx90a "$work/empty.cpp"; then
-    echo "FAILED: hipcc does not know gfx90a: $(head -1 "$work/messages")"
-    exit 1
-fi
-compile_all with_hipcc gfx90a
+grep -qF 'set(BERTH_HIP_ARCHITECTURES gfx908 gfx90a gfx942 ' "$SOURCE/src/gpu/modules.cmake" ||
+    { echo "FAILED: the build is for others"; failures=1; }
+for architecture in gfx908 gfx90a; do
+    if ! with_hipcc $architecture "$work/empty.cpp"; then
+        echo "FAILED: hipcc does not know $architecture: $(head -1 "$work/messages")"
+        exit 1
+    fi
+    compile_all with_hipcc $architecture
+done
 if with_hipcc gfx942 "$work/empty.cpp"; then
     compile_all with_hipcc gfx942
 elif echo "hipcc does not know gfx942: $(head -1 "$work/messages")" && add_gfx942; then

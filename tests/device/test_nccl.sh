@@ -33,16 +33,18 @@ for ranks in 2 4; do
     done
 done
 
-# Gradients in bf16, of three ranks, whose tree is not even: what the exchange through the hosts' memory gives.
-for stage in 0 2; do
-    for exchange in mpi nccl; do
-        launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $exchange \
-            --output "$work/$exchange-bf16-$stage"
-        expect_code 0
-        [ $exchange = nccl ] || expect_err "through the hosts' memory (gpu_exchange mpi)"
+# Gradients in half precision, of three ranks, whose tree is not even: what the exchange through the hosts' memory gives.
+for type in bf16 fp16; do
+    for stage in 0 2; do
+        for exchange in mpi nccl; do
+            launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $exchange \
+                --communication_data_type $type --output "$work/$exchange-$type-$stage"
+            expect_code 0
+            [ $exchange = nccl ] || expect_err "through the hosts' memory (gpu_exchange mpi)"
+        done
+        cmp "$work/mpi-$type-$stage/model.safetensors" "$work/nccl-$type-$stage/model.safetensors" ||
+            fail "other bytes than those of the exchange through the hosts' memory"
     done
-    cmp "$work/mpi-bf16-$stage/model.safetensors" "$work/nccl-bf16-$stage/model.safetensors" ||
-        fail "other bytes than those of the exchange through the hosts' memory"
 done
 
 # A library that one of the ranks cannot use.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies the tensors of any file that Berth reads into a TensorFlow checkpoint:
-// tensorflow_copy FILE PREFIX. For dev/check_tensorflow.py.
+// tensorflow_copy FILE PREFIX. For dev/others.
 #include "core/memory.h"
 #include "format/containers/containers.h"
 #include "format/tensorflow/tensorflow.h"

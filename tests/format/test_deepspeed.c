@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/deepspeed/"
+#define DATA BERTH_TEST_FORMAT_DATA "/deepspeed/"
 #define SHARD "zero_pp_rank_%zu_mp_rank_00_optim_states.pt"
 
 static const char *const fp16_files[] = {"mp_rank_00_model_states.pt",

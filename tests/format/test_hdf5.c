@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 files that h5py wrote (data/hdf5, made by dev/fixtures/make_hdf5.py) in the oldest and the
 // newest format, our own files with one and with many chunks, and truncated or damaged files.
-// hdf5_reads (dev/check_hdf5.py) reads our files with h5py.
+// others_hdf5 (dev/others) reads our files with h5py.
 #include "core/scratch.h"
 #include "format/hdf5/hdf5.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/hdf5/"
+#define DATA BERTH_TEST_FORMAT_DATA "/hdf5/"
 
 static void open_good(struct hdf5_file *file, const char *path) {
     struct berth_error error;

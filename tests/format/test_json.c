@@ -23,20 +23,28 @@ static void test_errors_have_line_and_column(void **state) {
     static const struct {
         const char *text, *position;
     } cases[] = {
-        {"", "f.json: line 1, column 0 (byte 0)"},
-        {"{", "line 1, column 1"},
+        {"",
+         "f.json: line 1, column 1 (byte 0): not valid JSON: expected a JSON value, found the end"},
+        {"{", "line 1, column 2"},
         {"{\"a\": 1,}", "line 1, column 9"},
-        {"{\n  \"a\": 1,\n  \"b\": nope\n}", "line 3, column 11"},
+        {"{\n  \"a\": 1,\n  \"b\": nope\n}", "line 3, column 8 (byte 19) in b: not valid JSON"},
+        {"{\"d\": [{\"p\": [1, {}, {\"q\": \"\\x\"}]}]}", "column 30 (byte 29) in d[0].p[2].q: "},
+        {"[[], [0, 1 2]]",
+         "column 12 (byte 11) in [1][1]: not valid JSON: expected ',' or ']', found '2'"},
+        {"{\"\xC3\xA9\\n\": \"\xC3\xA9\",\n\"\xC3\xA9\": x",
+         "line 2, column 6 (byte 21) in \xC3\xA9: "},
         {"{\"a\": 1} x", "line 1, column 10"},
-        {"[1, NaN]", "line 1, column 7"},
+        {"[1, NaN]", "line 1, column 5"},
         {"[1, Infinity]", "line 1"},
         {"[01]", "line 1, column 2"},
-        {"{\"a\": 1, \"a\": 2}", "duplicate object key"},
-        {"\"\xff\"", "line 1, column 1"},
-        {"[\"abc\n\"]", "line 1, column 5"},
+        {"{\"a\": 1, \"a\": 2}", "in a: not valid JSON: duplicate key"},
+        {"{\"b\": {\"a\": 1, \"\\u0061\": 2}}", "in b.a: not valid JSON: duplicate key"},
+        {"{\"a\\u0000b\": 1}", "\\u0000"},
+        {"\"\xff\"", "line 1, column 2"},
+        {"[\"abc\n\"]", "line 1, column 6"},
         {"{'a': 1}", "line 1, column 2"},
-        {"[1e999]", "real number overflow"},
-        {"[99999999999999999999, 99999999999999999999 x", "line 1, column 45 (byte 45)"},
+        {"[1e999]", "column 7 (byte 6) in [0]: not valid JSON: a number beyond the range"},
+        {"[99999999999999999999, 99999999999999999999 x", "line 1, column 45 (byte 44) in [1]"},
         {"// comment\n1", "line 1, column 1"},
         {"\xef\xbb\xbf{", "line 1"},
         {"\xef\xbb\xbf\xef\xbb\xbf{}", "line 1"},
@@ -168,6 +176,42 @@ static void test_depth_is_bounded(void **state) {
     assert_int_equal(json_read_memory("text", text, DEPTH, &value, NULL), BERTH_OK);
     json_free(value);
     memory_free(text);
+}
+
+static void test_lower_limits(void **state) {
+    (void)state;
+    static const struct {
+        int depth;
+        size_t values;
+        const char *says; // NULL: within the limits
+    } cases[] = {{2, 4, NULL},
+                 {1, 4, "byte 5) in a: not valid JSON: nested deeper than 1 levels"},
+                 {2, 3, "byte 8) in a[1]: not valid JSON: more than 3 values"}};
+    static const char text[] = "{\"a\":[1,2]}";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_error error;
+        json *value;
+        const enum berth_status status = json_read_limited(
+            "f.json", text, sizeof text - 1, cases[i].depth, cases[i].values, &value, &error);
+        assert_int_equal(status, cases[i].says == NULL ? BERTH_OK : BERTH_BAD_DATA);
+        if (cases[i].says != NULL) {
+            assert_message_has(&error, cases[i].says);
+            assert_null(value);
+        }
+        json_free(value);
+    }
+}
+
+static void test_words_of_python(void **state) {
+    (void)state;
+    json *value;
+    scratch_write("p.json", "[NaN, -Infinity, {\"NaN\": Infinity}, \"NaN\", -1]");
+    assert_int_equal(json_read_python_file(scratch("p.json"), &value, NULL), BERTH_OK);
+    assert_true(json_is_null_value(json_at(value, 0)) && json_is_null_value(json_at(value, 1)));
+    assert_true(json_is_null_value(json_member(json_at(value, 2), "NaN")));
+    assert_string_equal(json_text(json_at(value, 3)), "NaN");
+    assert_int_equal(json_as_integer(json_at(value, 4)), -1);
+    json_free(value);
 }
 
 static void test_children_and_types(void **state) {
@@ -480,6 +524,8 @@ int main(void) {
         SCRATCH_TEST(test_file_errors_name_the_file),
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_depth_is_bounded),
+        SCRATCH_TEST(test_lower_limits),
+        SCRATCH_TEST(test_words_of_python),
         SCRATCH_TEST(test_children_and_types),
         SCRATCH_TEST(test_entries_come_in_file_order),
         SCRATCH_TEST(test_integers_beyond_64_bits),

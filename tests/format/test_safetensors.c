@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define REFERENCE BERTH_TEST_SOURCE_DIR "/tests/format/data/reference.safetensors"
+#define REFERENCE BERTH_TEST_FORMAT_DATA "/reference.safetensors"
 
 static void open_good(struct safetensors *container, const char *path) {
     struct berth_error error;

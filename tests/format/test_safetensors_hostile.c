@@ -264,8 +264,10 @@ static void test_malformed_headers(void **state) {
          "duplicate key \"dtype\""},
         {"{\"a\":{\"dtype\":1,\"shape\":[],\"data_offsets\":[0,4]}}", "expected '\"', found '1'"},
         {"{\"a\":{\"dtype\":\"I32\",\"shape\":{},\"data_offsets\":[0,4]}}", "expected '['"},
-        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0]}}", "expected ','"},
-        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0,4,8]}}", "expected ']'"},
+        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0]}}",
+         "a.data_offsets: expected two offsets"},
+        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0,4,8]}}",
+         "expected two offsets"},
         {"{\"a\":" ENTRY("I32", "[-1]", "0", "4") "}", "an integer of 0 or more, found '-'"},
         {"{\"a\":" ENTRY("I32", "[1.0]", "0", "4") "}", "not a fraction"},
         {"{\"a\":" ENTRY("I32", "[1e0]", "0", "4") "}", "not a fraction"},
@@ -284,7 +286,7 @@ static void test_malformed_headers(void **state) {
         {"{\"__metadata__\":{\"a\":1}}", "expected '\"', found '1'"},
         {"{\"__metadata__\":[]}", "expected '{'"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", "duplicate key \"__metadata__\""},
-        {"{\"\\u0000\":1}", "a valid code point"},
+        {"{\"\\u0000\":1}", "a string with \\u0000"},
         {"{\"\\ud800\":1}", "a valid code point"},
         {"{\"\\ud800\\u0041\":1}", "a valid code point"},
         {"{\"\\u00g0\":1}", "a valid code point"},
@@ -296,9 +298,9 @@ static void test_malformed_headers(void **state) {
         {"{\"\xe4\xb8", "well-formed UTF-8"},
         {"{\"a\nb\":1}", "well-formed UTF-8"},
         {"{\"a\":{\"k\":tru}}", "a JSON value"},
-        {"{\"a\":{\"k\":-}}", "a JSON value"},
-        {"{\"a\":{\"k\":1.}}", "a JSON value"},
-        {"{\"a\":{\"k\":1e}}", "a JSON value"},
+        {"{\"a\":{\"k\":-}}", "in a.k: expected a valid number"},
+        {"{\"a\":{\"k\":1.}}", "in a.k: expected a valid number"},
+        {"{\"a\":{\"k\":1e}}", "in a.k: expected a valid number"},
         {"{\"a\":{\"k\":[1 2]}}", "expected ','"},
         {"{\"a\":{\"k\":{\"x\" 1}}}", "expected ':'"},
         {"{\"a\":{\"k\":[1}}}", "expected ','"},
@@ -314,7 +316,7 @@ static void test_nesting_is_bounded(void **state) {
     char header[512] = "{\"a\":{\"k\":";
     memset(header + strlen(header), '[', 400);
     make(header, 0);
-    assert_refused("nested less deeply");
+    assert_refused("nested deeper than 64 levels");
 }
 
 // Unknown keys of an entry are ignored and counted; names may have any character.

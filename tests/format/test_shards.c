@@ -82,7 +82,7 @@ static void test_disagreements(void **state) {
         {"{\"x\": " A "}", "a.safetensors: tensor \"y\": the index places it in no file"},
         {"{\"x\": " A ", \"y\": " B ", \"z\": " B "}",
          "a.safetensors: tensor \"y\": the index places it in b.safetensors"},
-        {"{\"x\": " A ", \"x\": " A ", \"y\": " A "}", "duplicate object key"},
+        {"{\"x\": " A ", \"x\": " A ", \"y\": " A "}", "duplicate key"},
         {"[]", "key \"weight_map\": expected an object"},
         {"null", "key \"weight_map\": expected an object"},
         {"{\"x\": 1}", "expected the name of a file in the same folder, found \"no text\""},

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow"
+#define FOLDER BERTH_TEST_FORMAT_DATA "/tensorflow"
 
 static void open_good(struct tensor_file *file, const char *path) {
     struct berth_error error;

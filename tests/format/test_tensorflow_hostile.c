@@ -7,7 +7,7 @@
 #include "format/tensorflow/sorted_table.h"
 #include "format/tensorflow/tensorflow.h"
 
-#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow"
+#define FOLDER BERTH_TEST_FORMAT_DATA "/tensorflow"
 
 struct bytes {
     char *begin;

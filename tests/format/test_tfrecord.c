@@ -5,7 +5,7 @@
 #include "format/checksum/crc32c.h"
 #include "format/tensorflow/tfrecord.h"
 
-#define REFERENCE BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/records.tfrecord"
+#define REFERENCE BERTH_TEST_FORMAT_DATA "/tensorflow/records.tfrecord"
 
 static int is_tfrecord(const char *path) {
     int is;

@@ -6,7 +6,7 @@
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"
 
-#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/"
+#define DATA BERTH_TEST_FORMAT_DATA "/"
 
 static void open_good(struct tensor_file *file, const char *path) {
     struct berth_error error;

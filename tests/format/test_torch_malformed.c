@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/"
+#define DATA BERTH_TEST_FORMAT_DATA "/"
 #define SIX "\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40" // 0 to 5
 #define ONE_TENSOR PROTO "}U\1t" TENSOR(FLOATS("\6"), "K\0", "K\6\x85", "K\1\x85") "s."
 #define LEGACY_FLOATS STORAGE_ID("Float", "0", "\6") "NtQ"

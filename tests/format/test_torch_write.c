@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing checkpoints: read back with our reader here, and with torch itself in dev/check_torch.py.
+// Writing checkpoints: read back with our reader here, and with torch itself in dev/others.
 #include "core/scratch.h"
 #include "format/torch/torch.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For dev/check_hdf5.py and check_hdf5_structure.py: write_hdf5 FILE ROWS [MORE] writes data sets
+// For dev/others: write_hdf5 FILE ROWS [MORE] writes data sets
 // "wide" [ROWS, 12288] int32, "label" [ROWS] int8 and "mask" [ROWS, 3] uint16, and MORE of [ROWS]
 // uint64, "n99", "n98", ...; element i of each is i * 7 mod 97.
 #include "format/hdf5/hdf5.h"

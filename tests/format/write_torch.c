@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the files that dev/check_torch.py loads with torch: the tensors of a safetensors file as
+// Writes the files that dev/others loads with torch: the tensors of a safetensors file as
 // "model" of a dictionary that also has numbers, twice: OUTPUT as usual, OUTPUT.zip64 with ZIP64
 // fields.
 //

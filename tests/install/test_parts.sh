@@ -39,7 +39,7 @@ refused "BERTH_MPI=ON, but an MPI's compiler (libopenmpi-dev or libmpich-dev) wa
 
 # --- switches ---
 off=() # every part
-parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA HIP EMULATED_DEVICE"
+parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA HIP"
 for part in $parts; do off+=("-DBERTH_$part=OFF"); done
 refused "BERTH_CURL=foo: expected AUTO, ON or OFF" -DBERTH_CURL=foo
 refused "BERTH_MPI=ON, but an MPI's compiler" "${off[@]}" -DBERTH_MPI=yes -DBERTH_MPI_COMPILERS=no-such-compiler

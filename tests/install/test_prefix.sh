@@ -25,8 +25,8 @@ fi
 clean() { env -i PATH="$PATH" HOME="$work" TMPDIR="$work" LC_ALL=C.UTF-8 CMAKE_C_COMPILER_LAUNCHER="${LAUNCHER:-}" CCACHE_DIR="$work/cache" "$@"; }
 # The user names his folder from where he is.
 cd "$work" || exit 1
-clean CMAKE_PREFIX_PATH=needs "${as_user[@]}" "$work/source/package/install-into" home -DBERTH_MPI=OFF -DBERTH_CUDA=OFF -DBERTH_HIP=OFF \
-    -DBERTH_EMULATED_DEVICE=OFF >"$work/log" 2>&1 || die "package/install-into"
+clean CMAKE_PREFIX_PATH=needs "${as_user[@]}" "$work/source/package/install-into" home -DBERTH_MPI=OFF -DBERTH_CUDA=OFF \
+    -DBERTH_HIP=OFF >"$work/log" 2>&1 || die "package/install-into"
 cd / || exit 1
 grep -q "installed into $work/home" "$work/log" || die "nothing says where it is"
 folder=$(sed -n 's/.*: add \(.*\)\/pkgconfig to PKG_CONFIG_PATH.*/\1/p' "$work/log")

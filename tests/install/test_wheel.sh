@@ -9,9 +9,10 @@ python=${BERTH_PYTHON:-python3}
 . "$(dirname "$0")/lib.sh"
 "$CMAKE" --install "$BUILD" --prefix "$work/tree" >"$work/log" 2>&1 || die "installing"
 modules=
-emulated=$(find "$work/tree" -name berth-device-emulated.so)
-if [ -n "$emulated" ]; then # which is packed, unlike itself, under another name
-    cp "$emulated" "${emulated%emulated.so}hip.so"
+if [ -e "$BUILD/berth-device-emulated.so" ]; then # which is not installed, but opens as HIP's module
+    folder=$(dirname "$(find "$work/tree" -name libberth.a)")/berth
+    mkdir -p "$folder"
+    cp "$BUILD/berth-device-emulated.so" "$folder/berth-device-hip.so"
     modules=--modules
 fi
 for turn in first second; do

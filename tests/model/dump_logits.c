@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes start and end logits in fp32, for comparison with other runtimes
-// (dev/goldens/check_onnx.py).
+// (dev/others).
 //
 //   dump_logits MODEL_FOLDER < sequences > logits
 //

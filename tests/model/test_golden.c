@@ -150,7 +150,7 @@ static float *forward_logits(struct scene *scene) {
 // The weights of tiny_h20 as saved by TensorFlow (../format/data/tensorflow/bert): the logits must
 // be bit-identical to those of the original file.
 static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
-    static const char folder[] = BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/bert";
+    static const char folder[] = BERTH_TEST_FORMAT_DATA "/tensorflow/bert";
     struct scene scene;
     scene_open(&scene, "tiny_h20", DTYPE_F32);
     const struct param_table *table = &scene.harness.table;

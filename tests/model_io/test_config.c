@@ -88,7 +88,7 @@ static void test_refused_values(void **state) {
         enum berth_status status;
         const char *part;
     } cases[] = {
-        {"", BERTH_BAD_DATA, "line 1, column 0"},
+        {"", BERTH_BAD_DATA, "line 1, column 1"},
         {"{\n\"hidden_size\": }", BERTH_BAD_DATA, "line 2, column 16"},
         {"[]", BERTH_CONFIG, "a JSON object"},
         {"{}", BERTH_CONFIG, "not the config.json of a BERT"},

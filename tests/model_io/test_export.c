@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the graphs and GGUF files of the tiny golden models: they are well-formed, contain every
 // parameter with its numbers, and equal byte for byte those that ONNX Runtime, onnx's checker and
-// gguf-py accepted (dev/goldens/check_onnx.py and check_gguf.py show the same hashes).
+// gguf-py accepted (dev/others shows the same hashes).
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 #include "format/onnx_reader.h"

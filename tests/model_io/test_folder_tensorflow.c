@@ -9,7 +9,7 @@
 #include "model/folder.h"
 #include "model/names.h"
 
-#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/bert"
+#define FOLDER BERTH_TEST_FORMAT_DATA "/tensorflow/bert"
 #define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/tiny_h20.safetensors"
 
 // --- names --------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 #ifndef BERTH_TESTS_NET_HARNESS_H
 #define BERTH_TESTS_NET_HARNESS_H
 
-#include "core/calls.h"
 #include "core/file.h"
 #include "core/scratch.h"
+#include "fetch/fetch.h"
 #include "format/checksum/digest.h"
 #include "server.h"
 
@@ -135,19 +135,18 @@ struct outcome {
     char path[1024];
 };
 
-static inline struct outcome fetch_with(const char *name,
-                                        const struct berth_fetch_settings *settings) {
+static inline struct outcome fetch_with(const char *name, const struct fetch_settings *settings) {
     const struct berth_log silent = {.write = NULL};
     struct outcome outcome = {.path = ""};
     char *path;
-    outcome.status = berth_fetch(name, settings, silent, NULL, &path, &outcome.error);
+    outcome.status = fetch_files(name, settings, silent, NULL, &path, &outcome.error);
     snprintf(outcome.path, sizeof outcome.path, "%s", path != NULL ? path : "");
     berth_string_free(path);
     return outcome;
 }
 
 static inline struct outcome fetch(const char *name, int64_t retries) {
-    const struct berth_fetch_settings settings = {.retries = retries};
+    const struct fetch_settings settings = {.retries = retries};
     return fetch_with(name, &settings);
 }
 

@@ -79,7 +79,7 @@ static void test_a_revision_and_a_commit(void **state) {
     make_hub(routes);
     routes[HUB_REVISION].path = "/api/models/acme/tiny/revision/refs%2Fpr%2F1";
     struct server *server = start_hub(routes);
-    struct berth_fetch_settings settings = {.revision = "refs/pr/1"};
+    struct fetch_settings settings = {.revision = "refs/pr/1"};
     struct outcome outcome = fetch_with("acme/tiny", &settings);
     assert_fetched(outcome);
     assert_file_holds(scratch(REPO "/refs/refs/pr/1"), COMMIT);
@@ -96,7 +96,7 @@ static void test_a_revision_and_a_commit(void **state) {
 static void test_patterns_choose_the_files(void **state) {
     (void)state;
     struct server *server = start_good_hub();
-    struct berth_fetch_settings settings = {.files = "vocab.txt,onnx/*.md"};
+    struct fetch_settings settings = {.files = "vocab.txt,onnx/*.md"};
     struct outcome outcome = fetch_with("acme/tiny", &settings);
     assert_fetched(outcome);
     assert_file_holds(scratch(REPO "/snapshots/" COMMIT "/onnx/README.md"), "abc");
@@ -126,7 +126,7 @@ static void test_a_data_set_of_the_hub(void **state) {
     routes[HUB_TREE].path = "/api/datasets/acme/tiny/tree/" COMMIT "?recursive=true";
     routes[HUB_VOCAB].path = "/datasets/acme/tiny/resolve/" COMMIT "/vocab.txt";
     struct server *server = start_hub(routes);
-    const struct berth_fetch_settings settings = {.dataset = 1, .files = "vocab.txt"};
+    const struct fetch_settings settings = {.dataset = 1, .files = "vocab.txt"};
     struct outcome outcome = fetch_with("acme/tiny", &settings);
     assert_fetched(outcome);
     assert_string_equal(outcome.path, scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT));
@@ -150,7 +150,7 @@ static void test_dot_files_of_a_data_set(void **state) {
     routes[HUB_TREE].length = strlen(listing);
     routes[HUB_VOCAB].path = "/datasets/acme/tiny/resolve/" COMMIT "/.gitattributes";
     struct server *server = start_hub(routes);
-    const struct berth_fetch_settings settings = {.dataset = 1};
+    const struct fetch_settings settings = {.dataset = 1};
     assert_fetched(fetch_with("acme/tiny", &settings));
     assert_file_holds(scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT "/.gitattributes"),
                       vocab_text);
@@ -350,7 +350,7 @@ static void test_a_cache_that_leads_elsewhere_is_not_written(void **state) {
     assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "outside the cache's folder");
     assert_true(dir_is_empty(scratch("elsewhere/" COMMIT)));
     // A parent folder of a file of the snapshot, and the folder of refs.
-    const struct berth_fetch_settings settings = {.files = "onnx/README.md"};
+    const struct fetch_settings settings = {.files = "onnx/README.md"};
     assert_int_equal(unlink(scratch(REPO "/snapshots")), 0);
     assert_int_equal(dir_make(scratch(REPO "/snapshots/" COMMIT), NULL), BERTH_OK);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots/" COMMIT "/onnx")), 0);

@@ -260,11 +260,11 @@ static void test_a_stop_keeps_what_came(void **state) {
     routes[HUB_WEIGHTS].hold_after = 2000;
     struct server *server = start_hub(routes);
     const struct berth_log log = {.write = stop_in_the_weights};
-    const struct berth_fetch_settings settings = {.retries = 5};
+    const struct fetch_settings settings = {.retries = 5};
     struct berth_error error;
     char *path;
     stop_flag = 0;
-    assert_int_equal(berth_fetch("acme/tiny", &settings, log, &stop_flag, &path, &error),
+    assert_int_equal(fetch_files("acme/tiny", &settings, log, &stop_flag, &path, &error),
                      BERTH_INTERRUPTED);
     assert_null(path);
     assert_nothing_published();
@@ -296,9 +296,9 @@ static pid_t prepare_fetching(void) {
             _exit(1);
         }
         const struct berth_log log = {.write = tell_waiting};
-        const struct berth_fetch_settings settings = {.retries = 0};
+        const struct fetch_settings settings = {.retries = 0};
         char *path;
-        _exit(berth_fetch("acme/tiny", &settings, log, NULL, &path, NULL));
+        _exit(fetch_files("acme/tiny", &settings, log, NULL, &path, NULL));
     }
     return child;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetching from URLs, with and without digests and redirects; data sets known by name; tokens and
 // where they are sent; variables that forbid the network.
+#include "fetch/http.h"
 #include "harness.h"
-#include "net/http.h"
 
 // --- tokens -------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ static void test_where_the_token_comes_from(void **state) {
     setenv("HF_TOKEN", "of_variable", 1);
     assert_fetched(fetch("acme/tiny", 0));
     assert_int_equal(server_count(server, "Bearer of_variable\r\n"), 2);
-    const struct berth_fetch_settings settings = {.token_file = scratch("one")};
+    const struct fetch_settings settings = {.token_file = scratch("one")};
     assert_fetched(fetch_with("acme/tiny", &settings));
     assert_int_equal(server_count(server, "Bearer of_option\r\n"), 2);
     setenv("HF_TOKEN", "a\r\nX-Evil: 1", 1);
@@ -67,11 +67,11 @@ static void keep_warning(void *context, const struct berth_record *record) {
 static void test_the_token_is_not_sent_in_the_clear(void **state) {
     (void)state;
     const struct berth_log log = {.write = keep_warning};
-    const struct berth_fetch_settings settings = {.retries = 0};
+    const struct fetch_settings settings = {.retries = 0};
     char *path;
     setenv("HF_TOKEN", "secret", 1);
     setenv("HF_ENDPOINT", "http://127.0.0.2:9", 1); // nothing listens there
-    assert_int_equal(berth_fetch("acme/tiny", &settings, log, NULL, &path, NULL),
+    assert_int_equal(fetch_files("acme/tiny", &settings, log, NULL, &path, NULL),
                      BERTH_UNAVAILABLE);
     assert_non_null(strstr(warning_text, "the token is not sent"));
     setenv("HF_ENDPOINT", "gopher://hub", 1);
@@ -138,15 +138,15 @@ static void test_digests_of_a_url(void **state) {
     const char *url = server_url(server, "/file");
     digest_memory(DIGEST_SHA256, TEXT, strlen(TEXT), sha256, NULL);
     digest_memory(DIGEST_MD5, TEXT, strlen(TEXT), md5, NULL);
-    struct berth_fetch_settings settings = {.sha256 = OTHER_SHA256};
+    struct fetch_settings settings = {.sha256 = OTHER_SHA256};
     struct outcome outcome = fetch_with(url, &settings);
     assert_refused(outcome, BERTH_BAD_DATA, sha256);  // the digest found
     assert_message_has(&outcome.error, OTHER_SHA256); // the expected digest
-    settings = (struct berth_fetch_settings){.md5 = "00000000000000000000000000000000"};
+    settings = (struct fetch_settings){.md5 = "00000000000000000000000000000000"};
     assert_refused(fetch_with(url, &settings), BERTH_BAD_DATA, md5);
     settings.md5 = "0000";
     assert_refused(fetch_with(url, &settings), BERTH_USAGE, "expected 32 hexadecimal digits");
-    settings = (struct berth_fetch_settings){.sha256 = sha256, .md5 = md5};
+    settings = (struct fetch_settings){.sha256 = sha256, .md5 = md5};
     outcome = fetch_with(url, &settings);
     assert_fetched(outcome);
     assert_file_holds(outcome.path, TEXT);
@@ -154,11 +154,11 @@ static void test_digests_of_a_url(void **state) {
     assert_fetched(fetch_with(url, &settings)); // it has the expected digest: no request
     assert_int_equal(server_count(server, "GET /file"), 3);
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for URLs");
-    settings = (struct berth_fetch_settings){.revision = "v1"};
+    settings = (struct fetch_settings){.revision = "v1"};
     assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
-    settings = (struct berth_fetch_settings){.dataset = 1};
+    settings = (struct fetch_settings){.dataset = 1};
     assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
-    settings = (struct berth_fetch_settings){.files = "*.json"};
+    settings = (struct fetch_settings){.files = "*.json"};
     assert_refused(fetch_with("squad", &settings), BERTH_USAGE, "are for repositories of the hub");
     server_stop(server);
 }

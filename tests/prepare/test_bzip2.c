@@ -3,7 +3,7 @@
 // truncated at every length, with every bit flipped, and out of memory.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "format/archive/bzip2.h"
+#include "wiki/bzip2.h"
 
 #include <bzlib.h>
 

@@ -3,7 +3,7 @@
 // broken, damaged and hostile XML.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "format/mediawiki/mediawiki.h"
+#include "wiki/mediawiki.h"
 
 #define HEAD                                                                                       \
     "<mediawiki xml:lang=\"en\"><siteinfo><base>https://x.org/wiki/Main</base><namespaces>"        \

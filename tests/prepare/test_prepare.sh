@@ -155,26 +155,26 @@ other="--vocab vocab.txt --shards 2 --max_seq_length 64 --max_predictions_per_se
 printf 'Bern.\n' >$shards/corpus_training_1.txt
 # shellcheck disable=SC2086
 run 65 --text articles-9.txt $other --stages hdf5 --output gaps
-grep -q 'corpus_training_1.txt: expected [0-9]* bytes, found 6: run the stage "shards" first' err || die "a cut shard"
+grep -q 'corpus_training_1.txt: expected [0-9]* bytes, as in the manifest, found 6; run the stage "shards" first' err || die "a cut shard"
 rm $shards/corpus_training_1.txt
 # shellcheck disable=SC2086
-run 66 --text articles-9.txt $other --stages hdf5 --output gaps
-grep -q 'corpus_training_1.txt: No such file.*: run the stage "shards" first' err || die "a missing shard"
+run 65 --text articles-9.txt $other --stages hdf5 --output gaps
+grep -q 'corpus_training_1.txt: listed in the manifest, but missing; run the stage "shards" first' err || die "a missing shard"
 [ ! -e gaps/hdf5_*64* ] || die "gaps in the shards left $(find gaps/hdf5_*64*)"
 rm $instances/corpus_training_0.hdf5
 # shellcheck disable=SC2086
-run 66 --text articles-9.txt $common --stages pack --output gaps
-grep -q 'corpus_training_0.hdf5: No such file.*: run the stage "hdf5" first' err || die "a missing file of instances"
+run 65 --text articles-9.txt $common --stages pack --output gaps
+grep -q 'corpus_training_0.hdf5: listed in the manifest, but missing; run the stage "hdf5" first' err || die "a missing file of instances"
 cp -r data cut-text
 printf x >>cut-text/extracted/wikicorpus_en/AA/wiki_00
 for folder in cut-text/extracted cut-text/extracted/wikicorpus_en; do
     # shellcheck disable=SC2086
     run 65 --extracted $folder $common --output other
-    grep -q 'wiki_00: expected [0-9]* bytes, found [0-9]*: run the stage "text" first' err || die "text of another size"
+    grep -q 'wiki_00: expected [0-9]* bytes, as in the manifest, found [0-9]*; run the stage "text" first' err || die "text of another size"
 done
 rm cut-text/extracted/wikicorpus_en/AA/wiki_00
-run 66 --wikipedia dump.xml --stages shards --output cut-text
-grep -q 'wiki_00: No such file.*: run the stage "text" first' err || die "missing text"
+run 65 --wikipedia dump.xml --stages shards --output cut-text
+grep -q 'wiki_00: listed in the manifest, but missing; run the stage "text" first' err || die "missing text"
 
 # --- what would end in the middle, or lose an input, is refused before the first stage ---
 # shellcheck disable=SC2086
@@ -313,6 +313,17 @@ for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books 
     run 2 --input_file plain.txt --output_file other.hdf5 $one $other
     grep -q 'output_file gets the instances of input_file and of no other input' err || die "another input: $other"
 done
+# Without sentences: the articles, one on each line.
+printf 'one \n two\n\n\nthree\n' >articles-in.txt
+mkdir -p articles-of-books && printf 'four\n\nfive' >articles-of-books/a.txt
+run 0 --text articles-in.txt --books articles-of-books --output_file lines/of/articles.txt
+printf 'four five\n\none  two\n\nthree\n\n' | cmp - lines/of/articles.txt || die "not an article on each line"
+grep -qF '3 articles' out || die "no number of articles"
+run 73 --text articles-in.txt --output_file ./articles-in.txt
+run 2 --wikipedia dump.xml --output_file lines/of/articles.txt
+grep -q 'option wikipedia: output_file gets articles that are text already' err || die "a dump is no text"
+run 2 --output_file lines/of/articles.txt
+grep -q 'or articles: --extracted, --books or --text' err || die "no input"
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file plain-5.hdf5 $one --output_dir x --stages text --pack --shards 3 \
     --test_shards 4 --fraction_test_set 0.2 --file_size 9

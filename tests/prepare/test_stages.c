@@ -122,13 +122,10 @@ static enum berth_status make_instances_alone(const struct pipeline *pipeline,
 // A stage by itself refuses input that has lost a file, or a part of one, since it was complete.
 static void test_input_with_gaps(void **state) {
     (void)state;
-    static const struct {
-        const char *text; // NULL: the file is gone
-        enum berth_status status;
-        const char *says;
-    } cases[] = {{NULL, BERTH_NO_INPUT, "few_training_0.txt: No such file"},
-                 {"", BERTH_BAD_DATA, "bytes, found 0: run the stage \"shards\" first"},
-                 {"One.", BERTH_BAD_DATA, "bytes, found 4: run the stage \"shards\" first"}};
+    static const char *const cases[][2] = {
+        {NULL, "few_training_0.txt: listed in the manifest, but missing; run the stage"},
+        {"", "bytes, as in the manifest, found 0; run the stage \"shards\" first"},
+        {"One.", "bytes, as in the manifest, found 4; run the stage \"shards\" first"}};
     struct buffer wanted = make_whole();
     struct pipeline pipeline = pipeline_default("other");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -136,11 +133,11 @@ static void test_input_with_gaps(void **state) {
         pipeline_run_ok(&pipeline);
         assert_int_equal(dir_remove(scratch("other/instances"), NULL), BERTH_OK);
         assert_int_equal(file_remove(scratch(A_SHARD), NULL), BERTH_OK);
-        if (cases[i].text != NULL) {
-            scratch_write(A_SHARD, cases[i].text);
+        if (cases[i][0] != NULL) { // otherwise the file is gone
+            scratch_write(A_SHARD, cases[i][0]);
         }
-        assert_int_equal(make_instances_alone(&pipeline, &error), cases[i].status);
-        assert_message_has(&error, cases[i].says);
+        assert_int_equal(make_instances_alone(&pipeline, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, cases[i][1]);
         assert_false(dir_exists(scratch("other/instances")));
         pipeline_run_ok(&pipeline);
         assert_tree("other", &wanted);
@@ -165,7 +162,7 @@ static void test_changed_shards_of_another_program(void **state) {
     scratch_write_bytes(A_SHARD, text, length);
     memory_free(text);
     assert_int_equal(make_instances_alone(&pipeline, &error), BERTH_CONFIG);
-    assert_message_has(&error, "the shards have changed since the files were made");
+    assert_message_has(&error, "instances.json: the files were made with shards_sha256 \"");
 }
 
 // A system call fails once, with a full disk; the next run resumes.
@@ -272,11 +269,11 @@ static void test_stopped(void **state) {
 static void test_lost_lock(void **state) {
     (void)state;
     struct stage stage;
-    struct stage_settings settings = {0};
+    struct manifest_settings settings = {0};
     struct berth_error error;
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
                                             comm_self()};
-    stage_set_text(&settings, "key", "value");
+    manifest_set_text(&settings, "key", "value");
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
     assert_int_equal(stage_open(&stage, &location, &settings, NULL), BERTH_OK);
     assert_int_equal(stage_save(&stage, NULL), BERTH_OK);
@@ -350,7 +347,7 @@ static void test_manifest_of_many_files(void **state) {
     (void)state;
     enum { FILES = 100 };
     struct stage stage;
-    struct stage_settings settings = {0};
+    struct manifest_settings settings = {0};
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
                                             comm_self()};
     size_t listed = 0, writes = 0;
@@ -380,30 +377,32 @@ static void test_absurd_counts(void **state) {
         const char *facts;
         enum berth_status status;
     } cases[] = {{"{\"bytes\": null, \"rows\": 1099511627776}", BERTH_OK},
-                 {"{\"bytes\": null, \"rows\": 1099511627777}", BERTH_CONFIG},
-                 {"{\"bytes\": null, \"rows\": 9223372036854775807}", BERTH_CONFIG},
-                 {"{\"bytes\": null, \"rows\": -1}", BERTH_CONFIG},
-                 {"{\"bytes\": null, \"rows\": 0, \"strategies\": [0, 1, 2, -1]}", BERTH_CONFIG}};
+                 {"{\"bytes\": null, \"rows\": 1099511627777}", BERTH_BAD_DATA},
+                 {"{\"bytes\": null, \"rows\": 9223372036854775807}", BERTH_BAD_DATA},
+                 {"{\"bytes\": null, \"rows\": -1}", BERTH_BAD_DATA},
+                 {"{\"bytes\": null, \"rows\": 0, \"strategies\": [0, 1, 2, -1]}", BERTH_BAD_DATA}};
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct stage stage;
-        struct stage_settings settings = {0};
+        struct manifest_settings settings = {0};
         struct berth_error error;
         json *manifest;
         char text[512];
-        snprintf(text, sizeof text,
-                 "{\"format\": 1, \"complete\": true, \"settings\": {}, \"files\": {\"x\": %s}}",
-                 cases[i].facts);
+        snprintf(
+            text, sizeof text,
+            "{\"format_version\": 1, \"complete\": true, \"settings\": {}, \"files\": {\"x\": %s}}",
+            cases[i].facts);
         scratch_write("made/manifest.json", text);
         const char *path = scratch("made/manifest.json");
         const struct stage_location location = {scratch("made/files"), path, comm_self()};
         assert_int_equal(stage_open(&stage, &location, &settings, &error), cases[i].status);
         stage_close(&stage);
-        assert_int_equal(stage_read_complete(path, "make it", &manifest, &error), cases[i].status);
+        assert_int_equal(manifest_read_complete(path, "make it", &manifest, &error),
+                         cases[i].status);
         if (cases[i].status == BERTH_OK) {
             json_free(manifest);
         } else {
-            assert_message_has(&error, "file \"x\": count outside");
+            assert_message_has(&error, "file \"x\": expected counts from 0 to 2^40");
         }
     }
 }
@@ -445,7 +444,8 @@ static void test_other_settings(void **state) {
     pipeline.seed++;
     assert_refused(pipeline, "seed \"1152921504606846976\", but it is \"1152921504606846977\"");
     write_articles(ARTICLES + 1);
-    assert_refused(pipeline_default("whole"), "shards.json: the texts have changed since");
+    assert_refused(pipeline_default("whole"),
+                   "shards.json: the files were made with articles_sha256 \"");
     write_articles(ARTICLES);
     assert_tree("whole", &wanted); // nothing was touched
     buffer_done(&wanted);
@@ -465,13 +465,13 @@ static void test_setting_of_one_run(void **state) {
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
                                             comm_self()};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct stage_settings settings[2] = {{.count = 0}};
+        struct manifest_settings settings[2] = {{.count = 0}};
         struct stage stage;
         struct berth_error error;
         for (int run = 0; run < 2; run++) {
-            stage_set_text(&settings[run], "vocabulary", "digest");
+            manifest_set_text(&settings[run], "vocabulary", "digest");
             if (run == 0 ? cases[i].before : cases[i].now) {
-                stage_set_text(&settings[run], "strip", "false");
+                manifest_set_text(&settings[run], "strip", "false");
             }
         }
         assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
@@ -528,10 +528,9 @@ static void test_files_of_another_program(void **state) {
     assert_int_equal(file_remove(scratch("other/text/" SHARD_MANIFEST), NULL), BERTH_OK);
     assert_int_equal(pipeline_run(&pipeline, &error), BERTH_CANT_CREATE);
     assert_message_has(&error, "no shards.json that says how they were made");
-    assert_int_equal(file_write(scratch("other/text/" SHARD_MANIFEST), "{\"format\": 2}", 13, NULL),
-                     BERTH_OK);
-    assert_int_equal(pipeline_run(&pipeline, &error), BERTH_CONFIG);
-    assert_message_has(&error, "format 2");
+    scratch_write("other/text/" SHARD_MANIFEST, "{\"format\": 1}"); // of 0.1.0
+    assert_int_equal(pipeline_run(&pipeline, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "shards.json: not a manifest of format_version 1; choose another");
     remove_other();
     struct file_lock lock; // like another process's, for the kernel
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
@@ -617,7 +616,8 @@ static void test_instances_need_shards(void **state) {
     assert_int_equal(make_shards(&pipeline, NULL), BERTH_INTERRUPTED);
     assert_false(dir_exists(scratch("other"))); // no file was finished, so nothing is left
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
-    scratch_write("other/text/shards.json", "{\"format\": 1, \"complete\": false, \"files\": {}}");
+    scratch_write("other/text/shards.json",
+                  "{\"format_version\": 1, \"complete\": false, \"files\": {}}");
     assert_int_equal(make_instances(&pipeline, tokenizer, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "not complete");
     assert_int_equal(make_instances(&pipeline, poor, &error), BERTH_BAD_DATA);

@@ -7,8 +7,8 @@
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
 #include "data/wikipedia/wikipedia.h"
-#include "data/wikipedia/wikipedia_files.h"
 #include "interrupted.h"
+#include "wiki/wikipedia_files.h"
 
 #include <bzlib.h>
 #include <errno.h>
@@ -593,7 +593,8 @@ static void test_other_folders(void **state) {
     dump.bytes[dump.length - 20] ^= 1;
     scratch_write_bytes("y.xml", dump.bytes, dump.length);
     assert_int_equal(run("y.xml", "whole", 1, NULL, &counts, &error), BERTH_CONFIG);
-    assert_message_has(&error, "another dump");
+    assert_message_has(&error, "text.json: the files were made with dump_sha256 \"");
+    assert_message_has(&error, "choose another output, or remove the folder");
     char folder[512], whole_dump[512];
     snprintf(folder, sizeof folder, "%s", scratch("whole"));
     snprintf(whole_dump, sizeof whole_dump, "%s", scratch("x.xml"));
@@ -604,7 +605,7 @@ static void test_other_folders(void **state) {
                                               .comm = comm_self()};
     const struct berth_log silent = {NULL, NULL};
     assert_int_equal(wikipedia_text(&larger, &silent, NULL, &counts, &error), BERTH_CONFIG);
-    assert_message_has(&error, "made with file_size");
+    assert_message_has(&error, "text.json: the files were made with file_size \"");
     assert_int_equal(run("absent.xml", "whole", 1, NULL, &counts, &error), BERTH_NO_INPUT);
     char path[600];
     snprintf(path, sizeof path, "%s/text.json", scratch("whole"));

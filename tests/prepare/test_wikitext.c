@@ -4,7 +4,7 @@
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/memory.h"
-#include "data/wikipedia/wikitext.h"
+#include "wiki/wikitext.h"
 
 #include <stdio.h>
 #include <stdlib.h>

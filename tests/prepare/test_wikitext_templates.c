@@ -3,8 +3,8 @@
 // a reader of the page sees; and what is left out, and counted, where that text is not known.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "data/wikipedia/wikitext.h"
-#include "data/wikipedia/wikitext_parts.h"
+#include "wiki/wikitext.h"
+#include "wiki/wikitext_parts.h"
 
 #include <string.h>
 
@@ -109,6 +109,11 @@ static const struct {
     {"A{{snd}}B{{mdash}}C{{ndash}}D{{nbsp}}E.", "A – B—C–D E.\n"},
     {"{{key press|Ctrl|C}} and {{unichar|00A9|copyright sign}}.",
      "Ctrl+C and U+00A9 © COPYRIGHT SIGN.\n"},
+    // coordinates
+    {"{{coord|48|51|24|N|2|21|03|E|display=inline,title}} and {{coord|12|S|31|33|W}}.",
+     "48°51′24″N 2°21′03″E and 12°S 31°33′W.\n"},
+    {"{{coord|12.5|-3.25}} is the place{{coord|1|N|2|E|display=title}}.",
+     "12.5°N 3.25°W is the place.\n"},
     // links
     {"{{ill|Lea Foo|de}} and {{ill|Foo (x)|de|lt=Foo}}.", "Lea Foo and Foo.\n"},
     {"{{slink|Berlin|History}} and {{wikt-lang|en|cat|cats}}.", "Berlin § History and cats.\n"},

@@ -93,10 +93,12 @@ static void a_line_is_framed(void **state) {
     json_free(line);
 }
 
-// The batch size is written under both of its names.
+// The batch size, which is that of one process at once, is written under both of its names.
 static void a_field_may_have_two_names(void **state) {
-    const struct berth_field batch = log_integer("train_batch_size", 32);
-    json *line = line_of(record_of(BERTH_RECORD_PLAN, "batches", &batch, 1));
+    const struct berth_field batch[] = {log_integer("train_batch_size", 65536),
+                                        log_text("sequences_per_update", "8 processes x 8192"),
+                                        log_integer("sequences_per_micro_batch", 32)};
+    json *line = line_of(record_of(BERTH_RECORD_PLAN, "batches", batch, 3));
     assert_int_equal(json_length(data_of(line)), 2);
     assert_true(number(data_of(line), "train_batch_size") == 32);
     assert_true(number(data_of(line), "batch_size_per_pu") == 32);
@@ -113,11 +115,6 @@ static void an_event_is_true_or_its_fields(void **state) {
     const json *config = json_member(data_of(line), "Config");
     assert_string_equal(json_text(json_member(config, "optimizer")), "lamb");
     assert_string_equal(json_text(json_member(config, "output_dir")), "a\"b");
-    json_free(line);
-    const struct berth_field file = log_text("features_file", "train.cache");
-    line = line_of(record_of(BERTH_RECORD_EVENT, NULL, &file, 1));
-    assert_string_equal(json_text(json_member(data_of(line), "Cached_train features_file")),
-                        "train.cache");
     json_free(line);
 }
 
@@ -175,6 +172,28 @@ static void steps_of_pre_training(void **state) {
     assert_int_equal(json_length(data_of(line)), 1);
     assert_true(number(data_of(line), "loss_scale") == 32768);
     json_free(line);
+}
+
+// In a second phase the lines count its own updates, and only names of files count the first.
+static void steps_of_a_second_phase(void **state) {
+    const struct berth_field step[] = {log_integer("step", 12), log_real("epoch", 2.5),
+                                       log_real("step_loss", 1.5), log_integer("phase_step", 2)};
+    const struct berth_field saved[] = {log_integer("step", 12), log_integer("checkpoint_step", 12),
+                                        log_integer("phase_step", 2)};
+    char text[512];
+    json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 4));
+    expect_step(line, 2, 2, 2);
+    assert_int_equal(json_length(data_of(line)), 1);
+    json_free(line);
+    const struct berth_record event = record_of(BERTH_RECORD_EVENT, NULL, saved, 3);
+    line = line_of(event);
+    expect_step(line, 2, 0, 2);
+    assert_int_equal(json_length(data_of(line)), 1);
+    assert_true(number(data_of(line), "checkpoint_step") == 2);
+    json_free(line);
+    assert_true(dllogger_text(&event, text, sizeof text));
+    assert_non_null(strstr(text, "Training Iteration: 2 "));
+    assert_non_null(strstr(text, "checkpoint_step : 2 "));
 }
 
 // The summaries of four jobs: the same fields under the names of each.
@@ -335,6 +354,7 @@ int main(void) {
         cmocka_unit_test(an_event_is_true_or_its_fields),
         cmocka_unit_test(steps_of_fine_tuning),
         cmocka_unit_test(steps_of_pre_training),
+        cmocka_unit_test(steps_of_a_second_phase),
         cmocka_unit_test(the_summary_has_no_step),
         cmocka_unit_test(what_it_has_no_name_for_is_left_out),
         cmocka_unit_test(people_get_metrics_with_units),

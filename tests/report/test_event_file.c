@@ -14,8 +14,8 @@
 #include <sys/resource.h>
 
 #define REFERENCE                                                                                  \
-    BERTH_TEST_SOURCE_DIR                                                                          \
-    "/tests/format/data/tensorflow/events.out.tfevents.1000000000.host.1.0"
+    BERTH_TEST_FORMAT_DATA                                                                          \
+    "/tensorflow/events.out.tfevents.1000000000.host.1.0"
 
 // --- the bytes ----------------------------------------------------------------------------------
 

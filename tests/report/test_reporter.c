@@ -323,18 +323,21 @@ static void warnings_are_coloured_where_colours_are_on(void **state) {
 }
 
 static void deepspeed_steps(struct berth_log log) {
-    static const double rates[] = {1.0, 2.0, 230.0, 232.0}, means[] = {1.0, 1.5, 229.0, 231.0};
+    static const double rates[] = {1.0, 2.0, 230.0, 232.5}, means[] = {NAN, NAN, 229.125, 231.0};
     static const char *const tasks[] = {"squad", "classify", "pretrain", "pretrain"};
     for (int i = 0; i < 4; i++) {
         struct berth_field step[] = {log_integer("step", 10 * (i + 1)),
                                      log_integer("skipped", 17),
                                      log_real("epoch", 0.5),
                                      log_real("learning_rate", i == 3 ? 0.0 : 5e-5),
-                                     log_real("samples_per_second", rates[i]),
+                                     log_real("samples_per_second", 230.0),
                                      log_real("average_samples_per_second", means[i]),
+                                     log_real("last_samples_per_second", rates[i]),
                                      log_real("forward_ms", 12.5),
                                      log_real("backward_ms", 25.0),
                                      log_real("step_ms", 1.0),
+                                     log_real("micro_batches_per_update", 2.5),
+                                     log_real("comm_exposed_seconds", 0.035),
                                      log_text("task", tasks[i]),
                                      log_integer("updates", 10),
                                      log_integer("sample_count", 320 * (i + 1)),
@@ -362,30 +365,44 @@ static void deepspeed_lines_can_be_grepped(void **state) {
     struct berth_config config = plain_config();
     config.log_format = "deepspeed";
     capture(&config, 0, deepspeed_steps, &output);
+    expect_no(&output, "progress: ");
+    expect_no(&output, "throughput");
+    config.log_format = "deepspeed-bert";
+    config.deepspeed_config = "ds_config.json";
+    capture(&config, 0, deepspeed_steps, &output);
     expect(&output, "[Rank 0] step=10, skipped=17, lr=[5e-05], mom=[(0.9, 0.999)]\n");
     expect(&output, "step=40, skipped=17, lr=[0.0], mom=[(0.9, 0.999)]\n");
-    expect(&output, "] 0/30, RunningAvgSamplesPerSec=229.00, CurrSamplesPerSec=230.00, "
-                    "MemAllocated=");
-    expect(&output, "] 0/40, RunningAvgSamplesPerSec=231.00, CurrSamplesPerSec=232.00, ");
-    expect(&output, "rank=0 time (ms) | forward_microstep: 12.50 | backward_microstep: 25.00 | "
+    expect(&output, "] [INFO] [timer.py:198:stop] 0/30, RunningAvgSamplesPerSec=229.125, "
+                    "CurrSamplesPerSec=230.0, MemAllocated=0.");
+    expect(&output, "] 0/40, RunningAvgSamplesPerSec=231.0, CurrSamplesPerSec=232.5, ");
+    expect_no(&output, "0/20"); // before the third update
+    expect(&output, "] [INFO] [logging.py:68:log_dist] [Rank 0] rank=0 time (ms) | "
+                    "forward_microstep: 5.00 | backward_microstep: 13.50 | "
+                    "backward_inner_microstep: 10.00 | backward_allreduce_microstep: 3.50 | "
                     "step_microstep: 1.00\n");
+    expect(&output, "] [Rank 0] rank=0 time (ms) | forward: 12.50 | backward: 28.50 | "
+                    "backward_inner: 25.00 | backward_allreduce: 3.50 | step: 1.00\n");
     expect(&output, "[Rank 0] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "
                     "65536, reducing to 32768\n");
     expect(&output, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, but "
                     "hysteresis is 2. Reducing hysteresis to 1\n");
     expect(&output, "\nbert_squad_progress: step=10 lr=5e-05 loss=2.5\n"
-                    " At step 10, averaged throughput for 10 rounds is: 1 Samples/s\n");
+                    " At step 10, averaged throughput for 10 rounds is: 230 Samples/s\n");
     expect(&output, "\nbing_bert_progress: step=30, loss=2.0, lr=5e-05, sample_count=960\n"
                     " At step 30, the throughput is 230 Samples/s\n");
     expect_no(&output, "step=20 lr"); // they have no classifier
     expect_no(&output, "a.weight");
-    expect(&output, "[Rank 0] Finished Training\n");
+    expect(&output, "\nFinished Training\n");
     const char *first = strstr(output.text, "Finished Training");
     assert_null(strstr(first + 1, "Finished Training"));
     int year, month, day, hour, minute, second, millisecond, end = 0;
     sscanf(output.text, "[%4d-%2d-%2d %2d:%2d:%2d,%3d] [INFO] [%n", &year, &month, &day, &hour,
            &minute, &second, &millisecond, &end);
     assert_true(end == (int)strlen("[2026-01-31 12:00:00,123] [INFO] ["));
+    config.deepspeed_config = NULL; // a program without the engine
+    capture(&config, 0, deepspeed_steps, &output);
+    expect_no(&output, "[Rank 0]");
+    expect(&output, "\nbert_squad_progress: step=10 lr=5e-05 loss=2.5\n");
 }
 
 static void read_file(const char *path, struct output *output) {

@@ -2,9 +2,9 @@
 // The reader of logs, what the HTML report and the plots make of it, and the log that a job writes.
 #include "core/log.h"
 #include "core/scratch.h"
-#include "report/chart.h"
+#include "page/chart.h"
+#include "page/plot.h"
 #include "report/html.h"
-#include "report/plot.h"
 #include "report/run_log.h"
 
 #include <math.h>
@@ -463,7 +463,7 @@ static void test_axes_of_constants(void **state) {
     }
 }
 
-static char *plot_of(const struct run_set *set, const struct berth_plot_style *style) {
+static char *plot_of(const struct run_set *set, const struct plot_style *style) {
     struct buffer text = {0};
     struct berth_error error;
     assert_int_equal(plot_draw(set, style, &text, &error), BERTH_OK);
@@ -478,7 +478,7 @@ static void test_braille(void **state) {
     struct run run = run_of(
         "{\"kind\":\"step\",\"step\":0,\"loss\":10}\n{\"kind\":\"step\",\"step\":10,\"loss\":0}\n");
     const struct run_set set = {.runs = &run, .count = 1};
-    const struct berth_plot_style style = {.columns = 1, .rows = 1}; // at least 60 by 4
+    const struct plot_style style = {.columns = 1, .rows = 1}; // at least 60 by 4
     char *text = plot_of(&set, &style);
     const char *line = strstr(text, "10 \xe2\x94\x82");
     assert_non_null(line);
@@ -501,7 +501,7 @@ static void test_plots_of_several(void **state) {
                          run_of("{\"kind\":\"step\",\"step\":1,\"loss\":9}\n{\"kind\":\"step\","
                                 "\"step\":9,\"loss\":2}\n")};
     const struct run_set set = {.runs = runs, .count = 2};
-    struct berth_plot_style style = {.columns = 80, .rows = 6};
+    struct plot_style style = {.columns = 80, .rows = 6};
     char *plain = plot_of(&set, &style);
     const char *first = strstr(plain, "Loss");
     assert_non_null(strstr(first + 1, "Loss")); // each has a chart

@@ -32,8 +32,9 @@ done
 
 # --- run_squad.py ---------------------------------------------------------------------------------
 
+own=
 squad_line() { # WORDS...
-    original berth as google/run_squad.py --vocab_file="$BERT_BASE_DIR/vocab.txt" \
+    original berth as $own google/run_squad.py --vocab_file="$BERT_BASE_DIR/vocab.txt" \
         --bert_config_file="$BERT_BASE_DIR/bert_config.json" --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" \
         --train_file=data/train-v1.1.json --predict_file=data/dev-v1.1.json --train_batch_size=4 --learning_rate=3e-5 \
         --num_train_epochs=1.0 --max_seq_length=384 --doc_stride=128 --output_dir=squad_base $tpu "$@"
@@ -53,6 +54,35 @@ run as google/run_squad.py --bert_config_file model/config.json --vocab_file mod
     --predict_file data/dev-v1.1.json --do_train=False --do_predict=True --output_dir own
 expect_code 73
 grep -q mine own/predictions.json || fail "a file of the user's was overwritten"
+
+# "gelu" of Google's programs is the tanh form, and the result says so; it is another function than the erf form.
+grep -q '"hidden_act": "gelu_new"' squad_base/config.json || fail "the result does not name the tanh form"
+grep -q '"hidden_act": "gelu"' "$BERT_BASE_DIR/bert_config.json" || fail "the checkpoint does not say gelu"
+cp -r squad_base tanh && rm -r squad_base
+squad_line --do_train=True --do_predict=False
+cmp -s squad_base/model.safetensors tanh/model.safetensors || fail "another model in another run"
+rm -r squad_base
+own=--gelu=erf
+squad_line --do_train=True --do_predict=False
+own=
+grep -q '"hidden_act": "gelu"' squad_base/config.json || fail "not the erf form"
+! cmp -s squad_base/model.safetensors tanh/model.safetensors || fail "the two forms are the same"
+# A second start with more epochs continues the first; one with nothing left to do trains nothing.
+squad_line --do_train=True --do_predict=False
+expect_line 'no updates were left to train'
+squad_line --do_train=True --do_predict=False --num_train_epochs=3
+expect_line '^resumed from squad_base/checkpoint-2$'
+setting total_steps 6
+# A casing that the checkpoint's name contradicts, also with the vocabulary beside it or elsewhere.
+cp "$BERT_BASE_DIR/vocab.txt" words.txt
+for words in "$BERT_BASE_DIR/vocab.txt" words.txt; do
+    run as google/run_squad.py --vocab_file="$words" --bert_config_file="$BERT_BASE_DIR/bert_config.json" \
+        --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" --do_train=True --train_file=data/train-v1.1.json \
+        --do_lower_case=False --output_dir=none
+    expect_code 78
+    expect_err "do_lower_case is false, but $BERT_BASE_DIR/bert_model.ckpt.index is an uncased model by its name"
+    [ ! -e none ] || fail "trained"
+done
 
 # --- run_classifier.py ------------------------------------------------------------------------------
 

@@ -54,6 +54,25 @@ refuse_prep 66 "squad: no text to prepare; \`berth fetch squad\`" --action shard
 refuse_prep 2 "input_files: file 2 of the list has no name" --action sharding --dataset bookscorpus --input_files text.txt,,text.txt
 prep --action text_formatting --dataset wikicorpus_en --skip_wikiextractor 0
 expect_file workspace/extracted/wikicorpus_en/AA/wiki_00
+# All articles in one file, each on a line that an empty line follows.
+formatted=workspace/formatted_one_article_per_line/wikicorpus_en_one_article_per_line.txt
+expect_file $formatted
+[ "$(awk 'NR % 2 && length > 500' $formatted | wc -l)" -eq 60 ] || fail "not an article on each line"
+[ "$(awk 'NR % 2 == 0 && length' $formatted | wc -l)" -eq 0 ] || fail "no empty lines between them"
+run as --print_command bertPrep.py --action sharding --dataset wikicorpus_en
+expect_out "--text $formatted"
+# Without the dump, of what WikiExtractor has made; a book on each line of another file.
+mkdir -p rest/download/bookscorpus && cp -r workspace/extracted rest
+printf 'one line\r\n\n  another line \n' >rest/download/bookscorpus/first.txt
+printf 'second book' >rest/download/bookscorpus/second.txt
+BERT_PREP_WORKING_DIR=rest original berth as bertPrep.py --action text_formatting --dataset books_wiki_en_corpus \
+    --skip_wikiextractor 1
+cmp -s rest/${formatted#*/} $formatted || fail "other articles"
+printf 'one line   another line\n\nsecond book\n\n' |
+    cmp -s - rest/formatted_one_article_per_line/bookscorpus_one_book_per_line.txt || fail "not a book on each line"
+BERT_PREP_WORKING_DIR=rest run as --print_command bertPrep.py --action sharding --dataset books_wiki_en_corpus
+expect_out "--text rest/${formatted#*/}"
+expect_out "rest/formatted_one_article_per_line/bookscorpus_one_book_per_line.txt"
 refuse_prep 66 "workspace/download/bookscorpus: no such folder" --action sharding --dataset books_wiki_en_corpus
 prep --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --fraction_test_set 0.1 \
     --segmentation_method nltk --n_processes 2
@@ -132,7 +151,7 @@ expect_code 78
 pretraining_line() { # OUTPUT, WORDS...
     local output_dir=$1
     shift
-    original berth as ${own:-} habana/run_pretraining.py --do_train --bert_model=bert-large-uncased --autocast \
+    original ${before:-} berth as ${own:-} habana/run_pretraining.py --do_train --bert_model=bert-large-uncased --autocast \
         --config_file=bare/bert_config.json --use_habana --allreduce_post_accumulation \
         --allreduce_post_accumulation_fp16 --json-summary="$output_dir/dllog/dllogger.json" \
         --output_dir="$output_dir/checkpoints" --use_fused_lamb --input_dir="$input_dir" --train_batch_size=8 \
@@ -142,11 +161,28 @@ pretraining_line() { # OUTPUT, WORDS...
 pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006
 expect_err "the result will have no vocabulary"
 expect_file results/dllog/dllogger.json results/checkpoints/model.safetensors
+expect_file results/checkpoints/{checkpoint-5,checkpoint-10}/model.safetensors results/checkpoints/ckpt_{5,10}.pt
+expect_line '^  validation_file +none$'
+[ ! -e results/checkpoints/eval_results.json ] || fail "an evaluation unasked"
 [ ! -e results/checkpoints/vocab.txt ] || fail "a vocabulary from nowhere"
 grep -q '"average_perf_per_step"' results/dllog/dllogger.json || fail "no dllogger's keys"
 pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint --phase1_end_step=10 \
     --phase2
-expect_file results/checkpoints/checkpoint-20/model.safetensors
+expect_file results/checkpoints/checkpoint-20/model.safetensors results/checkpoints/ckpt_{5,10,15,20}.pt
+# Names count the first phase, too; lines count the updates of the second one, as the program's do.
+expect_line 'Training Iteration: 5  checkpoint_step : 5 '
+grep -q '"step":\[0,1\],"data":{"average_loss"' results/dllog/dllogger.json || fail "the second phase does not begin at 1"
+grep -q '"step":\[[0-9]*,1[1-9]\]' results/dllog/dllogger.json && fail "updates of both phases are counted"
+# A batch is that of a process.
+for processes in 1 2 8; do
+    own=--dry_run before="launch $processes" pretraining_line "batch-$processes" --warmup_proportion=0.2843 --learning_rate=0.006
+    command -v mpirun.openmpi >/dev/null || continue
+    expect_line "^  sequences_per_update +$processes process(es)? x 8 = $((8 * processes))\$"
+    setting train_batch_size $((8 * processes))
+    expect_line 'batch_size_per_pu : 4 '
+done
+pretraining_line unsaved --warmup_proportion=0.2843 --learning_rate=0.006 --skip_checkpoint
+[ -z "$(ls unsaved/checkpoints | grep ckpt_)" ] || fail "a checkpoint that is to be skipped"
 # --use_zero_optimizer divides the optimizer's state.
 pretraining_line zero --warmup_proportion=0.2843 --learning_rate=0.006 --use_zero_optimizer True
 expect_err "zero_stage has no effect in one process"
@@ -165,7 +201,7 @@ cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/che
 if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import h5py' 2>/dev/null; then
     what="h5py"
     for folder in "$input_dir" packed; do
-        "$python" -B "$here/../../dev/check_hdf5.py" --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
+        "$python" -B "$here/../../dev/others" hdf5 --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
     done
     "$python" -B "$here/nvidia_shards.py" "$input_dir" h5py >"$out" 2>"$err" || fail "not as h5py has them"
     for folder in h5py/compressed h5py/plain; do
@@ -291,11 +327,14 @@ original berth as habana/run_squad.py --do_train --bert_model=bert-large-uncased
     --max_query_length=64 --learning_rate=3e-5 --num_train_epochs=2.0 --max_steps=-1 --max_seq_length=384 --doc_stride=128 \
     --init_checkpoint=checkpoints/ckpt_20.pt --vocab_file=bare-vocab.txt --train_file=data/train-v1.1.json --skip_cache \
     --do_predict --predict_file=data/dev-v1.1.json --do_eval --eval_script=evaluate-v1.1.py --log_freq 20
-expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
+expect_file results/squad/log_directory/dllogger.json results/squad/{predictions.json,pytorch_model.bin,bert_config.json}
+[ "$(grep -c '"F1":' results/squad/log_directory/dllogger.json)" -eq 2 ] || fail "not scored once, and in the summary"
+run compare results/squad/pytorch_model.bin results/squad
+expect_out " 0 differ"
 # Without --do_train it predicts into the same folder.
 rm results/squad/predictions.json
 original berth as habana/run_squad.py --bert_model=bert-large-uncased --config_file=bare/bert_config.json --use_habana --do_predict \
-    --init_checkpoint=results/squad/model.safetensors --do_lower_case --vocab_file=bare-vocab.txt \
+    --init_checkpoint=results/squad/pytorch_model.bin --do_lower_case --vocab_file=bare-vocab.txt \
     --predict_file=data/dev-v1.1.json --output_dir=results/squad --use_torch_compile --compiled_autograd --log_memory_usage True --tensorboard_logdir= \
     --train_file=data/train-v1.1.json --json-summary=results/inference.json
 expect_file results/squad/predictions.json
@@ -307,5 +346,15 @@ grep -q '^DLLL .*"inference_sequences_per_second".*"e2e_inference_time"' results
 mkdir -p page/workspace/download && cp -r data page && cp bare-vocab.txt page/vocab.txt && cp bare/bert_config.json page
 cp -r workspace/download/wikicorpus_en page/workspace/download
 cd page && run_commands_of "$documents/from-habana.md" 5
-expect_file squad/predictions.json phases/checkpoint-2/model.safetensors
+expect_file squad/{predictions.json,pytorch_model.bin} phases/checkpoint-2/model.safetensors
+# What it shows as printed is what is printed, but for names.
+joined() {
+    sed -e ':more' -e '/\\$/N; s/ *\\\n */ /; tmore' | grep '^berth' | sed 's/ [^ ]*xml[^ ]*/ DUMP/; s/ [^ ]*hdf5_lower[^ ]*/ DIR/'
+}
+what="the printed commands of the page"
+commands_of "$documents/from-habana.md" | sed 's/berth as/berth as --print_command/; s/\$PWD\///' >printing.sh
+bash printing.sh 2>"$err" | joined >printed
+awk '/^## What is printed/ { on = 1 } /^## V/ { on = 0 } on' "$documents/from-habana.md" | joined >shown
+[ "$(wc -l <shown)" -eq 6 ] || fail "not six commands"
+diff shown printed >"$out" || fail "other commands"
 finish

@@ -71,7 +71,7 @@ run as launch_benchmark.py --model-name bert_large --mpi_num_processes many -- i
 expect_code 2
 what="without mpirun"
 PATH=/nowhere "$BERTH" as launch_benchmark.py --model-name x --mpi_num_processes 2 -- init_checkpoint=google \
-    train_file=$SQUAD_DIR/train-v1.1.json output_dir=none >"$out" 2>"$err"
+    train_file=$SQUAD_DIR/train-v1.1.json predict_file=$SQUAD_DIR/dev-v1.1.json output_dir=none >"$out" 2>"$err"
 code=$?
 expect_code 69
 expect_err "cannot start mpirun"
@@ -123,6 +123,120 @@ original berth as --eval_dir="$records" intel/run_pretraining.py --input_file="$
     --max_predictions_per_seq=20 --num_train_steps=3 --num_warmup_steps=1 --max_eval_steps=1 \
     --eval_batch_size=3 --output_dir=program-pre
 expect_line "eval.* 3 "
+
+# --- processes -----------------------------------------------------------------------------------------
+
+squad_program() { # COUNT OUTPUT WORDS...
+    local count=$1 output_dir=$2
+    shift 2
+    original launch "$count" berth as intel/run_squad.py --vocab_file=google/vocab.txt \
+        --bert_config_file=google/bert_config.json --init_checkpoint=google/bert_model.ckpt --do_train=True \
+        --train_file=data/train-v1.1.json --do_predict=True --predict_file=data/dev-v1.1.json --train_batch_size=4 \
+        --learning_rate=3e-5 --num_train_epochs=8.0 --max_seq_length=384 --doc_stride=128 --output_dir="$output_dir" "$@"
+}
+classifier_program() { # COUNT OUTPUT WORDS...
+    local count=$1 output_dir=$2
+    shift 2
+    original launch "$count" berth as intel/run_classifier.py --task_name=MRPC --do_train=true --do_eval=true \
+        --data_dir=$task --vocab_file=google/vocab.txt --bert_config_file=google/bert_config.json \
+        --init_checkpoint=google/bert_model.ckpt --train_batch_size=2 --learning_rate=2e-5 --output_dir="$output_dir" "$@"
+}
+pretraining_program() { # COUNT OUTPUT WORDS...
+    local count=$1 output_dir=$2
+    shift 2
+    original launch "$count" berth as intel/run_pretraining.py --input_file="$records/*training*" --do_train=True \
+        --bert_config_file=google/bert_config.json --init_checkpoint=google/bert_model.ckpt --train_batch_size=4 \
+        --max_seq_length=128 --num_train_steps=17 --num_warmup_steps=9 --learning_rate=2e-5 --output_dir="$output_dir" "$@"
+}
+# Of the launcher, with each name of the batch; the last one counts.
+original berth as --dry-run launch_benchmark.py --model-name=x -b 4 --batch-size=6 --train_batch_size 8 -- \
+    init_checkpoint=google train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
+setting train_batch_size 8
+original berth as --dry-run launch_benchmark.py --model-name=x --batch-size=6 -b 4 -- \
+    init_checkpoint=google train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
+setting train_batch_size 4
+# One process has no other batch, rate or number of updates, and no words about them.
+squad_program 1 one
+setting train_batch_size 4
+setting learning_rate 3e-05
+setting total_steps 16
+! grep -q 'lr_scaling sqrt\|independent\|that of one process\|sync_gradients' "$out" "$err" || fail "words about several processes"
+grep -q '"hidden_act": "gelu_new"' one/config.json || fail "the result does not name the tanh form"
+squad_program 1 erf --experimental_gelu=True
+grep -q '"hidden_act": "gelu"' erf/config.json || fail "not the erf form"
+sum=$(cksum <one/model.safetensors)
+squad_program 1 one
+expect_line "^resumed from one/checkpoint-16$"
+expect_line "no updates were left to train"
+[ "$sum" = "$(cksum <one/model.safetensors)" ] || fail "a second start changed a finished model"
+run as launch_benchmark.py --model-name x -- vocab_file=google/vocab.txt config_file=google/bert_config.json \
+    init_checkpoint=wwm_uncased_L-24_H-1024_A-16 train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
+expect_code 78
+expect_err "do_lower_case is false, but wwm_uncased_L-24_H-1024_A-16 is an uncased model by its name"
+
+if command -v mpirun.openmpi >/dev/null; then
+    rate() { # COUNT RATE: what it becomes
+        python3 -c 'import sys; print("%.4g" % (float(sys.argv[2]) * float(sys.argv[1]) ** 0.5))' "$@"
+    }
+    for count in 2 8; do
+        # Questions: each process trains alone, in its part of the updates, and the best one is kept.
+        squad_program $count alone-$count
+        expect_line "$count processes x 4 sequences, each trains a model of its own in num_train_epochs 8 / $count = $((8 / count)),"
+        expect_line "^$count independent workers: "
+        expect_line "^lr_scaling sqrt: learning_rate 3e-05 x .*, for $count processes: "
+        setting train_batch_size 4
+        setting total_steps $((16 / count))
+        setting learning_rate "$(rate $count 3e-5)"
+        best=$(grep -o '"best_worker": [0-9]*' alone-$count/workers.json | tr -dc 0-9)
+        expect_file alone-$count/worker-$((count - 1))/model.safetensors alone-$count/predictions.json
+        cmp -s alone-$count/model.safetensors "alone-$count/worker-$best/model.safetensors" || fail "not the best worker"
+        squad_program $count alone-$count
+        expect_line "^resumed from alone-$count/worker-0/checkpoint-$((16 / count))$"
+        # Or all train one model.
+        squad_program $count together-$count --mpi_workers_sync_gradients=True
+        expect_line "train_batch_size is that of one process: $count processes x 4 = $((4 * count)) sequences an update"
+        setting train_batch_size $((4 * count))
+        setting total_steps $((16 / count))
+        setting learning_rate "$(rate $count 3e-5)"
+        [ ! -e together-$count/workers.json ] || fail "a model for each process"
+        # run_classifier.py and run_pretraining.py know one model alone.
+        classifier_program $count class-$count
+        expect_line "$count processes x 2 = $((2 * count)) sequences an update"
+        setting train_batch_size $((2 * count))
+        setting total_steps $((30 / count))
+        setting learning_rate "$(rate $count 2e-5)"
+        [ ! -e class-$count/workers.json ] || fail "a model for each process"
+        pretraining_program $count pre-$count --mpi_workers_sync_gradients=False
+        expect_line "$count processes x 4 = $((4 * count)) sequences an update"
+        expect_line "num_train_steps is that of all processes: 17 / $count = $((17 / count)) updates"
+        expect_line "mpi_workers_sync_gradients False is not needed"
+        setting train_batch_size $((4 * count))
+        setting total_steps $((17 / count))
+        setting warmup_steps $((9 / count))
+        setting learning_rate "$(rate $count 2e-5)"
+    done
+    export OMPI_MCA_rmaps_base_oversubscribe=1
+    # The launcher of Intel's documents: also classifiers train alone.
+    with_mpi original berth as launch_benchmark.py --checkpoint=google --data-location=data --output-dir=mrpc-alone \
+        --mpi_num_processes=2 --model-name=bert --batch-size=2 -- train-option=Classifier max-seq-length=128 num-train-epochs=2
+    expect_line "^2 independent workers: "
+    setting total_steps 10
+    expect_file mrpc-alone/workers.json mrpc-alone/eval_results.txt
+    with_mpi original berth as --dry-run launch_benchmark.py --checkpoint=google --data-location="$records" --output-dir=none \
+        --mpi_num_processes=2 --model-name=bert --batch-size=2 -- train-option=Pretraining max-seq-length=128 do_eval=False
+    setting total_steps 10
+    setting warmup_steps 5
+    # Alone, models need something to be compared by.
+    run as launch_benchmark.py --model-name x --mpi_num_processes 2 -- init_checkpoint=google \
+        train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
+    expect_code 78
+    expect_err "give --predict_file, or --mpi_workers_sync_gradients=True to train one model"
+    run_launched berth as intel/run_pretraining.py --input_file="$records/*training*" --do_train=True \
+        --bert_config_file=google/bert_config.json --num_train_steps=1 --output_dir=none
+    expect_code 78
+    expect_err "num_train_steps 1 is less than the number of processes, 2"
+    [ ! -e none ] || fail "trained"
+fi
 
 # --- a checkpoint that lies alone, in every verb ----------------------------------------------------
 
@@ -187,6 +301,12 @@ original berth finetune squad --model $lone $words --train $SQUAD_DIR/train-v1.1
 # --- the page about them ----------------------------------------------------------------------------
 
 mkdir page && cp -r google data page && cp -r "$records" page/records
-cd page && run_commands_of "$documents/from-intel.md" 4
+cd page || exit 1
+what="the native commands of the page"
+commands_of "$documents/from-intel.md" >lines
+BERTH_PRINT_COMMAND=1 bash -eu lines >printed 2>"$err" || fail "not printed"
+awk '/^```text$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$documents/from-intel.md" | diff - printed >"$out" ||
+    fail "the page shows other commands"
+run_commands_of "$documents/from-intel.md" 4
 expect_file squad-large/predictions.json mrpc-base/eval_results.txt pre-trained/model.safetensors
 finish

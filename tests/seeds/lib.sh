@@ -24,7 +24,7 @@ original() { # COMMAND...
     code=$?
     expect_code 0
     program=$(program_of "$@")
-    [ -n "$program" ] || return
+    [ -n "$program" ] && [[ $program != *.sh ]] || return
     flags=$("$BERTH" as "$program" --help | sed -n 's/^  --\([^ ]*\).* not needed: .*/\1/p') && [ -n "$flags" ] || return
     for word; do
         flag=${word%%=*}
@@ -95,6 +95,19 @@ run_page() { # DOCUMENT, at least how many commands
     export -f with_mpi mpirun
     run_commands_of "$documents/$1" "$2"
 }
+# The page has, as native commands, what --print_command prints for a line.
+printed_on_page() { # DOCUMENT COMMAND...
+    local page=$documents/$1 words=() word
+    shift
+    for word; do
+        words+=("$word")
+        [ "$word" != as ] || words+=(--print_command)
+    done
+    what="$* on $(basename "$page")"
+    "${words[@]}" >"$out" 2>"$err" </dev/null || fail "nothing is printed"
+    python3 -B -c 'import sys; sys.exit(sys.stdin.read() not in open(sys.argv[1]).read())' "$page" <"$out" ||
+        fail "the page has other commands"
+}
 # What `berth fetch` would have left in the cache: a model, and SQuAD.
 fill_cache() {
     local hub=$HF_HOME/hub/models--bert-base-uncased data=$HF_HOME/assets/berth/datasets--squad
@@ -107,6 +120,18 @@ fill_cache() {
     cp "$work/base"/* "$hub/snapshots/$commit"
     make_dataset "$data/snapshots/$commit/train-v1.1.json"
     make_dataset "$data/snapshots/$commit/dev-v1.1.json"
+}
+# Gives each question of a data set N answers: its first one N times.
+repeat_answers() { # FILE N
+    python3 -B - "$@" <<'END'
+import json, sys
+path, count = sys.argv[1], int(sys.argv[2])
+data = json.load(open(path))
+for paragraph in data["data"][0]["paragraphs"]:
+    for question in paragraph["qas"]:
+        question["answers"] = count * question["answers"][:1]
+json.dump(data, open(path, "w"))
+END
 }
 # Twenty pairs of MRPC to train on and to evaluate, and ten to predict.
 make_mrpc() { # FOLDER

@@ -7,7 +7,7 @@ rm -r "$HF_HOME/assets"
 mkdir -p cache/data
 make_dataset cache/data/train-v1.1.json
 make_dataset cache/data/dev-v1.1.json
-echo '{"train_batch_size": 4, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}}' >ds_config.json
+echo '{"train_batch_size": 4, "steps_per_print": 1, "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}}' >ds_config.json
 
 HF_HUB_OFFLINE=1 run as bert_squad_deepspeed.py --download-only
 expect_out models--bert-base-uncased
@@ -18,17 +18,34 @@ original launch 2 berth as bert_squad_deepspeed.py --deepspeed_config ds_config.
 for row in 'schedule +constant' 'precision +fp32' 'total_steps +4' 'weight_decay +0(.000)?' 'train_file +cache/data/train-v1.1.json'; do
     grep -qE "^  $row$" "$err" || fail "no setting $row"
 done
-expect_line 'Finished Training'
+log_lines() { # of DeepSpeed's logger, its timer and the program, and none of BingBertSquad
+    expect_line '\[INFO\] \[logging\.py:[0-9]+:log_dist\] \[Rank 0\] step=4, skipped=0, lr=\[5e-05\], mom=\[\(0\.9, 0\.999\)\]$'
+    expect_line '\] \[INFO\] \[timer\.py:[0-9]+:stop\] 0/4, RunningAvgSamplesPerSec=[0-9.]+, CurrSamplesPerSec=[0-9.]+, MemAllocated='
+    expect_line '^Finished Training$'
+    expect_no "$err" bert_squad_progress
+    expect_no "$err" 'averaged throughput'
+}
+log_lines
 result=$(echo cache/model_trained_deepspeed_????-??-??-??????)
 expect_file "$result/model.safetensors" "$result/predictions.json"
 grep -q '"squad_answer_end": "inclusive"' "$result/config.json" || fail "the end is the token after the answer"
 # Random samples, numbered.
 shown_of 8 '^─* Example [0-7] '
+for processes in 1 8; do
+    original launch $processes berth as --output_dir=several-$processes --date_output=false bert_squad_deepspeed.py \
+        --deepspeed_config ds_config.json
+    log_lines
+    expect_file several-$processes/model.safetensors
+done
+# The program's name decides the epochs, whatever the recipe.
+original berth as --recipe=piz-daint --output_dir=named --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
+expect_line '^  epochs +2$'
+printed_on_page from-lumi.md berth as bert_squad_deepspeed.py --download-only
+printed_on_page from-lumi.md berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
 mkdir page && cd page || exit 1
 cp -r ../ds_config.json ../cache .
 rm -rf cache/model_trained*
-sed -i 's/"steps_per_print": 10/"steps_per_print": 1/' ds_config.json
-HF_HUB_OFFLINE=1 run_page from-lumi.md 2
+HF_HUB_OFFLINE=1 run_page from-lumi.md 1
 [ "$(grep -c '^❓' "$out")" -gt 5 ] || fail "no samples"
 cd ..
 

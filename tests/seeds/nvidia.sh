@@ -16,7 +16,7 @@ run prepare --input_file text.txt --output_file shards/training_0.hdf5 --vocab $
 expect_code 0
 
 pretraining_line() { # WORDS...
-    original berth as --dry_run nvidia/run_pretraining.py --input_dir=shards --output_dir=checkpoints \
+    original ${before:-} berth as --dry_run nvidia/run_pretraining.py --input_dir=shards --output_dir=checkpoints \
         --config_file="$work/config.json" --vocab_file=$VOCAB_FILE --train_batch_size=8 --max_seq_length=128 \
         --max_predictions_per_seq=20 --max_steps=7038.0 --warmup_proportion=0.2843 --num_steps_per_checkpoint=200 \
         --learning_rate=6e-3 --seed=12439 --fp16 --gradient_accumulation_steps=2 --allreduce_post_accumulation \
@@ -29,6 +29,11 @@ expect_line "max_steps : 7038 "
 grep -qE '"logging_steps": ?"?2"?[,}]' results/dllogger.json || fail "not every second update"
 for flag in num_workers no_dense_sequence_output disable_jit_fusions cuda_graphs profile_start; do
     expect_err "--$flag is not needed: "
+done
+for processes in 1 2 8; do # a batch is that of a process
+    before="launch $processes" pretraining_line
+    command -v mpirun.openmpi >/dev/null || continue
+    expect_line "^  sequences_per_update +$processes process(es)? x 8 = $((8 * processes))\$"
 done
 pretraining_line --phase2 --resume_phase2 --init_checkpoint=bert-large-uncased
 expect_err "--resume_phase2 is not needed: a checkpoint says of which phase it is"
@@ -43,6 +48,23 @@ original berth as --dry_run nvidia/run_squad.py --init_checkpoint=bert-large-unc
     --output_dir=squad --vocab_file=$VOCAB_FILE --config_file="$work/config.json" --json-summary=squad/dllogger.json \
     --fp16 --max_steps=-1.0 --use_env
 setting total_steps 4
+
+tuning_line() { # WORDS...
+    original "$@" nvidia/run_squad.py --init_checkpoint=bert-large-uncased/model.safetensors --do_train \
+        --train_file=data/train-v1.1.json --train_batch_size=4 --num_train_epochs=1 --do_lower_case \
+        --bert_model=bert-large-uncased --output_dir=tuned --vocab_file=$VOCAB_FILE --config_file="$work/config.json"
+}
+for processes in 2 8; do
+    tuning_line launch $processes berth as --dry_run
+    command -v mpirun.openmpi >/dev/null || continue
+    expect_line "^  sequences_per_update +$processes processes x 4 = $((4 * processes))\$"
+done
+tuning_line berth as
+expect_file tuned/{pytorch_model.bin,bert_config.json,model.safetensors}
+[ ! -e tuned/eval_results.json ] || fail "an evaluation unasked"
+run finetune squad --model bert-large-uncased --train data/train-v1.1.json --output_dir none --save_format torch,nvidia_finetuned
+expect_code 2
+expect_err "torch and nvidia_finetuned both write pytorch_model.bin"
 
 original berth as --dry_run nvidia/run_glue.py --do_train --task_name=mrpc --data_dir=data/MRPC \
     --bert_model=bert-large-uncased --seed=2 --init_checkpoint=bert-large-uncased/model.safetensors --do_lower_case \

@@ -650,7 +650,7 @@ class Answers(unittest.TestCase):
         """openapi.json names every path, and what comes back is as it says."""
         description = self.server.json("/openapi.json")
         paths = description["paths"]
-        rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)"', (SOURCE / "src/serve/routes.c").read_text(encoding="utf-8"))
+        rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)"', (SOURCE / "serve/routes.c").read_text(encoding="utf-8"))
         self.assertGreater(len(rows), 15)
         self.assertEqual(sorted((method.lower(), path.replace("*", "{name}")) for method, path in rows),
                          sorted((method, path) for path, methods in paths.items() for method in methods))
@@ -694,7 +694,7 @@ class Answers(unittest.TestCase):
         """openapi.json accepts and refuses what the server does, as far as a schema can say it."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
-        table = (SOURCE / "src/serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
+        table = (SOURCE / "serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
         names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
         self.assertEqual(set(schemas["Parameters"]["properties"]), names)
         self.assertLessEqual(names, set(schemas["Inference"]["properties"]))

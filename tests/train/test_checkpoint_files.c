@@ -7,7 +7,7 @@
 #include "core/json_memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
-#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/progress.h"
 
@@ -92,7 +92,7 @@ static void refuse_prefixes(const char *name, size_t dense,
 
 static enum berth_status read_manifest(struct berth_error *error) {
     int64_t files = -1;
-    enum berth_status status = manifest_verify(scratch_folder, &files, error);
+    enum berth_status status = checkpoint_manifest_verify(scratch_folder, &files, error);
     assert_int_equal(files, status == BERTH_OK ? 2 : -1);
     return status;
 }
@@ -100,7 +100,7 @@ static enum berth_status read_manifest(struct berth_error *error) {
 static void write_manifest(void) {
     scratch_write("a.txt", "some");
     scratch_write("b.txt", "more");
-    assert_int_equal(manifest_write(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(checkpoint_manifest_write(scratch_folder, NULL), BERTH_OK);
 }
 
 static void test_cut_manifest(void **state) {
@@ -175,7 +175,7 @@ static void write_history(void) {
 }
 
 // What transformers' Trainer needs to resume: it divides by the intervals, also by those that this
-// run has not, and looks its own switches up. dev/check_peers.py lets it resume.
+// run has not, and looks its own switches up. dev/others lets it resume.
 static void test_what_the_trainer_needs(void **state) {
     static const char *const intervals[] = {"logging_steps", "eval_steps", "save_steps"};
     static const char *const switches[] = {"should_training_stop", "should_epoch_stop",
@@ -323,23 +323,31 @@ static void refuse_change(const char *name, const char *const change[3],
 static void test_other_manifests(void **state) {
     static const char *const changes[][3] = {
         {"\"format_version\": 1", "\"format_version\": 2", "use a newer program"},
-        {"\"format_version\": 1", "\"format_version\": 0", "not a manifest of format 1"},
-        {"\"files\": {", "\"folders\": {", "not a manifest of format 1"},
+        {"\"format_version\": 1", "\"format_version\": 0", "not a manifest of format_version 1"},
+        {"\"files\": {", "\"folders\": {", "not a manifest of format_version 1"},
         {"\"bytes\": 4", "\"bytes\": \"4\"",
-         "manifest.json: \"a.txt\": key \"bytes\": expected an integer"},
-        {"\"bytes\": 4", "\"bytes\": -4", "invalid entry for \"a.txt\""},
-        {"\"a.txt\"", "\"../a.txt\"", "invalid entry for \"../a.txt\""},
-        {"\"a.txt\"", "\"b/c/a.txt\"", "invalid entry for \"b/c/a.txt\""},
-        {"\"a.txt\"", "\"/a.txt\"", "invalid entry for \"/a.txt\""},
-        {"\"a.txt\"", "\"b/.a.txt\"", "invalid entry for \"b/.a.txt\""},
-        {"\"a.txt\"", "\"b/\"", "invalid entry for \"b/\""},
-        {"\"sha256\"", "\"sha1\"", "invalid entry for \"a.txt\""},
+         "manifest.json: damaged manifest: file \"a.txt\": expected key \"bytes\" to be an "
+         "integer"},
+        {"\"bytes\": 4", "\"bytes\": -4", "file \"a.txt\": expected counts from 0"},
+        {"\"bytes\": 4", "\"bytes\": null", "file \"a.txt\": expected \"bytes\", an integer"},
+        {"\"a.txt\"", "\"../a.txt\"",
+         "file \"../a.txt\": expected a name in the manifest's folder"},
+        {"\"a.txt\"", "\"b/c/a.txt\"",
+         "file \"b/c/a.txt\": expected a name in the manifest's folder"},
+        {"\"a.txt\"", "\"/a.txt\"", "file \"/a.txt\": expected a name in the manifest's folder"},
+        {"\"a.txt\"", "\"b/.a.txt\"",
+         "file \"b/.a.txt\": expected a name in the manifest's folder"},
+        {"\"a.txt\"", "\"b/\"", "file \"b/\": expected a name in the manifest's folder"},
+        {"\"sha256\"", "\"sha1\"",
+         "file \"a.txt\": expected \"bytes\", an integer, and \"sha256\""},
         {"\"sha256\": \"", "\"sha256\": 1, \"x\": \"",
-         "\"a.txt\": key \"sha256\": expected a string"},
-        {"\"bytes\": 4", "\"bytes\": 4, \"mode\": 4", "invalid entry for \"a.txt\""},
+         "file \"a.txt\": expected key \"sha256\" to be 64 hexadecimal digits"},
+        {"\"bytes\": 4", "\"bytes\": 4, \"mode\": 4",
+         "file \"a.txt\": expected \"bytes\", an integer, and \"sha256\""},
         {"\"format_version\": 1", "\"format_version\": \"1\"",
-         "key \"format_version\": expected an integer"},
-        {"\"format_version\": 1", "\"format_version\": 1, \"x\": 1", "not a manifest of format 1"},
+         "not a manifest of format_version 1"},
+        {"\"format_version\": 1", "\"format_version\": 1, \"x\": 1",
+         "not a manifest of format_version 1"},
     };
     write_manifest();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -690,7 +698,7 @@ static void test_optimizer_of_another_shape(void **state) {
 static enum berth_status write_manifest_again(void) {
     char *folder = memory_string(scratch("folder"));
     unlink(scratch("folder/manifest.json"));
-    const enum berth_status status = manifest_write(folder, NULL);
+    const enum berth_status status = checkpoint_manifest_write(folder, NULL);
     memory_free(folder);
     return all_or_nothing("folder/manifest.json", status);
 }
@@ -700,13 +708,13 @@ static void test_manifest_is_whole_or_not_written(void **state) {
     assert_int_equal(dir_make(scratch("folder"), NULL), BERTH_OK);
     scratch_write("folder/a.txt", "some");
     scratch_write("folder/b.txt", "more");
-    assert_int_equal(manifest_write(scratch("folder"), NULL), BERTH_OK);
+    assert_int_equal(checkpoint_manifest_write(scratch("folder"), NULL), BERTH_OK);
     assert_int_equal(rename(scratch("folder/manifest.json"), scratch("whole.json")), 0);
     assert_true(json_memory_fail_each(write_manifest_again) > 10);
 }
 
 static enum berth_status verify_again(void) {
-    return manifest_verify(scratch_folder, NULL, NULL);
+    return checkpoint_manifest_verify(scratch_folder, NULL, NULL);
 }
 
 static void test_manifest_without_memory(void **state) {
@@ -714,11 +722,12 @@ static void test_manifest_without_memory(void **state) {
     write_manifest();
     do {
         memory_fail_at(++call, 0);
-        enum berth_status status = manifest_write(scratch_folder, NULL);
-        status = status == BERTH_OK ? manifest_verify(scratch_folder, NULL, NULL) : status;
+        enum berth_status status = checkpoint_manifest_write(scratch_folder, NULL);
+        status =
+            status == BERTH_OK ? checkpoint_manifest_verify(scratch_folder, NULL, NULL) : status;
         made = memory_fail_at(0, 0);
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
-        assert_int_equal(manifest_verify(scratch_folder, NULL, NULL), BERTH_OK);
+        assert_int_equal(checkpoint_manifest_verify(scratch_folder, NULL, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(json_memory_fail_each(verify_again) > 10);
 }

@@ -5,8 +5,8 @@
 #include "core/options.h"
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/leftovers.h"
-#include "train/checkpoint/manifest.h"
 #include "train/checkpoint/original_write.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static void make_checkpoint(int step) {
     snprintf(name, sizeof name, "checkpoint-%d/model.safetensors", step);
     scratch_write(name, "weights");
     snprintf(name, sizeof name, "checkpoint-%d", step);
-    assert_int_equal(manifest_write(scratch(name), NULL), BERTH_OK);
+    assert_int_equal(checkpoint_manifest_write(scratch(name), NULL), BERTH_OK);
 }
 
 // Which of the checkpoints 2 to 10 exist, as bits.

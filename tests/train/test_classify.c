@@ -4,7 +4,7 @@
 // with the same bytes, and inconsistencies are reported.
 #include "fixture.h"
 #include "format/json/json.h"
-#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/tasks/confusion.h"
 
 #include <math.h>
@@ -707,7 +707,7 @@ static void rename_recorded_classes(const char *checkpoint) {
     fputs(text, file);
     assert_int_equal(fclose(file), 0);
     memory_free(text);
-    assert_int_equal(manifest_write(in_folder(checkpoint), NULL), BERTH_OK);
+    assert_int_equal(checkpoint_manifest_write(in_folder(checkpoint), NULL), BERTH_OK);
 }
 
 // With or without a model that says nothing of its classes.

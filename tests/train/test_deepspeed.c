@@ -89,8 +89,7 @@ static void test_exchanges(void **state) {
     assert_int_equal(config.overlap_comm, 0);
     assert_int_equal(config.reduce_bucket_size, 1000000);
     assert_int_equal(config.allgather_bucket_size, 2000);
-    assert_string_equal(config.communication_data_type, "fp32");
-    assert_note("communication_data_type fp16: gradients are exchanged in fp32");
+    assert_string_equal(config.communication_data_type, "fp16");
     config = good("{\"train_batch_size\":8,\"zero_optimization\":{\"stage\":1,"
                   "\"overlap_comm\":\"auto\",\"reduce_bucket_size\":\"auto\"}}");
     assert_int_equal(config.overlap_comm, 1);

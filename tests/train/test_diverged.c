@@ -3,7 +3,7 @@
 // named, and which checkpoints stay.
 #include "fixture.h"
 #include "format/safetensors/safetensors.h"
-#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 
 #include <math.h>
 
@@ -151,7 +151,7 @@ static void test_resume_names_weights_that_are_not_finite(void **state) {
     run.config.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     spoil("out/checkpoint-2", "qa_outputs.bias", NAN);
-    assert_int_equal(manifest_write(in_folder("out/checkpoint-2"), NULL), BERTH_OK);
+    assert_int_equal(checkpoint_manifest_write(in_folder("out/checkpoint-2"), NULL), BERTH_OK);
     run.config.max_steps = 3;
     run.config.resume_from_checkpoint = "auto";
     run.log_file = fixture_keep("log");

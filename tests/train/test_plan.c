@@ -2,12 +2,12 @@
 // Tests the plan: its sum, the refusal with a batch size that would fit, and its total against the
 // memory that a run really uses. Also runs whole jobs in this process, where the leak checker sees
 // them.
+#include "bench/bench.h"
+#include "bench/bench_data.h"
 #include "core/clock.h"
 #include "core/options.h"
 #include "fixture.h"
 #include "model/int8.h"
-#include "train/bench/bench.h"
-#include "train/bench/bench_data.h"
 #include "train/engine/plan.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/machine.h"

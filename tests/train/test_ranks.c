@@ -3,10 +3,10 @@
 // any number of ranks and hosts and every ZeRO stage, and to the bit with virtual ranks. All ranks
 // name what is not finite, and a forecast counts the bytes that a run sends. Numbers that change in
 // memory: test_replica_check_ranks.c.
+#include "bench/recorder.h"
 #include "core/comm_forecast.h"
 #include "core/harness.h"
 #include "ranks_fixture.h"
-#include "train/bench/recorder.h"
 #include "train/engine/nonfinite.h"
 
 #include <math.h>
@@ -82,15 +82,16 @@ static void test_ranks_with_sequences_of_their_own(void **state) {
     ranks_set_head(PARAM_HEAD_CLASS);
 }
 
-// With bf16 on the wire the sums are rounded; the ranks still agree.
-static void test_gradients_may_travel_in_bf16(void **state) {
+// With bf16 or f16 on the wire the sums are rounded; the ranks still agree.
+static void test_gradients_may_travel_in_half(void **state) {
+    static const enum dtype wires[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
     struct setting setting = {
         .layout = "1x1", .optimizer = "adamw", .compute = DTYPE_BF16, .micro = 5};
     struct outcome whole = outcome_of(&setting);
     setting.layout = "2x2";
-    uint64_t bytes[2];
-    for (int wire = 0; wire < 2; wire++) {
-        setting.wire = wire == 0 ? DTYPE_F32 : DTYPE_BF16;
+    uint64_t bytes[3];
+    for (int wire = 0; wire < 3; wire++) {
+        setting.wire = wires[wire];
         for (setting.stage = 0; setting.stage <= 2; setting.stage++) {
             struct outcome parts = outcome_of(&setting);
             assert_int_equal(parts.different, 0);
@@ -100,6 +101,7 @@ static void test_gradients_may_travel_in_bf16(void **state) {
         }
     }
     assert_true((double)bytes[1] < 0.8 * (double)bytes[0]);
+    assert_int_equal(bytes[2], bytes[1]);
     outcome_done(&whole);
 }
 
@@ -308,7 +310,7 @@ int main(void) {
         cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
         cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
         cmocka_unit_test(test_ranks_with_sequences_of_their_own),
-        cmocka_unit_test(test_gradients_may_travel_in_bf16),
+        cmocka_unit_test(test_gradients_may_travel_in_half),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
         cmocka_unit_test(test_bytes_do_not_depend_on_where_ranks_are),
         cmocka_unit_test(test_all_ranks_name_what_is_not_finite),

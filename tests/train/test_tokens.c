@@ -293,7 +293,7 @@ static void set_key(const char *folder, const char *key, json *value) {
 static void set_placeholders(const char *folder, int count) {
     json *names = json_new_object();
     for (int i = 0; i < count; i++) {
-        char number[8], name[16];
+        char number[16], name[24];
         snprintf(number, sizeof number, "%d", i);
         snprintf(name, sizeof name, "LABEL_%d", i);
         json_set(names, number, json_new_text(name));

@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "format/json/json.h"
+#include "format/manifest/manifest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,13 +51,12 @@ enum berth_status shard_origin_read(const char *folder, struct shard_origin *ori
     if (origin->manifest == NULL) {
         return BERTH_OK;
     }
-    const enum berth_status status = json_read_file(origin->manifest, &object, &own);
+    const enum berth_status status = manifest_read(origin->manifest, NULL, &object, &own);
     if (status != BERTH_OK) {
         return file_probe(status, &own, error);
     }
-    const json *complete = json_member(object, "complete");
-    origin->is_partial = json_is_boolean(complete) && !json_truth(complete);
-    origin->made = (int64_t)json_length(json_member(object, "files"));
+    origin->is_partial = !manifest_is_complete(object);
+    origin->made = (int64_t)json_length(manifest_files(object));
     read_settings(origin, json_member(object, "settings"));
     json_free(object);
     return BERTH_OK;

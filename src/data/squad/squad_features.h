@@ -59,7 +59,7 @@ struct squad_feature_set {
     size_t cls_labelled;     // features labelled (0, 0)
     size_t skipped_examples; // answers that were not found (with a warning); by Keras's rules,
                              // skipped entries
-    size_t cut_questions;    // longer than max_query_length; 0 if read from a cache
+    size_t cut_questions;    // longer than max_query_length
     enum squad_rules rules;
     int32_t end_shift; // offset from the row of an answer's last token to that of its end label and
                        // logit

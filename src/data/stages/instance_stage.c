@@ -274,18 +274,18 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     return status;
 }
 
-static void set_options(struct stage_settings *settings, const struct instance_stage *request) {
+static void set_options(struct manifest_settings *settings, const struct instance_stage *request) {
     const struct instance_options *options = &request->options;
-    stage_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
-    stage_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
-    stage_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
-    stage_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
-    stage_set_real(settings, "short_seq_prob", options->short_seq_prob);
-    stage_set_integer(settings, "seed", options->seed);
+    manifest_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
+    manifest_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
+    manifest_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
+    manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
+    manifest_set_real(settings, "short_seq_prob", options->short_seq_prob);
+    manifest_set_integer(settings, "seed", options->seed);
     // "fast" without a number began each shard with the same numbers.
-    stage_set_text(settings, "rng", options->python ? "python" : "fast-2");
-    stage_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
-    stage_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
+    manifest_set_text(settings, "rng", options->python ? "python" : "fast-2");
+    manifest_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
+    manifest_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
 }
 
 static int is_text(const char *name) {
@@ -350,7 +350,7 @@ static int has_only_shards(const char *folder, const char *manifest) {
     return found;
 }
 
-static enum berth_status open_shards(struct job *job, struct stage_settings *settings,
+static enum berth_status open_shards(struct job *job, struct manifest_settings *settings,
                                      struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE], *path = path_join(job->request->shards, SHARD_MANIFEST);
     if (path == NULL) {
@@ -359,22 +359,22 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
     const int is_foreign = has_only_shards(job->request->shards, path);
     enum berth_status status =
         is_foreign ? list_shards(job, digest, error)
-                   : stage_read_complete(path, "run the stage \"shards\" first, to its end",
-                                         &job->shards, error);
+                   : manifest_read_complete(path, "run the stage \"shards\" first, to its end",
+                                            &job->shards, error);
     if (status == BERTH_OK && !is_foreign) {
         status = digest_file(DIGEST_SHA256, path, digest, error);
     }
     if (status == BERTH_OK) {
-        stage_set_text(settings, "shards_sha256", digest);
-        stage_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
+        manifest_set_text(settings, "shards_sha256", digest);
+        manifest_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
     }
     memory_free(path);
     return status;
 }
 
 // What each rank does on its own.
-static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
-                                 struct berth_error *error) {
+static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
+                                 char **manifest, struct berth_error *error) {
     TRY(set_vocabulary(job, error));
     TRY(open_shards(job, settings, error));
     set_options(settings, job->request);
@@ -382,7 +382,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
-static enum berth_status run(struct job *job, struct stage_settings *settings,
+static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
     char *manifest = NULL;
@@ -406,7 +406,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
-    struct stage_settings settings = stage->settings;
+    struct manifest_settings settings = stage->settings;
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
                                    .log = log,
                                    .stop = stop,

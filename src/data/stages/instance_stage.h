@@ -18,10 +18,10 @@ struct instance_stage {
                         // another program
     const char *folder; // of the files: NAME_training_0.hdf5 from NAME_training_0.txt
     const struct tokenizer *tokenizer;
-    struct instance_options options; // the stage fills in the vocabulary's ids
-    struct stage_settings settings;  // the tokenizer's; the stage adds the others
-    int tfrecord;                    // instead of HDF5
-    int follows_name;                // an output named *.tfrecord becomes TFRecord in any case
+    struct instance_options options;   // the stage fills in the vocabulary's ids
+    struct manifest_settings settings; // the tokenizer's; the stage adds the others
+    int tfrecord;                      // instead of HDF5
+    int follows_name;                  // an output named *.tfrecord becomes TFRecord in any case
     int threads;
     struct comm *comm; // of the ranks, all of which call it
     // After the run, on rank 0:

@@ -147,12 +147,12 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
 }
 
 // Hands the vocabulary on, and warns of an input that was not made to its end.
-static enum berth_status find_origin(struct job *job, struct stage_settings *settings,
+static enum berth_status find_origin(struct job *job, struct manifest_settings *settings,
                                      struct berth_error *error) {
     struct shard_origin origin;
     const enum berth_status status = shard_origin_read(job->request->input, &origin, error);
     if (status == BERTH_OK && origin.vocabulary[0] != '\0') {
-        stage_set_text(settings, SHARD_VOCABULARY, origin.vocabulary);
+        manifest_set_text(settings, SHARD_VOCABULARY, origin.vocabulary);
     }
     if (status == BERTH_OK) {
         shard_origin_warn(&origin, job->work.log);
@@ -477,17 +477,17 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
 }
 
 // What each rank does on its own.
-static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
-                                 struct berth_error *error) {
+static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
+                                 char **manifest, struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     TRY(find_inputs(job, digest, error));
     TRY(find_origin(job, settings, error));
     TRY(find_windows(job, error));
     TRY(open_total(job, error));
-    stage_set_text(settings, "input_sha256", digest);
-    stage_set_integer(settings, "seed", job->request->seed);
-    stage_set_integer(settings, "window",
-                      (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
+    manifest_set_text(settings, "input_sha256", digest);
+    manifest_set_integer(settings, "seed", job->request->seed);
+    manifest_set_integer(settings, "window",
+                         (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
     *manifest = path_beside(job, PACK_MANIFEST);
     return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
@@ -500,7 +500,7 @@ static enum berth_status finish(struct job *job, struct berth_error *error) {
     return write_metadata(job, error);
 }
 
-static enum berth_status run(struct job *job, struct stage_settings *settings,
+static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
     char *manifest = NULL;
@@ -519,7 +519,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
-    struct stage_settings settings = {.count = 0};
+    struct manifest_settings settings = {.count = 0};
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
                                    .log = log,
                                    .stop = stop,

@@ -505,21 +505,21 @@ static void sum_up(struct job *job) {
 }
 
 // What each rank does on its own.
-static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
-                                 struct berth_error *error) {
+static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
+                                 char **manifest, struct berth_error *error) {
     const struct shard_plan *plan = &job->request->plan;
     char digest[DIGEST_HEX_SIZE];
     TRY(digest_corpora(job, digest, error));
-    stage_set_text(settings, "articles_sha256", digest);
-    stage_set_integer(settings, "shards", plan->training);
-    stage_set_integer(settings, "test_shards", plan->test);
-    stage_set_real(settings, "fraction_test_set", plan->test_fraction);
-    stage_set_integer(settings, "seed", plan->seed);
+    manifest_set_text(settings, "articles_sha256", digest);
+    manifest_set_integer(settings, "shards", plan->training);
+    manifest_set_integer(settings, "test_shards", plan->test);
+    manifest_set_real(settings, "fraction_test_set", plan->test_fraction);
+    manifest_set_integer(settings, "seed", plan->seed);
     *manifest = path_join(job->request->folder, SHARD_MANIFEST);
     return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
-static enum berth_status run(struct job *job, struct stage_settings *settings,
+static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
     char *manifest = NULL;
@@ -545,7 +545,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
-    struct stage_settings settings = {.count = 0};
+    struct manifest_settings settings = {.count = 0};
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
                                    .log = log,
                                    .stop = stop,

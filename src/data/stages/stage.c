@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manifest of a stage: settings, entries, locking, resuming, and the lists of other ranks.
+// The entries of a stage, locking, resuming, and the lists of other ranks.
 #include "data/stages/stage.h"
 
 #include "core/memory.h"
@@ -10,120 +10,24 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
-
-// --- settings -----------------------------------------------------------------------------------
-
-void stage_set_text(struct stage_settings *settings, const char *name, const char *value) {
-    size_t i = settings->count++;
-    settings->items[i].name = name;
-    number_format(settings->items[i].value, STAGE_VALUE_SIZE, "%s", value);
-}
-
-void stage_set_real(struct stage_settings *settings, const char *name, double value) {
-    char text[NUMBER_TEXT_SIZE];
-    number_print_real(text, sizeof text, value);
-    stage_set_text(settings, name, text);
-}
-
-void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value) {
-    char text[NUMBER_TEXT_SIZE];
-    number_format(text, sizeof text, "%" PRIu64, value);
-    stage_set_text(settings, name, text);
-}
-
-static int put_settings(json *object, const struct stage_settings *settings) {
-    int failed = 0;
-    for (size_t i = 0; i < settings->count; i++) {
-        failed |=
-            json_set(object, settings->items[i].name, json_new_text(settings->items[i].value));
+// What to do about a manifest of other settings, or that is damaged; newly allocated. A manifest
+// beside the folder has to go, too.
+static char *new_remedy(const char *folder, const char *manifest) {
+    static const char format[] = "choose another output, or remove the folder %s%s%s";
+    const size_t length = strlen(folder);
+    const int is_inside = strncmp(manifest, folder, length) == 0 && manifest[length] == '/';
+    const size_t size = sizeof format + strlen(" and ") + length + strlen(manifest);
+    char *remedy = memory_new(size);
+    if (remedy != NULL) {
+        number_format(remedy, size, format, folder, is_inside ? "" : " and ",
+                      is_inside ? "" : manifest);
     }
-    return failed;
+    return remedy;
 }
 
-// A setting that differs between the manifest and this run. A missing setting has its default: some
-// are written only if they differ from it.
-struct difference {
-    const char *name; // NULL: no difference
-    const char *saved, *now;
-};
-
-static const char *value_of(const char *text) {
-    return text != NULL ? text : "default";
-}
-
-static int has_setting(const struct stage_settings *settings, const char *name) {
-    int found = 0;
-    for (size_t i = 0; i < settings->count; i++) {
-        found |= strcmp(settings->items[i].name, name) == 0;
-    }
-    return found;
-}
-
-static struct difference find_difference(const struct stage_settings *settings,
-                                         const json *manifest) {
-    const json *saved = json_member(manifest, "settings");
-    struct json_walk walk = {.object = saved};
-    for (size_t i = 0; i < settings->count; i++) {
-        const char *name = settings->items[i].name, *now = settings->items[i].value;
-        const char *before = value_of(json_text(json_member(saved, name)));
-        if (strcmp(before, now) != 0) {
-            return (struct difference){name, before, now};
-        }
-    }
-    while (json_walk_next(&walk)) {
-        if (!has_setting(settings, walk.key)) {
-            return (struct difference){walk.key, value_of(json_text(walk.value)), value_of(NULL)};
-        }
-    }
-    return (struct difference){NULL, NULL, NULL};
-}
-
-// For a setting that is a digest: what a different digest means. NULL: the setting is not a digest.
-static const char *changed_input(const char *name) {
-    static const struct {
-        const char *name, *says;
-    } digests[] = {{"articles_sha256", "the texts have changed"},
-                   {"shards_sha256", "the shards have changed"},
-                   {"input_sha256", "the files to pack have changed"},
-                   {"vocabulary", "the vocabulary has changed"}};
-    const char *says = NULL;
-    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++) {
-        says = strcmp(digests[i].name, name) == 0 ? digests[i].says : says;
-    }
-    return says;
-}
-
-// What a manifest beside the folder adds to "remove the folder": " and ", and its path; else "".
-static const char *and_of(const struct stage *stage) {
-    const size_t length = strlen(stage->folder);
-    const int is_inside =
-        strncmp(stage->path, stage->folder, length) == 0 && stage->path[length] == '/';
-    return is_inside ? "" : " and ";
-}
-
-static const char *beside(const struct stage *stage) {
-    return *and_of(stage) != '\0' ? stage->path : "";
-}
-
-static enum berth_status check_settings(const struct stage *stage, const json *object,
+static enum berth_status check_settings(const struct stage *stage, const json *manifest,
                                         struct berth_error *error) {
-    const struct difference found = find_difference(stage->settings, object);
-    if (found.name == NULL) {
-        return BERTH_OK;
-    }
-    const char *says = changed_input(found.name);
-    return says != NULL
-               ? error_set(error, BERTH_CONFIG,
-                           "%s: %s since the files were made (%s); choose another output, or "
-                           "remove the folder %s%s%s",
-                           stage->path, says, found.name, stage->folder, and_of(stage),
-                           beside(stage))
-               : error_set(error, BERTH_CONFIG,
-                           "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
-                           "another output, or remove the folder %s%s%s",
-                           stage->path, found.name, found.saved, found.now, stage->folder,
-                           and_of(stage), beside(stage));
+    return manifest_compare(stage->path, manifest, stage->settings, stage->remedy, error);
 }
 
 // --- the folder ---------------------------------------------------------------------------------
@@ -150,70 +54,18 @@ static enum berth_status remove_temporary(const struct stage *stage, const char 
     return status;
 }
 
-static enum berth_status check_entry(const char *folder, const char *name, const json *entry,
-                                     struct berth_error *error) {
-    const json *bytes = json_member(entry, "bytes");
-    if (json_is_null_value(bytes)) {
-        return BERTH_OK; // there is no such file
-    }
-    char *path = path_join(folder, name);
-    const enum berth_status status =
-        path != NULL ? file_check_size(path, (uint64_t)json_as_integer(bytes), error)
-                     : path_no_memory(error);
-    memory_free(path);
-    return status;
-}
-
 // --- the manifest -------------------------------------------------------------------------------
 
-// The largest count: no file has more, and sums over all files fit into 64 bits.
-#define MAX_COUNT ((int64_t)1 << 40)
-
-static int has_only_counts(const json *entry) {
-    struct json_walk walk = {.object = entry};
-    int good = !json_is_integer_value(entry) ||
-               (json_as_integer(entry) >= 0 && json_as_integer(entry) <= MAX_COUNT);
-    if (json_is_array_value(entry)) {
-        for (size_t i = 0; i < json_length(entry) && good; i++) {
-            good = has_only_counts(json_at(entry, i));
-        }
-    } else if (json_is_object_value(entry)) {
-        while (good && json_walk_next(&walk)) {
-            good = has_only_counts(walk.value);
-        }
-    }
-    return good;
-}
-
-static enum berth_status check_files(const json *files, const char *path,
-                                     struct berth_error *error) {
-    struct json_walk walk = {.object = files};
-    // The stage "text" has an array instead, which its own reader checks (data/wikipedia).
-    while (json_is_object_value(files) && json_walk_next(&walk)) {
-        if (!has_only_counts(walk.value)) {
-            return error_set(
-                error, BERTH_CONFIG,
-                "%s: file \"%.*s\": count outside 0 to %" PRId64
-                ": the manifest is damaged; remove it and the files that it lists, and "
-                "start again",
-                path, UTF8_SHOWN(walk.key, 200), MAX_COUNT);
-        }
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status load_entries(struct stage *stage, const json *object,
+// Drops entries whose file is missing or has another size.
+static enum berth_status load_entries(struct stage *stage, const json *manifest,
                                       struct berth_error *error) {
-    struct json_walk walk = {.object = json_member(object, "files")};
-    if (!json_is_object_value(walk.object)) {
-        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", stage->path);
-    }
-    TRY(check_files(walk.object, stage->path, error));
-    TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
+    struct json_walk walk = {.object = manifest_files(manifest)};
     int failed = 0;
+    stage->complete = manifest_is_complete(manifest);
     while (json_walk_next(&walk)) {
         struct berth_error own = {0};
-        const enum berth_status status = check_entry(stage->folder, walk.key, walk.value, &own);
+        const enum berth_status status =
+            manifest_check_file(stage->folder, walk.key, walk.value, &own);
         TRY(file_probe(status, &own, error));
         if (status == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
@@ -225,23 +77,13 @@ static enum berth_status load_entries(struct stage *stage, const json *object,
 }
 
 static enum berth_status load(struct stage *stage, struct berth_error *error) {
-    json *object;
-    int64_t format = 0;
-    TRY(json_read_file(stage->path, &object, error));
-    enum berth_status status = json_get_integer(object, stage->path, "format", &format, error);
-    if (status == BERTH_OK && format != FORMAT) {
-        status = error_set(
-            error, BERTH_CONFIG,
-            "%s: found format %lld, expected %d: remove the folder %s%s%s and start again",
-            stage->path, (long long)format, FORMAT, stage->folder, and_of(stage), beside(stage));
-    }
+    json *manifest;
+    TRY(manifest_read(stage->path, stage->remedy, &manifest, error));
+    enum berth_status status = check_settings(stage, manifest, error);
     if (status == BERTH_OK) {
-        status = check_settings(stage, object, error);
+        status = load_entries(stage, manifest, error);
     }
-    if (status == BERTH_OK) {
-        status = load_entries(stage, object, error);
-    }
-    json_free(object);
+    json_free(manifest);
     return status;
 }
 
@@ -263,15 +105,8 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
-// NULL when out of memory: an incomplete manifest would be trusted.
 static json *to_json(const struct stage *stage) {
-    json *object = json_new_object(), *settings = json_new_object();
-    int failed = put_settings(settings, stage->settings);
-    failed |= json_set(object, "format", json_new_integer(FORMAT));
-    failed |= json_set(object, "complete", json_new_boolean(stage->complete));
-    failed |= json_set(object, "settings", settings);
-    failed |= json_set(object, "files", json_copy_deep(stage->files));
-    return json_unless_failed(object, failed);
+    return manifest_new(stage->settings, stage->complete, json_copy_deep(stage->files));
 }
 
 // --- the lists of other ranks --------------------------------------------------------------------
@@ -288,15 +123,10 @@ static char *list_path(const struct stage *stage, int rank) {
     return path;
 }
 
-static enum berth_status read_list(const struct stage *stage, const char *path, json **object,
+static enum berth_status read_list(const struct stage *stage, const char *path, json **list,
                                    struct berth_error *error) {
-    TRY(json_read_file(path, object, error));
-    const json *files = json_member(*object, "files");
-    TRY(json_is_object_value(files)
-            ? BERTH_OK
-            : error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", path));
-    TRY(check_settings(stage, *object, error));
-    return check_files(files, path, error);
+    TRY(manifest_read(path, stage->remedy, list, error));
+    return check_settings(stage, *list, error);
 }
 
 // `all`: an entry whose file is missing or has another size is an error; otherwise it is skipped.
@@ -305,7 +135,7 @@ static enum berth_status add_entries(struct stage *stage, const json *files, int
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
         const enum berth_status status =
-            check_entry(stage->folder, walk.key, walk.value, all ? error : NULL);
+            manifest_check_file(stage->folder, walk.key, walk.value, all ? error : NULL);
         if (status != BERTH_OK && all) {
             return status;
         }
@@ -324,7 +154,7 @@ static enum berth_status absorb_all(struct stage *stage, const char *path,
     json *object = NULL;
     enum berth_status status = read_list(stage, path, &object, error);
     if (status == BERTH_OK) {
-        status = add_entries(stage, json_member(object, "files"), 1, error);
+        status = add_entries(stage, manifest_files(object), 1, error);
     }
     json_free(object);
     return status;
@@ -337,7 +167,7 @@ static enum berth_status absorb_whole(struct stage *stage, const char *path,
     json *object = NULL;
     enum berth_status status = BERTH_OK;
     if (read_list(stage, path, &object, NULL) == BERTH_OK) {
-        status = add_entries(stage, json_member(object, "files"), 0, error);
+        status = add_entries(stage, manifest_files(object), 0, error);
     }
     json_free(object);
     return status;
@@ -426,7 +256,7 @@ static enum berth_status broadcast_text(struct comm *comm, char **text, struct b
 
 static enum berth_status compare_with_rank_0(const struct stage *stage, const json *object,
                                              struct berth_error *error) {
-    const struct difference found = find_difference(stage->settings, object);
+    const struct manifest_difference found = manifest_differ(object, stage->settings);
     return found.name == NULL
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
@@ -445,8 +275,8 @@ static enum berth_status copy_from_rank_0(struct stage *stage, const char *text,
     TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
     enum berth_status status = compare_with_rank_0(stage, object, error);
     json_free(stage->files);
-    stage->files = json_copy_deep(json_member(object, "files"));
-    stage->complete = json_truth(json_member(object, "complete"));
+    stage->files = json_copy_deep(manifest_files(object));
+    stage->complete = manifest_is_complete(object);
     json_free(object);
     return status == BERTH_OK && stage->files == NULL ? error_no_memory(error, 0, list) : status;
 }
@@ -469,7 +299,7 @@ static enum berth_status share_manifest(struct stage *stage, struct berth_error 
 }
 
 enum berth_status stage_open(struct stage *stage, const struct stage_location *location,
-                             const struct stage_settings *settings, struct berth_error *error) {
+                             const struct manifest_settings *settings, struct berth_error *error) {
     const size_t length = path_length(location->folder);
     *stage = (struct stage){.comm = location->comm,
                             .folder = memory_string_of(location->folder, length),
@@ -478,8 +308,11 @@ enum berth_status stage_open(struct stage *stage, const struct stage_location *l
                             .settings = settings,
                             .existing = length, // until open_first has looked
                             .files = json_new_object()};
+    if (stage->folder != NULL) {
+        stage->remedy = new_remedy(stage->folder, location->manifest);
+    }
     enum berth_status status = BERTH_OK;
-    if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
+    if (stage->remedy == NULL || stage->path == NULL || stage->files == NULL) {
         status = error_no_memory(error, length + strlen(location->manifest), location->folder);
     } else if (stage->comm->rank == 0) {
         status = open_first(stage, error);
@@ -510,9 +343,7 @@ enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     }
 #pragma omp critical(stage_files)
     {
-        json *object = to_json(stage);
-        status = json_write_file(object, JSON_COMPACT_SORTED, stage->path, error);
-        json_free(object);
+        status = manifest_write(stage->path, to_json(stage), error);
         stage->unsaved = status == BERTH_OK ? 0 : stage->unsaved;
     }
     return status;
@@ -621,48 +452,7 @@ void stage_close(struct stage *stage) {
     }
     memory_free(stage->folder);
     memory_free(stage->path);
+    memory_free(stage->remedy);
     json_free(stage->files);
     *stage = (struct stage){.lock.descriptor = -1};
-}
-
-// Checks that all files of a manifest are in its folder.
-static enum berth_status check_entries(const char *manifest, const json *files, const char *remedy,
-                                       struct berth_error *error) {
-    struct json_walk walk = {.object = files};
-    struct berth_error own = {.message = ""};
-    enum berth_status status = BERTH_OK;
-    char *folder = file_parent(manifest);
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
-    while (status == BERTH_OK && json_is_object_value(files) && json_walk_next(&walk)) {
-        status = check_entry(folder, walk.key, walk.value, &own);
-    }
-    memory_free(folder);
-    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
-}
-
-enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
-                                      struct berth_error *error) {
-    int complete = 0;
-    *value = NULL;
-    if (!file_exists(manifest)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file: %s", manifest, remedy);
-    }
-    TRY(json_read_file(manifest, value, error));
-    enum berth_status status = json_get_boolean(*value, manifest, "complete", &complete, error);
-    if (status == BERTH_OK && !complete) {
-        status = error_set(error, BERTH_NO_INPUT, "%s: not complete: %s", manifest, remedy);
-    }
-    if (status == BERTH_OK) {
-        status = check_files(json_member(*value, "files"), manifest, error);
-    }
-    if (status == BERTH_OK) {
-        status = check_entries(manifest, json_member(*value, "files"), remedy, error);
-    }
-    if (status != BERTH_OK) {
-        json_free(*value);
-        *value = NULL;
-    }
-    return status;
 }

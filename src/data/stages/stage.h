@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage of data preparation: a folder of files, and a JSON manifest with their settings and a
-// list of the finished files. If a run is stopped or killed, the next one makes the rest.
-//
-//   {"format": 1, "complete": false, "settings": {"shards": "256", ...},
-//    "files": {"wikicorpus_en_training_0.txt": {"bytes": 81, ...}, ...}}
+// A stage of data preparation: a folder of files and their manifest (format/manifest). If a run is
+// stopped or killed, the next one makes the rest.
 //
 // A file gets its final name before its entry is written, so no entry is wrong, and a file without
 // an entry is made again.
@@ -19,23 +16,10 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "format/json/json.h"
+#include "format/manifest/manifest.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-enum { STAGE_SETTINGS_MAX = 24, STAGE_VALUE_SIZE = 80 };
-
-// The settings that the files depend on, as text.
-struct stage_settings {
-    struct {
-        const char *name;
-        char value[STAGE_VALUE_SIZE];
-    } items[STAGE_SETTINGS_MAX];
-    size_t count;
-};
-void stage_set_text(struct stage_settings *settings, const char *name, const char *value);
-void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value);
-void stage_set_real(struct stage_settings *settings, const char *name, double value);
 
 // Where the files and the manifest of a stage are, and which ranks make them.
 struct stage_location {
@@ -48,7 +32,8 @@ struct stage {
     char *folder; // folder of the files
     char *path;   // of the manifest; on other ranks of the rank's list
     struct file_lock lock;
-    const struct stage_settings *settings;
+    char *remedy; // if the manifest does not fit
+    const struct manifest_settings *settings;
     json *files;    // entries by name
     size_t put;     // entries added by this rank since the last stage_gather
     size_t unsaved; // entries that stage_save_some has not written yet
@@ -58,15 +43,15 @@ struct stage {
 };
 
 // Creates the folder, locks the manifest's folder, reads or creates the manifest, and removes
-// half-written files of killed runs. Settings that differ from the manifest's are BERTH_CONFIG,
-// with the first difference in the message, and so are impossible counts (negative, or above 2^40);
-// files without a manifest are BERTH_CANT_CREATE. Drops entries whose file is missing or has
-// another size. Close it, also after a failure: a run that finished no file leaves nothing.
+// half-written files of killed runs. Settings that differ from the manifest's are BERTH_CONFIG, a
+// damaged manifest is BERTH_BAD_DATA; files without a manifest are BERTH_CANT_CREATE. Drops entries
+// whose file is missing or has another size. Close it, also after a failure: a run that finished no
+// file leaves nothing.
 //
 // Collective: all ranks get the entries that rank 0 found. BERTH_CONFIG: a rank has other settings
 // than rank 0.
 enum berth_status stage_open(struct stage *stage, const struct stage_location *location,
-                             const struct stage_settings *settings, struct berth_error *error);
+                             const struct manifest_settings *settings, struct berth_error *error);
 // The entry of a finished file; NULL: the file is still to be made. Do not call it while other
 // threads call stage_put.
 const json *stage_find(const struct stage *stage, const char *name);
@@ -85,12 +70,5 @@ enum berth_status stage_save_some(struct stage *stage, struct berth_error *error
 enum berth_status stage_gather(struct stage *stage, struct berth_error *error);
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error);
 void stage_close(struct stage *stage);
-
-// Reads the manifest of an earlier stage, which must be complete, from the folder of its files;
-// free with json_free. BERTH_NO_INPUT when it is missing or not complete, or a file is missing;
-// BERTH_BAD_DATA when a file has another size. The message ends with `remedy`. The stage "text"
-// lists its files in another form, which wikipedia_state_check checks.
-enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
-                                      struct berth_error *error);
 
 #endif

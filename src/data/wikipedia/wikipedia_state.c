@@ -6,11 +6,12 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "format/checksum/digest.h"
+#include "format/manifest/manifest.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 3 // of the file and of the text: increment it when the cleaner changes
+#define CLEANER 3 // increment it when other text is made of the same dump
 #define HEAD_SIZE ((size_t)1 << 20)
 
 static const struct {
@@ -37,11 +38,16 @@ static const struct {
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 
+// "AA/wiki_00"
+static void name_file(char name[32], size_t index) {
+    size_t group = index / WIKIPEDIA_FILES_PER_FOLDER;
+    number_format(name, 32, "%c%c/wiki_%02zu", (int)('A' + group / 26 % 26),
+                  (int)('A' + group % 26), index % WIKIPEDIA_FILES_PER_FOLDER);
+}
+
 char *wikipedia_file_path(const char *folder, size_t index) {
     char name[32];
-    size_t group = index / WIKIPEDIA_FILES_PER_FOLDER;
-    number_format(name, sizeof name, "%c%c/wiki_%02zu", (int)('A' + group / 26 % 26),
-                  (int)('A' + group % 26), index % WIKIPEDIA_FILES_PER_FOLDER);
+    name_file(name, index);
     return path_join(folder, name);
 }
 
@@ -60,21 +66,16 @@ static json *file_to_json(const struct wikipedia_file *file) {
 }
 
 static enum berth_status save(const struct wikipedia_state *state, struct berth_error *error) {
-    json *object = json_new_object(), *files = json_new_array();
+    json *files = json_new_object();
     int failed = 0;
     for (size_t i = 0; i < state->count; i++) {
-        failed |= json_append(files, file_to_json(&state->files[i]));
+        char name[32];
+        name_file(name, i);
+        failed |= json_set(files, name, file_to_json(&state->files[i]));
     }
-    failed |= json_set(object, "files", files);
-    failed |= json_set(object, "format", json_new_integer(FORMAT));
-    failed |= json_set(object, "dump", json_new_text(state->dump));
-    failed |= json_set(object, "file_size", json_new_integer((int64_t)state->file_size));
-    failed |= json_set(object, "complete", json_new_boolean(state->complete));
-    enum berth_status status =
-        failed ? error_no_memory(error, 0, state->path)
-               : json_write_file(object, JSON_INDENT_2_SORTED, state->path, error);
-    json_free(object);
-    return status;
+    files = json_unless_failed(files, failed);
+    return manifest_write(state->path, manifest_new(&state->settings, state->complete, files),
+                          error);
 }
 
 enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wikipedia_file file,
@@ -103,108 +104,68 @@ enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status file_from_json(const json *object, const char *name,
+static const char remedy[] = "choose another output, or remove the folder";
+
+static enum berth_status file_from_json(const json *entry, const char *path, const char *name,
                                         struct wikipedia_file *file, struct berth_error *error) {
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        int64_t value = -1;
-        TRY(json_get_integer(object, name, fields[i].key, &value, error));
-        if (value < 0) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\" of a file: expected a number of at least 0; remove "
-                             "the folder and start again",
-                             name, fields[i].key);
+        const json *value = json_member(entry, fields[i].key);
+        const int64_t number = json_as_integer(value);
+        if (!json_is_integer_value(value)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: damaged manifest: file \"%s\": key \"%s\": expected an "
+                             "integer; %s",
+                             path, name, fields[i].key, remedy);
         }
-        memcpy((char *)file + fields[i].offset, &value, sizeof value);
+        memcpy((char *)file + fields[i].offset, &number, sizeof number);
     }
     return BERTH_OK;
 }
 
-static enum berth_status check_same_dump(const struct wikipedia_state *state, const json *object,
-                                         struct berth_error *error) {
-    const char *dump = NULL;
-    int64_t format = 0, file_size = 0;
-    TRY(json_get_integer(object, state->path, "format", &format, error));
-    TRY(json_get_integer(object, state->path, "file_size", &file_size, error));
-    TRY(json_get_text(object, state->path, "dump", &dump, error));
-    if (json_length(json_member(object, "files")) == 0) {
-        return BERTH_OK; // there is no text yet
-    }
-    static const char remedy[] = "choose another output, or remove the folder";
-    if (format != FORMAT) {
-        return error_set(error, BERTH_CONFIG, "%s: found format %lld, expected %d: %s", state->path,
-                         (long long)format, FORMAT, remedy);
-    }
-    if ((uint64_t)file_size != state->file_size) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: the text was made with file_size %lld, but it is %lld now: %s",
-                         state->path, (long long)file_size, (long long)state->file_size, remedy);
-    }
-    return dump != NULL && strcmp(dump, state->dump) == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: the folder has the text of another dump: %s",
-                           state->path, remedy);
-}
-
-// Checks that the finished file exists and has `bytes` bytes.
-static enum berth_status check_file(const char *folder, size_t index, uint64_t bytes,
-                                    struct berth_error *error) {
-    char *path = wikipedia_file_path(folder, index);
-    const enum berth_status status =
-        path != NULL ? file_check_size(path, bytes, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
-}
-
+// Takes the files from the first to the last that is still as it was written.
 static enum berth_status load_files(struct wikipedia_state *state, const char *folder,
-                                    const json *object, struct berth_error *error) {
-    const json *files = json_member(object, "files");
-    size_t count = json_length(files);
-    if (!json_is_array_value(files) || count > WIKIPEDIA_FILES_MAX) {
-        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an array", state->path);
-    }
+                                    const json *manifest, struct berth_error *error) {
+    const json *files = manifest_files(manifest);
+    const size_t count = json_length(files);
     state->files = memory_array_zeroed(count + 1, sizeof *state->files);
     if (state->files == NULL) {
         return error_no_memory(error, count * sizeof *state->files, state->path);
     }
     state->capacity = count + 1;
-    TRY(json_get_boolean(object, state->path, "complete", &state->complete, error));
-    for (size_t i = 0; i < count; i++) {
-        struct wikipedia_file file;
-        TRY(file_from_json(json_at(files, i), state->path, &file, error));
+    state->complete = manifest_is_complete(manifest);
+    while (state->count < count && state->count < WIKIPEDIA_FILES_MAX) {
+        char name[32];
         struct berth_error own = {0};
-        const enum berth_status status = check_file(folder, i, file.bytes, &own);
+        name_file(name, state->count);
+        const json *entry = json_member(files, name);
+        enum berth_status status = BERTH_BAD_DATA;
+        if (entry != NULL) {
+            TRY(file_from_json(entry, state->path, name, &state->files[state->count], error));
+            status = manifest_check_file(folder, name, entry, &own);
+        }
         TRY(file_probe(status, &own, error));
         if (status != BERTH_OK) {
             state->complete = 0;
             break;
         }
-        state->files[state->count++] = file;
+        state->count++;
     }
     return BERTH_OK;
 }
 
 static enum berth_status load(struct wikipedia_state *state, const char *folder,
                               struct berth_error *error) {
-    json *object;
-    TRY(json_read_file(state->path, &object, error));
-    enum berth_status status = check_same_dump(state, object, error);
-    if (status == BERTH_OK) {
-        status = load_files(state, folder, object, error);
-    }
-    json_free(object);
-    return status;
-}
-
-enum berth_status wikipedia_state_check(const char *folder, const json *manifest,
-                                        const char *remedy, struct berth_error *error) {
-    const json *files = json_member(manifest, "files");
-    struct berth_error own = {.message = ""};
+    json *manifest;
+    TRY(manifest_read(state->path, remedy, &manifest, error));
     enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < json_length(files) && status == BERTH_OK; i++) {
-        const json *bytes = json_member(json_at(files, i), "bytes");
-        status = check_file(folder, i, (uint64_t)json_as_integer(bytes), &own);
+    if (json_length(manifest_files(manifest)) > 0) { // otherwise there is no text yet
+        status = manifest_compare(state->path, manifest, &state->settings, remedy, error);
     }
-    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
+    if (status == BERTH_OK) {
+        status = load_files(state, folder, manifest, error);
+    }
+    json_free(manifest);
+    return status;
 }
 
 // --- the folder ---------------------------------------------------------------------------------
@@ -220,31 +181,37 @@ static enum berth_status remove_temporary(const char *path, void *context,
                : BERTH_OK;
 }
 
-static enum berth_status read_head(struct wikipedia_state *state, const char *dump,
-                                   struct berth_error *error) {
+// The settings that the text depends on; of the dump, the SHA-256 of the first mebibyte.
+static enum berth_status set_settings(struct manifest_settings *settings, const char *dump,
+                                      uint64_t file_size, struct berth_error *error) {
     struct file_reader file;
+    char digest[DIGEST_HEX_SIZE];
     TRY(file_reader_open(&file, dump, error));
     size_t length = file.size < HEAD_SIZE ? (size_t)file.size : HEAD_SIZE;
     char *head = memory_new(length);
     enum berth_status status = head != NULL ? file_reader_at(&file, 0, head, length, error)
                                             : error_no_memory(error, length, dump);
     if (status == BERTH_OK) {
-        status = digest_memory(DIGEST_SHA256, head, length, state->dump, error);
+        status = digest_memory(DIGEST_SHA256, head, length, digest, error);
     }
     memory_free(head);
     file_reader_close(&file);
-    return status;
+    TRY(status);
+    manifest_set_integer(settings, "cleaner", CLEANER);
+    manifest_set_text(settings, "dump_sha256", digest);
+    manifest_set_integer(settings, "file_size", file_size);
+    return BERTH_OK;
 }
 
 enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                                        const struct wikipedia_settings *settings,
                                        struct berth_error *error) {
-    *state = (struct wikipedia_state){.file_size = settings->file_size};
+    *state = (struct wikipedia_state){.path = NULL};
     state->path = path_join(settings->folder, TEXT_MANIFEST);
     if (state->path == NULL) {
         return error_no_memory(error, strlen(settings->folder), settings->folder);
     }
-    TRY(read_head(state, settings->dump, error));
+    TRY(set_settings(&state->settings, settings->dump, settings->file_size, error));
     if (file_exists(state->path)) {
         TRY(load(state, settings->folder, error));
         return dir_each(settings->folder, remove_temporary, NULL, error);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.json: the finished text files, and where in the dump the next one begins.
+// text.json, a manifest (format/manifest): the finished text files, and where in the dump the next
+// one begins.
 #ifndef BERTH_DATA_WIKIPEDIA_STATE_H
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 
 #include "data/wikipedia/wikipedia.h"
-#include "format/json/json.h"
+#include "format/manifest/manifest.h"
 
 #include <stddef.h>
 
@@ -29,8 +30,7 @@ enum {
 
 struct wikipedia_state {
     char *path;
-    char dump[65]; // SHA-256 of the first mebibyte
-    uint64_t file_size;
+    struct manifest_settings settings;
     int complete;
     int is_new; // created by this run, and no text file exists
     struct wikipedia_file *files;
@@ -48,10 +48,6 @@ enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wiki
 enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
                                            const struct wikipedia_counts *counts,
                                            struct berth_error *error);
-// Checks the files that `manifest`, the contents of text.json, lists. BERTH_NO_INPUT: one is
-// missing. BERTH_BAD_DATA: one has another size. The message ends with `remedy`.
-enum berth_status wikipedia_state_check(const char *folder, const json *manifest,
-                                        const char *remedy, struct berth_error *error);
 // Removes a new text.json without entries.
 void wikipedia_state_done(struct wikipedia_state *state);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON values through jansson, which parses and stores them; no other file includes it.
+// JSON values, which jansson stores; no other file includes it. json_scan.c reads their text,
 // json_write.c writes them.
 //
 // Leaves out comments and everything else outside RFC 8259, but for Python's NaN and Infinity.
@@ -8,8 +8,8 @@
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "format/json/json_scan.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -21,155 +21,163 @@
 
 // --- reading ------------------------------------------------------------------------------------
 
-// Limits the depth before jansson, which is recursive, parses the text. Ignores brackets in
-// strings.
-static int is_too_deep(const char *bytes, size_t length) {
-    size_t depth = 0;
-    int in_string = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = bytes[i];
-        if (in_string && c == '\\') {
-            i++;
-        } else if (c == '"') {
-            in_string = !in_string;
-        } else if (!in_string && (c == '{' || c == '[') && ++depth > JSON_DEPTH_LIMIT) {
-            return 1;
-        } else if (!in_string && (c == '}' || c == ']') && depth > 0) {
-            depth--;
-        }
-    }
-    return 0;
+// What a text may have besides RFC 8259, and how much of it.
+struct rules {
+    int is_python;
+    int depth_limit;
+    size_t values_limit;
+};
+
+// Values that are being built: open[i] is the object or array of the scanner's level i.
+struct builder {
+    struct json_scan scan;
+    json_t *open[JSON_DEPTH_LIMIT];
+};
+
+// Integers beyond 64 bits become reals: tokenizer settings use 1000000000000000019884624838656 for
+// "no limit". NULL when out of memory; *is_huge: beyond every real.
+static json_t *new_number(const struct json_scan_value *value, int *is_huge) {
+    int64_t integer;
+    double real = 0;
+    const char after = value->text[value->length];
+    value->text[value->length] = '\0';
+    const int is_integer =
+        value->kind == SCAN_INTEGER && number_parse_integer(value->text, &integer);
+    *is_huge = !is_integer && !number_parse_real(value->text, &real);
+    value->text[value->length] = after;
+    return is_integer ? json_integer(integer) : json_real(real);
 }
 
-// Refuses NUL bytes, which jansson ignores in some places between values.
-static enum berth_status refuse_nul(const char *name, const char *bytes, size_t length,
-                                    struct berth_error *error) {
-    const char *nul = length > 0 ? memchr(bytes, '\0', length) : NULL;
-    if (nul == NULL) {
+static json_t *new_value(const struct json_scan_value *value) {
+    switch (value->kind) {
+    case SCAN_OBJECT:
+        return json_object();
+    case SCAN_ARRAY:
+        return json_array();
+    case SCAN_TEXT:
+        return json_stringn_nocheck(value->text, value->length);
+    case SCAN_TRUE:
+        return json_true();
+    case SCAN_FALSE:
+        return json_false();
+    default:
+        return json_null();
+    }
+}
+
+// Adds the value to the innermost object or array; *root: there is none. Takes ownership.
+static enum berth_status add_value(struct builder *builder, int depth, json_t *value, json_t **root,
+                                   struct berth_error *error) {
+    if (value == NULL) {
+        return error_no_memory(error, builder->scan.length, builder->scan.name);
+    }
+    if (depth == 0) {
+        *root = value;
         return BERTH_OK;
     }
-    int line = 1, column = 0;
-    for (const char *at = bytes; at < nul; at++) {
-        line += *at == '\n';
-        column = *at == '\n' ? 0 : column + 1;
+    json_t *parent = builder->open[depth - 1];
+    const struct json_level *level = &builder->scan.levels[depth - 1];
+    if (level->close == '}' && json_object_get(parent, level->key) != NULL) {
+        json_decref(value);
+        return json_scan_error(&builder->scan, "duplicate key", error);
     }
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: line %d, column %d (byte %zu): not valid JSON: a NUL byte", name, line,
-                     column + 1, (size_t)(nul - bytes));
+    const int failed = level->close == '}' ? json_object_set_new_nocheck(parent, level->key, value)
+                                           : json_array_append_new(parent, value);
+    return failed == 0 ? BERTH_OK
+                       : error_no_memory(error, builder->scan.length, builder->scan.name);
 }
 
-// Whether there is memory for the longest possible string. If jansson's buffer cannot grow, jansson
-// drops a byte without an error.
-static int can_allocate_text(size_t length) {
-    void *buffer = memory_array(2, length + 1); // it doubles
-    memory_free(buffer);
-    return buffer != NULL;
-}
-
-// The length of the character, or of the escape up to its letter, that the text begins with.
-static size_t unit_length(const char *bytes, size_t length) {
-    return bytes[0] == '\\' && length > 1 ? 2 : 1;
-}
-
-// The length of the number that the text begins with; 0: none.
-static size_t number_length(const char *bytes, size_t length) {
-    size_t end = 0;
-    while (end < length && bytes[end] != '\0' &&
-           strchr(end == 0 ? "-0123456789" : "-+.0123456789eE", bytes[end]) != NULL) {
-        end++;
-    }
-    return end;
-}
-
-static int is_integer_beyond_64_bits(const char *number, size_t length) {
-    const size_t sign = number[0] == '-', digits = length - sign;
-    const char *limit = sign ? "9223372036854775808" : "9223372036854775807";
-    for (size_t i = sign; i < length; i++) {
-        if (number[i] < '0' || number[i] > '9') {
-            return 0;
+static enum berth_status build(struct builder *builder, json_t **root, struct berth_error *error) {
+    struct json_scan *scan = &builder->scan;
+    do {
+        const int depth = scan->depth;
+        struct json_scan_value found;
+        int is_huge = 0;
+        TRY(json_scan_next(scan, &found, error));
+        if (found.kind == SCAN_END) {
+            continue;
         }
-    }
-    return digits > strlen(limit) ||
-           (digits == strlen(limit) && memcmp(number + sign, limit, digits) > 0);
-}
-
-// Copies the text and makes integers beyond 64 bits reals, by ".0".
-static void mark_long_integers(struct buffer *to, const char *bytes, size_t length) {
-    int in_string = 0;
-    for (size_t i = 0, taken; i < length; i += taken) {
-        const size_t number = in_string ? 0 : number_length(bytes + i, length - i);
-        taken = number > 0 ? number : unit_length(bytes + i, length - i);
-        in_string ^= bytes[i] == '"';
-        buffer_put(to, bytes + i, taken);
-        if (number > 0 && is_integer_beyond_64_bits(bytes + i, number)) {
-            buffer_put_text(to, ".0");
+        json_t *value = found.kind == SCAN_INTEGER || found.kind == SCAN_REAL
+                            ? new_number(&found, &is_huge)
+                            : new_value(&found);
+        if (is_huge) {
+            json_decref(value);
+            return json_scan_error(scan, "a number beyond the range of 64-bit reals", error);
         }
-    }
+        TRY(add_value(builder, depth, value, root, error));
+        if (scan->depth > depth) {
+            builder->open[depth] = value;
+        }
+    } while (scan->depth > 0);
+    return json_scan_end(scan, error);
 }
 
-// Parses a text in which jansson found a number out of range.
-static json *parse_long_integers(const char *bytes, size_t length, size_t flags,
-                                 json_error_t *problem) {
-    struct buffer text = {0};
-    mark_long_integers(&text, bytes, length);
-    json *value = text.failed ? NULL : json_loadb(text.bytes, text.length, flags, problem);
-    problem->text[0] = text.failed ? '\0' : problem->text[0];
-    buffer_done(&text);
-    if (value == NULL && problem->text[0] != '\0') { // the error's position, without the ".0"
-        value = json_loadb(bytes, length, flags | JSON_DECODE_INT_AS_REAL, problem);
-    }
-    return value;
-}
-
-static enum berth_status parse(const char *name, const char *bytes, size_t length, json **value,
-                               struct berth_error *error) {
-    TRY(refuse_nul(name, bytes, length, error));
-    if (is_too_deep(bytes, length)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
-                         JSON_DEPTH_LIMIT);
-    }
-    if (!can_allocate_text(length)) {
+// The scanner decodes a copy, so that errors count lines in the text itself.
+static enum berth_status parse(const char *name, const char *bytes, size_t length,
+                               const struct rules *rules, json **value, struct berth_error *error) {
+    struct builder builder;
+    char *copy = memory_string_of(bytes, length);
+    if (copy == NULL) {
         return error_no_memory(error, length, name);
     }
-    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_error_t problem = {0};
-    errno = 0;
-    *value = json_loadb(bytes, length, flags, &problem);
-    if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
-        // Tokenizer settings use integers such as 1000000000000000019884624838656 for "no limit".
-        *value = parse_long_integers(bytes, length, flags, &problem);
+    json_scan_begin(&builder.scan, name, copy, length);
+    builder.scan.original = bytes;
+    builder.scan.is_python = rules->is_python;
+    builder.scan.depth_limit = rules->depth_limit;
+    builder.scan.values_limit = rules->values_limit;
+    const enum berth_status status = build(&builder, value, error);
+    if (status != BERTH_OK) {
+        json_free(*value);
+        *value = NULL;
     }
-    if (*value != NULL) {
-        return BERTH_OK;
-    }
-    // When an allocation fails, jansson gives no reason, or calls the text invalid.
-    if (problem.text[0] == '\0' || errno == ENOMEM) {
-        return error_no_memory(error, length, name);
-    }
-    return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
-                     name, problem.line, problem.column, problem.position, problem.text);
+    memory_free(copy);
+    return status;
 }
 
-enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
+static enum berth_status read_text(const char *name, const char *bytes, size_t length,
+                                   const struct rules *rules, json **value,
                                    struct berth_error *error) {
     struct buffer own = {0};
     *value = NULL;
     enum berth_status status = encoding_normalise(name, &bytes, &length, &own, error);
     if (status == BERTH_OK) {
-        status = parse(name, bytes, length, value, error);
+        status = parse(name, bytes, length, rules, value, error);
     }
     buffer_done(&own);
     return status;
 }
 
-enum berth_status json_read_file(const char *path, json **value, struct berth_error *error) {
+static enum berth_status read_file(const char *path, const struct rules *rules, json **value,
+                                   struct berth_error *error) {
     char *bytes;
     size_t length;
     *value = NULL;
     TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
-    enum berth_status status = json_read_memory(path, bytes, length, value, error);
+    const enum berth_status status = read_text(path, bytes, length, rules, value, error);
     memory_free(bytes);
     return status;
+}
+
+static const struct rules strict = {0, JSON_DEPTH_LIMIT, SIZE_MAX};
+static const struct rules python = {1, JSON_DEPTH_LIMIT, SIZE_MAX};
+
+enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
+                                   struct berth_error *error) {
+    return read_text(name, bytes, length, &strict, value, error);
+}
+
+enum berth_status json_read_limited(const char *name, const char *bytes, size_t length, int depth,
+                                    size_t values, json **value, struct berth_error *error) {
+    const struct rules rules = {0, depth, values};
+    return read_text(name, bytes, length, &rules, value, error);
+}
+
+enum berth_status json_read_file(const char *path, json **value, struct berth_error *error) {
+    return read_file(path, &strict, value, error);
+}
+
+enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error) {
+    return read_file(path, &python, value, error);
 }
 
 // Counts brackets outside strings.
@@ -190,45 +198,6 @@ size_t json_first_end(const char *bytes, size_t length) {
         }
     }
     return length;
-}
-
-// Python's word for a number that is not finite, if the text begins with one; else NULL.
-static const char *python_word(const char *bytes, size_t length) {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const size_t size = strlen(words[i]);
-        if (size <= length && memcmp(bytes, words[i], size) == 0) {
-            return words[i];
-        }
-    }
-    return NULL;
-}
-
-// Copies the text and replaces these words by null, except in strings.
-static void replace_python_words(struct buffer *to, const char *bytes, size_t length) {
-    int in_string = 0;
-    for (size_t i = 0; i < length;) {
-        const char *word = in_string ? NULL : python_word(bytes + i, length - i);
-        const size_t taken = word != NULL ? strlen(word) : unit_length(bytes + i, length - i);
-        in_string ^= bytes[i] == '"';
-        buffer_put(to, word != NULL ? "null" : bytes + i, word != NULL ? 4 : taken);
-        i += taken;
-    }
-}
-
-enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error) {
-    struct buffer text = {0};
-    char *bytes;
-    size_t length;
-    *value = NULL;
-    TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
-    replace_python_words(&text, bytes, length);
-    memory_free(bytes);
-    const enum berth_status status =
-        text.failed ? error_no_memory(error, length, path)
-                    : json_read_memory(path, text.bytes, text.length, value, error);
-    buffer_done(&text);
-    return status;
 }
 
 void json_free(json *value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON through jansson: strict parsing with line and column in every error, typed getters whose
-// errors name the file and the key, and output that does not depend on the locale.
+// JSON values: strict parsing whose errors have line, column and the keys on the way, typed getters
+// whose errors name the file and the key, and output that does not depend on the locale.
 //
 // Values are jansson's reference-counted values under an opaque name. Functions that return a child
 // return a borrowed pointer.
@@ -17,15 +17,17 @@
 struct json_t;              // jansson's value
 typedef struct json_t json; // the only typedef: jansson's name would be json_t
 
-#define JSON_DEPTH_LIMIT 512
 #define JSON_FILE_LIMIT ((size_t)512 << 20) // bytes of a file that is read
 
 // Parses a file or memory, in UTF-8 or UTF-16, with or without a byte order mark; duplicate keys,
-// invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are errors. Integers beyond 64
-// bits become reals. Free with json_free.
+// invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT (json_scan.h) are errors.
+// Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);
+// The same with lower limits of the nesting and of the number of values.
+enum berth_status json_read_limited(const char *name, const char *bytes, size_t length, int depth,
+                                    size_t values, json **value, struct berth_error *error);
 // Parses a file that Python's json may have written: NaN, Infinity and -Infinity become null.
 enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error);
 void json_free(json *value);

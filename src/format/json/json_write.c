@@ -6,6 +6,7 @@
 #include "core/number.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
+#include "format/json/json_scan.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -18,6 +18,7 @@
 
 #define HEADER_LIMIT ((uint64_t)16 << 20)
 #define LENGTH_BYTES 8
+#define DEPTH_LIMIT 64
 
 // --- the header ---------------------------------------------------------------------------------
 
@@ -31,10 +32,10 @@ struct header {
 
 static enum berth_status read_metadata(struct header *header, struct berth_error *error) {
     struct safetensors *container = header->container;
-    int first = 1, more;
-    TRY(json_scan_expect(&header->scan, '{', error));
+    int more;
+    TRY(json_scan_open(&header->scan, '{', error));
     for (;;) {
-        TRY(json_scan_more(&header->scan, '}', &first, &more, error));
+        TRY(json_scan_more(&header->scan, &more, error));
         if (!more) {
             return BERTH_OK;
         }
@@ -55,11 +56,11 @@ static enum berth_status read_metadata(struct header *header, struct berth_error
 
 static enum berth_status read_shape(struct json_scan *scan, struct tensor_entry *entry,
                                     struct berth_error *error) {
-    int first = 1, more;
-    TRY(json_scan_expect(scan, '[', error));
+    int more;
+    TRY(json_scan_open(scan, '[', error));
     for (entry->rank = 0;; entry->rank++) {
         uint64_t size;
-        TRY(json_scan_more(scan, ']', &first, &more, error));
+        TRY(json_scan_more(scan, &more, error));
         if (!more) {
             return BERTH_OK;
         }
@@ -76,11 +77,19 @@ static enum berth_status read_shape(struct json_scan *scan, struct tensor_entry 
 
 static enum berth_status read_offsets(struct json_scan *scan, struct tensor_entry *entry,
                                       struct berth_error *error) {
-    TRY(json_scan_expect(scan, '[', error));
-    TRY(json_scan_unsigned(scan, &entry->begin, error));
-    TRY(json_scan_expect(scan, ',', error));
-    TRY(json_scan_unsigned(scan, &entry->end, error));
-    return json_scan_expect(scan, ']', error);
+    uint64_t *const ends[] = {&entry->begin, &entry->end};
+    int more;
+    TRY(json_scan_open(scan, '[', error));
+    for (size_t i = 0;; i++) {
+        TRY(json_scan_more(scan, &more, error));
+        if (more != (i < 2)) {
+            return json_scan_error(scan, "expected two offsets", error);
+        }
+        if (!more) {
+            return BERTH_OK;
+        }
+        TRY(json_scan_unsigned(scan, ends[i], error));
+    }
 }
 
 static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry *entry,
@@ -103,10 +112,10 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
     } members[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
     enum { MEMBERS = sizeof members / sizeof *members };
     struct json_scan *scan = &header->scan;
-    int seen[MEMBERS] = {0}, first = 1, more;
-    TRY(json_scan_expect(scan, '{', error));
+    int seen[MEMBERS] = {0}, more;
+    TRY(json_scan_open(scan, '{', error));
     for (;;) {
-        TRY(json_scan_more(scan, '}', &first, &more, error));
+        TRY(json_scan_more(scan, &more, error));
         if (!more) {
             break;
         }
@@ -172,10 +181,10 @@ static enum berth_status add_entry(struct header *header, const char *name,
 
 static enum berth_status read_header(struct header *header, struct berth_error *error) {
     struct json_scan *scan = &header->scan;
-    int first = 1, more, metadata_seen = 0;
-    TRY(json_scan_expect(scan, '{', error));
+    int more, metadata_seen = 0;
+    TRY(json_scan_open(scan, '{', error));
     for (;;) {
-        TRY(json_scan_more(scan, '}', &first, &more, error));
+        TRY(json_scan_more(scan, &more, error));
         if (!more) {
             return json_scan_end(scan, error);
         }
@@ -269,9 +278,9 @@ static enum berth_status open_header(struct safetensors *container, const char *
         return error_no_memory(error, (size_t)length, path);
     }
     TRY(file_reader_at(&container->file, LENGTH_BYTES, container->header, (size_t)length, error));
-    struct header header = {
-        .container = container,
-        .scan = {.name = path, .text = container->header, .length = (size_t)length}};
+    struct header header = {.container = container};
+    json_scan_begin(&header.scan, path, container->header, (size_t)length);
+    header.scan.depth_limit = DEPTH_LIMIT;
     TRY(read_header(&header, error));
     TRY(check_order(container, path, error));
     return tensor_index_new(container->entries, container->count, path, &container->by_name, error);

@@ -7,7 +7,7 @@
 #include "core/number.h"
 #include "model/folder.h"
 #include "report/run.h"
-#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
 #include "train/checkpoint/trainer.h"
@@ -249,7 +249,7 @@ static void remove_or_restore_old(const char *away, const char *path) {
 
 static enum berth_status publish_checkpoint(const struct checkpoint_writer *writer,
                                             struct berth_error *error) {
-    TRY(manifest_write(writer->temporary, error));
+    TRY(checkpoint_manifest_write(writer->temporary, error));
     if (original_is_written(writer->content->config)) {
         TRY(original_write(writer->temporary, writer->output_dir, &writer->shards, error));
     }
@@ -393,7 +393,7 @@ enum berth_status checkpoint_examine(const char *folder, const struct berth_log 
                                      struct berth_error *error) {
     int64_t step;
     TRY(trainer_find_step(folder, &step, error));
-    return step >= 0 ? BERTH_OK : manifest_verify_listed(folder, log, error);
+    return step >= 0 ? BERTH_OK : checkpoint_manifest_verify_listed(folder, log, error);
 }
 
 static enum berth_status verify_step(const char *output_dir, int64_t step,
@@ -512,13 +512,13 @@ enum berth_status checkpoint_clean(const char *output_dir, const struct berth_lo
 
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
     TRY(dir_require(folder, "a checkpoint's folder", error));
-    return manifest_verify(folder, files, error);
+    return checkpoint_manifest_verify(folder, files, error);
 }
 
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
     TRY(dir_require(folder, "a checkpoint's folder", error));
-    return manifest_verify_listed(folder, log, error);
+    return checkpoint_manifest_verify_listed(folder, log, error);
 }
 
 enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,

@@ -40,20 +40,22 @@ static enum berth_status find_vocabulary(struct model_files *files,
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
-// programs do, which recognise their own models by name. With another vocabulary the casing may
-// differ, and sentence-transformers may lower-case before a cased tokenizer.
+// programs do, which recognise their own models by name, wherever the vocabulary is. Not of a new
+// model (whose `folder` is config_file) with another vocabulary, which may have another casing, nor
+// of sentence-transformers', which may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
                                       const struct berth_config *config, const char *folder,
                                       struct berth_error *error) {
+    const int is_new = folder == config->config_file;
     int named = folder_name_casing(folder), sentence_lowers;
     TRY(sentence_lower_cases(folder, &sentence_lowers, error));
-    if ((sentence_lowers && config->do_lower_case) || config->vocab_file != NULL || named < 0 ||
-        named == config->do_lower_case || named != files->rules.lower_case) {
+    if ((sentence_lowers && config->do_lower_case) || (is_new && config->vocab_file != NULL) ||
+        named < 0 || named == config->do_lower_case || named != files->rules.lower_case) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
                      "do_lower_case is %s, but %s is %s model by its name; omit do_lower_case, or "
-                     "name another model or vocab_file",
+                     "name another model",
                      config->do_lower_case ? "true" : "false", folder,
                      named ? "an uncased" : "a cased");
 }
@@ -465,12 +467,23 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
     if (status != BERTH_OK) {
         return status;
     }
+    TRY_DONE(inputs_settle_gelu(config, &files->shape, error));
     TRY_DONE(open_new(files, config, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
     model_files_done(files);
     return status;
+}
+
+enum berth_status inputs_settle_gelu(const struct berth_config *config, struct bert_config *shape,
+                                     struct berth_error *error) {
+    TRY(option_check_choice(config, "gelu", error));
+    if (config->gelu != NULL && strcmp(config->gelu, "tanh") == 0 &&
+        shape->hidden_act == ACTIVATION_GELU_ERF) {
+        shape->hidden_act = ACTIVATION_GELU_TANH;
+    }
+    return BERTH_OK;
 }
 
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
@@ -489,6 +502,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     if (status != BERTH_OK) {
         return status;
     }
+    TRY_DONE(inputs_settle_gelu(config, &files->shape, error));
     TRY_DONE(read_sentence(files, config, folder, error));
     TRY_DONE(open_folder(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));

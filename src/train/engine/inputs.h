@@ -32,6 +32,10 @@ struct model_files {
 // model's.
 const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder);
 
+// Makes the activation of `shape` the form that config->gelu names, if it is "gelu".
+enum berth_status inputs_settle_gelu(const struct berth_config *config, struct bert_config *shape,
+                                     struct berth_error *error);
+
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
 // For the pre-training head the vocabulary may be missing. The caller must then call

@@ -9,11 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-// Never f16: a sum over ranks may overflow it though no rank's gradient does.
+// f16 only if it is asked for: a sum over ranks may overflow it though no rank's gradient does.
 static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
     const char *name = config->communication_data_type;
-    const int is_bf16 = name == NULL ? compute == DTYPE_BF16 : strcmp(name, "bf16") == 0;
-    return is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    if (name == NULL) {
+        return compute == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    }
+    return strcmp(name, "bf16") == 0   ? DTYPE_BF16
+           : strcmp(name, "fp16") == 0 ? DTYPE_F16
+                                       : DTYPE_F32;
 }
 
 static enum range_exchange_mode exchange_mode_of(const struct berth_config *config) {

@@ -98,11 +98,14 @@ enum berth_status job_settle_saving(struct training_job *job, struct berth_error
 }
 
 enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error) {
+    const struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->state.compute);
     const struct training_plan plan = {.config = &job->config,
                                        .ranks = job->comm->size,
                                        .files = &job->files,
                                        .batching = &job->batching,
                                        .schedule = &job->schedule,
+                                       .rules = &rules,
                                        .micro_batches = job->micro_batches,
                                        .train = &job->train,
                                        .evaluation = job->has_evaluation ? &job->evaluation : NULL,

@@ -3,7 +3,7 @@
 // and checks and notes what does not fit together.
 #include "core/number.h"
 #include "core/options.h"
-#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/profile.h"
 #include "train/job/training_job_internal.h"
@@ -140,7 +140,8 @@ enum berth_status job_compare_inputs(const struct training_job *job, struct bert
         return BERTH_OK;
     }
     TRY(comm_settle(job->comm,
-                    checkpoint != NULL ? manifest_checksum(checkpoint, &manifest, error) : BERTH_OK,
+                    checkpoint != NULL ? checkpoint_manifest_checksum(checkpoint, &manifest, error)
+                                       : BERTH_OK,
                     error));
     rank_facts_add_settings(&facts, &job->config);
     input_facts_add_model(&facts, &job->files, job->model_folder);

@@ -9,7 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+// The first updates are slower than others.
 #define WARM_UPDATES 2
+// The updates, or seconds, after them from which the expected time is computed.
+#define TIMED_UPDATES 8
+#define TIMED_SECONDS 10.0
 
 // Only for shards, which were not read before training; for other sets the plan has the lengths.
 static void count_lengths(struct run *run, const struct feed_update *data) {
@@ -32,6 +36,29 @@ void loop_report_lengths(const struct run *run, int is_end) {
     }
 }
 
+// Once, when enough updates are timed: what the updates that are left will take. Evaluations and
+// checkpoints come on top.
+static void report_expected_time(struct run *run) {
+    const int64_t timed = run->result->updates - WARM_UPDATES;
+    const int64_t left = run->last_step - run->progress->step;
+    const double seconds = run->result->seconds - run->warm_seconds, each = seconds / (double)timed;
+    if (run->has_expected_time || timed < 1 || left < 1 ||
+        (timed < TIMED_UPDATES && seconds < TIMED_SECONDS)) {
+        return;
+    }
+    run->has_expected_time = 1;
+    const double expected = each * (double)left;
+    const int64_t whole = (int64_t)fmin(ceil(expected), 1e15);
+    const struct berth_field fields[] = {log_integer("step", run->progress->step),
+                                         log_real("expected_seconds", expected)};
+    char text[256];
+    number_format(text, sizeof text,
+                  "expected time: %" PRId64 ":%02d:%02d for the %" PRId64
+                  " updates that are left, %.3g s each, without evaluations and checkpoints",
+                  whole / 3600, (int)(whole / 60 % 60), (int)(whole % 60), left, each);
+    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+}
+
 void loop_count_update(struct run *run, const struct update_result *update,
                        const struct feed_update *data, double seconds) {
     count_lengths(run, data);
@@ -44,6 +71,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     window->without_loss += !loop_has_loss(run, update);
     window->micro_batches += update->micro_batches;
     window->last_loss = update->loss;
+    window->last_rate = (double)(data->count + data->others) / seconds;
     window->seconds += seconds;
     window->forward += update->forward_seconds;
     window->backward += update->backward_seconds;
@@ -67,15 +95,16 @@ void loop_count_update(struct run *run, const struct update_result *update,
         run->warm_seconds = result->seconds;
     }
     loop_report_lengths(run, 0);
+    report_expected_time(run);
 }
 
-// Sequences in a second of all updates, as DeepSpeed counts them: without the first two, unless
-// there are no others.
+// Sequences in a second of all updates from the third on, as DeepSpeed counts them; NaN before
+// that.
 static double average_rate(const struct run *run) {
     const struct training_result *result = run->result;
     return result->updates > WARM_UPDATES ? (double)(result->sequences - run->warm_sequences) /
                                                 (result->seconds - run->warm_seconds)
-                                          : (double)result->sequences / result->seconds;
+                                          : NAN;
 }
 
 static enum param_head head_of(const struct run *run) {
@@ -157,7 +186,11 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
     size_t count = add_exchanges(run, fields, add_masked(run, losses, fields, 8));
+    if (run->progress->phase_start > 0) {
+        fields[count++] = log_integer("phase_step", loop_own_step(loop, run->progress->step));
+    }
     fields[count++] = log_real("average_samples_per_second", average_rate(run));
+    fields[count++] = log_real("last_samples_per_second", window->last_rate);
     fields[count++] = log_text("task", loop->task);
     fields[count++] = log_integer("updates", window->updates);
     fields[count++] = log_integer("sample_count", loop_own_step(loop, run->progress->step) *
@@ -173,6 +206,8 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
         fields[count++] = log_real("forward_ms", thousand * window->forward / updates);
         fields[count++] = log_real("backward_ms", thousand * window->backward / updates);
         fields[count++] = log_real("step_ms", thousand * window->step / updates);
+        fields[count++] =
+            log_real("micro_batches_per_update", (double)window->micro_batches / updates);
     }
     log_fields(loop->log, BERTH_RECORD_STEP, NULL, fields, count);
     run->window = (struct window){0};

@@ -15,6 +15,7 @@ struct window {
     int64_t masked;
     int64_t without_loss; // updates of which no word was to be predicted
     double last_loss;     // of the last update
+    double last_rate;     // sequences in a second of it
     double seconds, forward, backward, step, waited;
     double imbalance; // sum over the updates
     double required_flops;
@@ -42,10 +43,11 @@ struct run {
     // Of the first two updates, which are slower: DeepSpeed's average rate begins after them.
     int64_t warm_sequences;
     double warm_seconds;
-    int64_t pause_step; // step after which --steps_this_run ends the run early; -1: none
-    int64_t last_step;  // last step of the run
-    int stop;           // the strongest request (stop.h), as last agreed on by all ranks
-    int is_finished;    // 1: on request, last_step is the end as if max_steps had been that
+    int has_expected_time; // it was reported
+    int64_t pause_step;    // step after which --steps_this_run ends the run early; -1: none
+    int64_t last_step;     // last step of the run
+    int stop;              // the strongest request (stop.h), as last agreed on by all ranks
+    int is_finished;       // 1: on request, last_step is the end as if max_steps had been that
 };
 
 // The step counted from the beginning of the phase.

@@ -95,16 +95,21 @@ static enum berth_status rotate(const struct run *run, struct berth_error *error
 
 static void report_saved(struct run *run, int64_t step) {
     const struct training_loop *loop = run->loop;
-    const struct berth_field facts[] = {
-        log_integer("step", step), log_real("epoch", loop_epoch(loop, step)),
-        log_integer("checkpoint_step", step),
-        log_real("background_save_seconds", clock_now() - run->save_began)};
-    const size_t count = sizeof facts / sizeof facts[0];
+    struct berth_field facts[5] = {log_integer("step", step),
+                                   log_real("epoch", loop_epoch(loop, step)),
+                                   log_integer("checkpoint_step", step)};
+    size_t count = 3;
+    if (run->progress->phase_start > 0) {
+        facts[count++] = log_integer("phase_step", loop_own_step(loop, step));
+    }
+    if (loop->saver != NULL) {
+        facts[count++] = log_real("background_save_seconds", clock_now() - run->save_began);
+    }
     run->saved_step = step;
     run->rollbacks = 0;
     const char *folder = loop->config->output_dir;
     log_note(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
-    log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
+    log_facts(loop->log, facts, count);
 }
 
 // Applies on_save_error to an error of saving `step`. Errors of other ranks, and of the state

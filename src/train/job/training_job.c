@@ -59,6 +59,7 @@ static void note_other_shape(const struct training_job *job, const char *config_
     if (config_file == NULL || bert_config_read(config_file, &given, NULL) != BERTH_OK) {
         return;
     }
+    (void)inputs_settle_gelu(&job->config, &given, NULL); // what it refuses was refused before
     if (job->config.pre_layer_norm >= 0) {
         given.pre_layer_norm = (int)job->config.pre_layer_norm;
     }

@@ -10,10 +10,12 @@
 #include "train/machine/machine.h"
 #include "train/optimizer/loss_scale.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { SEQUENCES_SIZE = 96 };
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
 static void report_model(const struct training_plan *plan, const struct berth_log *log) {
@@ -67,7 +69,6 @@ static size_t add_meanings(const struct batching *batching, struct berth_field *
     fields[count++] = log_text(
         "train_batch_size_means",
         "sequences of one update over all processes; a packed row counts as the sequences in it");
-    fields[count++] = log_integer("sequences_per_micro_batch", batching->micro.sequences);
     fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
     fields[count++] =
         log_text("micro_batch_means",
@@ -76,17 +77,34 @@ static size_t add_meanings(const struct batching *batching, struct berth_field *
     return count;
 }
 
+// The sequences of an update. In many other programs a batch size is that of one process.
+static void print_sequences(const struct training_plan *plan, char text[SEQUENCES_SIZE]) {
+    const int64_t sequences = plan->batching->update_sequences, ranks = plan->ranks;
+    if (sequences % ranks == 0) {
+        snprintf(text, SEQUENCES_SIZE, "%" PRId64 " process%s x %" PRId64 " = %" PRId64, ranks,
+                 ranks == 1 ? "" : "es", sequences / ranks, sequences);
+    } else {
+        snprintf(text, SEQUENCES_SIZE, "%" PRId64 ", divided among %" PRId64 " processes",
+                 sequences, ranks);
+    }
+}
+
 static void report_batches(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
+    char sequences[SEQUENCES_SIZE];
+    print_sequences(plan, sequences);
     struct berth_field fields[12] = {
         log_integer("train_batch_size", batching->update_sequences),
         log_integer("processes", plan->ranks),
+        log_text("sequences_per_update", sequences),
+        log_integer("sequences_per_micro_batch", batching->micro.sequences),
         log_integer("micro_batches_per_update", plan->micro_batches),
         log_integer("updates_per_epoch", batching->updates_per_epoch),
         log_integer("total_steps", batching->total_steps),
         log_real("epochs", batching_epochs(batching, batching->total_steps)),
+        log_text("expected_time", "printed after the first updates, which are timed"),
     };
-    size_t count = add_meanings(batching, fields, 6);
+    size_t count = add_meanings(batching, fields, 9);
     log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
 }
 
@@ -95,7 +113,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     const struct optimizer optimizer = optimizer_of(config);
     char formula[160];
     optimizer_print_formula(&optimizer, formula, sizeof formula);
-    struct berth_field fields[] = {
+    const enum param_head head = plan->files->table.head;
+    struct berth_field fields[20] = {
         log_text("optimizer", config->optimizer),
         log_text("optimizer_formula", formula),
         log_text("schedule", plan->schedule->row->name),
@@ -110,8 +129,14 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
         log_text("clip_by", config->clip_by),
         log_text("loss_scale", loss_scale_text(config)),
         log_integer("seed", config->seed),
+        log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
+        log_real("attention_probs_dropout_prob", plan->rules->attention_dropout),
     };
-    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
+    size_t count = 16;
+    if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
+        fields[count++] = log_real("classifier_dropout", plan->rules->head_dropout);
+    }
+    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, count);
 }
 
 // Where checkpoints are removed there is for a moment one more than are kept, because the new one

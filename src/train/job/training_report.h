@@ -21,6 +21,7 @@ struct training_plan {
     const struct model_files *files;
     const struct batching *batching;
     const struct schedule *schedule;
+    const struct update_rules *rules;
     int64_t micro_batches; // largest number in one update
     const struct task_set *train;
     const struct evaluation *evaluation; // NULL: none

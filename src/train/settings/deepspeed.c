@@ -87,17 +87,14 @@ static int is_given(const struct reading *r, const char *name) {
 
 // --- the file's own keys ------------------------------------------------------------------------
 
-// Exchanges do not support fp16; fp32 can hold its values.
+// DeepSpeed's bfp16 is bf16.
 static enum berth_status apply_communication(struct reading *r, struct berth_error *error) {
     static const char key[] = "communication_data_type";
     static const char *const types[][2] = {
-        {"fp32", "fp32"}, {"bf16", "bf16"}, {"bfp16", "bf16"}, {"fp16", "fp32"}};
+        {"fp32", "fp32"}, {"bf16", "bf16"}, {"bfp16", "bf16"}, {"fp16", "fp16"}};
     const char *type = json_text(deepspeed_value(r->root, key));
     for (size_t i = 0; type != NULL && i < sizeof types / sizeof *types; i++) {
         if (strcmp(type, types[i][0]) == 0) {
-            if (strcmp(type, "fp16") == 0) {
-                log_note(r->log, "%s: %s fp16: gradients are exchanged in fp32", r->path, key);
-            }
             return set_row(r, key, key, types[i][1], error);
         }
     }

@@ -60,8 +60,8 @@ static void note_threshold(const struct task_open *args) {
 static int64_t count_examples(const struct squad_input *input, int training) {
     const struct squad_feature_set *set = &input->features;
     return training && set->rules == SQUAD_RULES_GOOGLE
-               ? input->examples - (int64_t)set->skipped_examples
-               : input->examples;
+               ? (int64_t)(input->dataset.count - set->skipped_examples)
+               : (int64_t)input->dataset.count;
 }
 
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,

@@ -5,7 +5,6 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/squad/squad_cache.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 #include "train/machine/machine.h"
@@ -50,15 +49,9 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
 // Keras's recipe neither splits contexts nor cuts questions.
 void squad_input_note_unused(const struct berth_config *config, const struct berth_log *log) {
     static const char *const of_windows[] = {"doc_stride", "max_query_length"};
-    static const char *const of_cache[] = {"overwrite_cache", "skip_cache"};
     for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows; i++) {
         if (is_set_to(config->features, "keras") && option_name_is_chosen(config, of_windows[i])) {
             log_note(log, "%s has no effect with features keras", of_windows[i]);
-        }
-    }
-    for (size_t i = 0; i < sizeof of_cache / sizeof *of_cache; i++) {
-        if (config->cache_dir == NULL && option_name_is_chosen(config, of_cache[i])) {
-            log_note(log, "%s has no effect without cache_dir", of_cache[i]);
         }
     }
 }
@@ -170,154 +163,52 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
     return BERTH_OK;
 }
 
-// --- the cache ----------------------------------------------------------------------------------
+// --- the data set -------------------------------------------------------------------------------
 
-// Reading or building features, with or without a cache.
-struct opening {
-    struct squad_input *input;
-    const struct squad_input_args *args;
-    struct squad_feature_options options;
-};
-
-static enum berth_status build(const struct opening *opening, struct berth_error *error) {
-    struct squad_input *input = opening->input;
-    TRY(squad_features_build(&input->dataset, opening->args->tokenizer, &opening->options,
-                             opening->args->log, &input->features, error));
-    input->examples = (int64_t)input->dataset.count;
+static enum berth_status build(struct squad_input *input, const struct squad_input_args *args,
+                               const struct squad_feature_options *options,
+                               struct berth_error *error) {
+    TRY(squad_features_build(&input->dataset, args->tokenizer, options, args->log, &input->features,
+                             error));
     if (input->features.cut_questions > 0) {
-        log_note(opening->args->log,
-                 "%s: %zu questions are cut to max_query_length (%" PRId64 ") tokens",
-                 opening->args->path, input->features.cut_questions,
-                 opening->options.max_query_length);
+        log_note(args->log, "%s: %zu questions are cut to max_query_length (%" PRId64 ") tokens",
+                 args->path, input->features.cut_questions, options->max_query_length);
     }
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         opening->options.training
+                         options->training
                              ? "%s: no question has a window to train on; check the file's answers"
                              : "%s: no question has a window to answer from",
-                         opening->args->path);
+                         args->path);
     }
     return BERTH_OK;
 }
 
-// Whether the features came from the cache file. An unusable file is logged and will be replaced.
-static int read_from_cache(const struct opening *opening, const struct squad_cache_key *key,
-                           const char *file) {
-    struct squad_input *input = opening->input;
-    struct berth_error error = {0};
-    if (opening->args->config->overwrite_cache || !file_exists(file)) {
-        return 0;
+static enum berth_status open_input(struct squad_input *input, const struct squad_input_args *args,
+                                    const struct squad_feature_options *options,
+                                    struct berth_error *error) {
+    TRY(squad_read(args->path, args->limit, &input->dataset, error));
+    if (args->config->strict_answers) {
+        TRY(squad_refuse_misplaced(&input->dataset, error));
     }
-    if (squad_cache_read(file, key, opening->options.training ? NULL : &input->dataset,
-                         &input->features, &input->examples, &error) != BERTH_OK) {
-        log_note(opening->args->log, "%s; rebuilding the features", error.message);
-        return 0;
-    }
-    const struct berth_field fact = log_text("features_file", file);
-    log_facts(opening->args->log, &fact, 1);
-    if (input->features.skipped_examples > 0) {
-        log_note(opening->args->log,
-                 "features from %s; questions left out when they were built: %zu", file,
-                 input->features.skipped_examples);
-    } else {
-        log_note(opening->args->log, "features from %s", file);
-    }
-    return 1;
-}
-
-// Failing to write the cache does not fail the run.
-static void put_into_cache(const struct opening *opening, const struct squad_cache_key *key,
-                           const char *file) {
-    struct berth_error error = {0};
-    enum berth_status status = dir_make(opening->args->config->cache_dir, &error);
-    if (status == BERTH_OK) {
-        status = squad_cache_write(file, key, &opening->input->dataset, &opening->input->features,
-                                   &error);
-    }
-    if (status != BERTH_OK) {
-        log_warning(opening->args->log, "the features are not cached: %s", error.message);
-    }
-}
-
-static enum berth_status check_answers(const struct opening *opening, struct berth_error *error) {
-    return opening->args->config->strict_answers
-               ? squad_refuse_misplaced(&opening->input->dataset, error)
-               : BERTH_OK;
-}
-
-static enum berth_status read_questions(const struct opening *opening, const char *bytes,
-                                        size_t length, struct berth_error *error) {
-    const struct squad_input_args *args = opening->args;
-    TRY(squad_read_memory(args->path, bytes, length, args->limit, &opening->input->dataset, error));
-    return check_answers(opening, error);
-}
-
-// Reads the file once, so that the hashed bytes are the ones used. With strict_answers the
-// questions are read even if the features are cached, because features do not show whether answers
-// are at their positions.
-static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
-                                         size_t length, struct berth_error *error) {
-    int early = !opening->options.training || opening->args->config->strict_answers;
-    struct squad_cache_key key;
-    const struct squad_cache_inputs inputs = {.bytes = bytes,
-                                              .length = length,
-                                              .limit = opening->args->limit,
-                                              .tokenizer = opening->args->tokenizer,
-                                              .options = &opening->options};
-    TRY(squad_cache_key_of(&inputs, &key, error));
-    if (early) {
-        TRY(read_questions(opening, bytes, length, error));
-    }
-    char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
-    enum berth_status status = BERTH_OK;
-    if (file == NULL) {
-        return path_no_memory(error);
-    }
-    if (read_from_cache(opening, &key, file)) {
-        goto done;
-    }
-    if (!early) {
-        TRY_DONE(read_questions(opening, bytes, length, error));
-    }
-    TRY_DONE(build(opening, error));
-    if (!opening->args->config->dry_run) {
-        put_into_cache(opening, &key, file);
-    }
-done:
-    memory_free(file);
-    return status;
-}
-
-static enum berth_status open_input(const struct opening *opening, struct berth_error *error) {
-    const struct berth_config *config = opening->args->config;
-    if (config->cache_dir == NULL || config->skip_cache) {
-        TRY(squad_read(opening->args->path, opening->args->limit, &opening->input->dataset, error));
-        TRY(check_answers(opening, error));
-        return build(opening, error);
-    }
-    char *bytes;
-    size_t length;
-    TRY(file_read(opening->args->path, SQUAD_FILE_LIMIT, &bytes, &length, error));
-    enum berth_status status = open_with_cache(opening, bytes, length, error);
-    memory_free(bytes);
-    return status;
+    return build(input, args, options, error);
 }
 
 enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,
                                    struct berth_error *error) {
     *input = (struct squad_input){0};
     double begin = clock_now();
-    struct opening opening = {.input = input, .args = args};
-    TRY(squad_input_feature_options(args->config, &opening.options, error));
-    opening.options.training = args->training;
-    opening.options.threads = machine_threads(args->config);
-    enum berth_status status = open_input(&opening, error);
+    struct squad_feature_options options;
+    TRY(squad_input_feature_options(args->config, &options, error));
+    options.training = args->training;
+    options.threads = machine_threads(args->config);
+    enum berth_status status = open_input(input, args, &options, error);
     if (status != BERTH_OK) {
         squad_input_done(input);
         return status;
     }
-    log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
-             input->examples, input->features.count, input->features.token_count,
+    log_note(args->log, "%s: %zu questions, %zu features, %zu tokens in %.2f s", args->path,
+             input->dataset.count, input->features.count, input->features.token_count,
              clock_now() - begin);
     return BERTH_OK;
 }

@@ -37,16 +37,12 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
 struct squad_input {
     struct squad_dataset dataset;
     struct squad_feature_set features;
-    int64_t examples; // questions of the file, even if the data set does not hold them
-                      // (squad_input_open)
 };
 
 struct squad_input_args {
     const char *path;
     int64_t limit; // > 0: only this many questions, from the first
-    // Use labels, and one answer per question. If the features come from config->cache_dir, the
-    // data set is empty, as are words and max_context.
-    int training;
+    int training;  // use labels, and one answer per question
     const struct berth_config *config;
     const struct tokenizer *tokenizer;
     const struct berth_log *log;

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Downloads: models and data sets of the hub, data sets with known names, files at any URL.
+//
+// A snapshot's ref is written after all its files, so a look-up in the cache finds either the
+// complete snapshot or the previous one.
+#include "fetch/fetch.h"
+
+#include "api/model_files.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "fetch/fetching.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_RETRIES 5
+#define NAME_LIMIT 256
+
+// --- what to fetch -------------------------------------------------------------------------------
+
+static int is_whole_url(const char *name) {
+    return strstr(name, "://") != NULL;
+}
+
+static enum berth_status check_hash(const char *option, enum digest_kind kind, const char *hex,
+                                    struct berth_error *error) {
+    if (hex == NULL || (strlen(hex) == digest_length(kind) &&
+                        strspn(hex, "0123456789abcdefABCDEF") == digest_length(kind))) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE, "option %s: expected %zu hexadecimal digits, found \"%s\"",
+                     option, digest_length(kind), hex);
+}
+
+static enum berth_status check_settings(const struct fetch *fetch, struct berth_error *error) {
+    const struct fetch_settings *settings = fetch->settings;
+    TRY(check_hash("sha256", DIGEST_SHA256, settings->sha256, error));
+    TRY(check_hash("md5", DIGEST_MD5, settings->md5, error));
+    if (!fetch->is_url && (settings->sha256 != NULL || settings->md5 != NULL)) {
+        return error_set(
+            error, BERTH_USAGE,
+            "options sha256 and md5 are for URLs; the hub provides digests of its own");
+    }
+    if ((fetch->is_url || fetch->known != NULL) &&
+        (settings->revision != NULL || settings->files != NULL || settings->dataset)) {
+        return error_set(error, BERTH_USAGE,
+                         "options revision, files and dataset are for repositories of the hub");
+    }
+    if (!fetch->is_url && fetch->known == NULL && !hub_is_id(fetch->name)) {
+        return error_set(error, BERTH_USAGE,
+                         "\"%s\": expected a URL, a data set (squad, squad_v2), or a name of the "
+                         "hub such as org/name",
+                         fetch->name);
+    }
+    return hub_is_safe_path(fetch->revision)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "revision \"%s\": expected the name of a branch or a commit",
+                           fetch->revision);
+}
+
+// "urls--HOST--16 digits of the URL's SHA-256"
+static enum berth_status url_folder(const char *url, char folder[NAME_LIMIT],
+                                    struct berth_error *error) {
+    char hex[DIGEST_HEX_SIZE];
+    char *host;
+    TRY(http_host(url, &host, error));
+    if (host == NULL) {
+        return error_set(error, BERTH_USAGE, "\"%s\": expected an http or https URL", url);
+    }
+    for (char *at = host; *at != '\0'; at++) {
+        *at = isalnum((unsigned char)*at) || *at == '.' || *at == '-' ? *at : '_';
+    }
+    enum berth_status status = digest_memory(DIGEST_SHA256, url, strlen(url), hex, error);
+    snprintf(folder, NAME_LIMIT, "urls--%.200s--%.16s", host, hex);
+    memory_free(host);
+    return status;
+}
+
+static enum berth_status find_folders(struct fetch *fetch, struct berth_error *error) {
+    const char *given = fetch->settings->cache_dir;
+    int of_hub = !fetch->is_url && fetch->known == NULL;
+    char name[NAME_LIMIT] = "";
+    fetch->root = given != NULL ? memory_string(given)
+                  : of_hub      ? hub_cache_root()
+                                : hub_assets_root();
+    if (fetch->is_url) {
+        TRY(url_folder(fetch->name, name, error));
+    } else if (fetch->known != NULL) {
+        snprintf(name, sizeof name, "%s", fetch->known->folder);
+    }
+    if (fetch->root != NULL) {
+        fetch->repo = of_hub ? hub_repo_folder(fetch->root, fetch->type, fetch->name)
+                             : path_join(fetch->root, name);
+    }
+    if (fetch->repo == NULL) {
+        return fetch_no_memory(error);
+    }
+    const char *folder = path_name(fetch->repo);
+    char *all = path_join(fetch->root, ".locks");
+    fetch->locks = all != NULL ? path_join(all, folder) : NULL;
+    memory_free(all);
+    return fetch->locks != NULL ? BERTH_OK : fetch_no_memory(error);
+}
+
+// --- offline ------------------------------------------------------------------------------------
+
+// The environment variable that forbids network use for this fetch, or NULL.
+static const char *offline_variable(const struct fetch *fetch) {
+    static const char *const all[] = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
+                                      "HF_DATASETS_OFFLINE"};
+    size_t count = strcmp(fetch->type, "model") == 0 ? 2 : 3;
+    for (size_t i = 0; i < count; i++) {
+        if (hub_is_truthy(getenv(all[i]))) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status find_snapshot(struct fetch *fetch, struct berth_error *error) {
+    struct hub_snapshot snapshot;
+    TRY(hub_snapshot_find(fetch->root, fetch->type, fetch->name, fetch->revision, &snapshot,
+                          error));
+    enum berth_status status = BERTH_OK;
+    if (snapshot.folder == NULL) {
+        status = error_set(error, BERTH_UNAVAILABLE, "%s, revision %s, is not in the cache %s",
+                           fetch->name, fetch->revision, fetch->root);
+    } else if (strcmp(fetch->type, "model") == 0) {
+        status = model_files_check(&snapshot, fetch->name, error);
+    }
+    if (status == BERTH_OK) {
+        fetch_set_path(fetch, snapshot.folder);
+        snapshot.folder = NULL;
+    }
+    hub_snapshot_done(&snapshot);
+    return status;
+}
+
+static enum berth_status fetch_offline(struct fetch *fetch, const char *variable,
+                                       struct berth_error *error) {
+    enum berth_status status = fetch->is_url          ? fetch_url(fetch, 1, error)
+                               : fetch->known != NULL ? fetch_known_set(fetch, 1, error)
+                                                      : find_snapshot(fetch, error);
+    if (status == BERTH_OK) {
+        log_note(&fetch->net.log, "%s is set: using the cached copy as it is", variable);
+        return BERTH_OK;
+    }
+    return error_prefix(error, status == BERTH_NO_INPUT ? BERTH_UNAVAILABLE : status,
+                        "%s is set: nothing is downloaded", variable);
+}
+
+// --- fetch ---------------------------------------------------------------------------------------
+
+static enum berth_status fetch_online(struct fetch *fetch, const volatile int *stop,
+                                      struct berth_error *error) {
+    TRY(http_open(&fetch->net.http, stop, error));
+    enum berth_status status = fetch->is_url          ? fetch_url(fetch, 0, error)
+                               : fetch->known != NULL ? fetch_known_set(fetch, 0, error)
+                                                      : fetch_from_hub(fetch, error);
+    http_close(fetch->net.http);
+    return status;
+}
+
+enum berth_status fetch_files(const char *name, const struct fetch_settings *settings,
+                              struct berth_log log, const volatile int *stop, char **path,
+                              struct berth_error *error) {
+    static const struct fetch_settings usual = {.retries = -1};
+    *path = NULL;
+    settings = settings != NULL ? settings : &usual;
+    int is_url = is_whole_url(name);
+    const struct known_set *known = is_url || settings->dataset ? NULL : known_set_find(name);
+    int model = !is_url && known == NULL && !settings->dataset;
+    struct fetch fetch = {
+        .name = name,
+        .settings = settings,
+        .known = known,
+        .is_url = is_url,
+        .revision = settings->revision != NULL ? settings->revision : HUB_MAIN,
+        .type = model ? "model" : "dataset",
+        .net = {.log = log,
+                .stop = stop,
+                .retries = settings->retries >= 0 ? settings->retries : DEFAULT_RETRIES}};
+    TRY(check_settings(&fetch, error));
+    enum berth_status status = find_folders(&fetch, error);
+    if (status == BERTH_OK) {
+        const char *variable = offline_variable(&fetch);
+        status = variable != NULL ? fetch_offline(&fetch, variable, error)
+                                  : fetch_online(&fetch, stop, error);
+    }
+    if (status == BERTH_OK) {
+        *path = fetch.path;
+        fetch.path = NULL;
+    }
+    memory_free(fetch.path);
+    memory_free(fetch.root);
+    memory_free(fetch.repo);
+    memory_free(fetch.locks);
+    return status;
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fetches URLs, and the data sets whose URLs and digests are known.
+#include "core/caseless.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/words.h"
+#include "fetch/fetching.h"
+#include "format/hub/hub_blob.h"
+#include "format/hub/hub_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_LIMIT 256
+#define NO_SIZE (-1)
+
+// --- URLs ---------------------------------------------------------------------------------------
+
+// The last component of the URL's path, decoded; "download" if that is not a file name.
+static void url_file_name(const char *url, char name[NAME_LIMIT]) {
+    const char *path = strchr(strstr(url, "://") + 3, '/');
+    size_t length = path != NULL ? strcspn(path, "?#") : 0, first = length, used = 0;
+    while (first > 0 && path[first - 1] != '/') {
+        first--;
+    }
+    for (size_t i = first; i < length && used + 1 < NAME_LIMIT; i++) {
+        const int escaped = percent_byte(path + i, length - i);
+        name[used++] = (char)(escaped >= 0 ? escaped : path[i]);
+        i += escaped >= 0 ? 2 : 0;
+    }
+    name[used] = '\0';
+    if (!hub_is_safe_path(name) || strchr(name, '/') != NULL) {
+        snprintf(name, NAME_LIMIT, "download");
+    }
+}
+
+// Computes the snapshot's name: 40 digits of the SHA-256 of its files' digests.
+static enum berth_status snapshot_commit(const struct snapshot_file *files, size_t count,
+                                         char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
+    char all[2 * DIGEST_HEX_SIZE] = "", hex[DIGEST_HEX_SIZE];
+    for (size_t i = 0; i < count; i++) {
+        strncat(all, files[i].blob, sizeof all - strlen(all) - 1);
+    }
+    TRY(digest_memory(DIGEST_SHA256, all, strlen(all), hex, error));
+    snprintf(commit, HUB_COMMIT_SIZE, "%.40s", hex);
+    return BERTH_OK;
+}
+
+// The cached content of a URL: the folder of its snapshot and its etag.
+struct cached_url {
+    char *file; // NULL: not cached
+    char *etag;
+};
+
+static enum berth_status find_cached(const struct fetch *fetch, const char *name,
+                                     struct cached_url *cached, struct berth_error *error) {
+    char *ref = path_join(fetch->repo, "refs/" HUB_MAIN);
+    char *commit = NULL;
+    size_t length;
+    enum berth_status status = ref == NULL ? fetch_no_memory(error) : BERTH_OK;
+    if (status == BERTH_OK && file_exists(ref)) {
+        status = file_read(ref, HUB_COMMIT_SIZE, &commit, &length, error);
+    }
+    memory_free(ref);
+    if (commit != NULL && hub_is_commit(commit)) {
+        char below[HUB_COMMIT_SIZE + NAME_LIMIT + 16];
+        snprintf(below, sizeof below, "snapshots/%s/%s", commit, name);
+        cached->file = path_join(fetch->repo, below);
+    }
+    memory_free(commit);
+    if (cached->file != NULL &&
+        (!file_exists(cached->file) || !path_is_inside(cached->file, fetch->repo) ||
+         hub_blob_check(fetch->repo, cached->file, NULL) != BERTH_OK)) {
+        memory_free(cached->file);
+        cached->file = NULL;
+    }
+    char *path = path_join(fetch->repo, "etag");
+    if (cached->file != NULL && path != NULL && file_exists(path)) {
+        (void)file_read(path, NAME_LIMIT, &cached->etag, &length, NULL);
+    }
+    memory_free(path);
+    return status;
+}
+
+// Whether the cached file has the requested digest.
+static int has_requested_digests(const struct fetch *fetch, const char *file) {
+    const char *sha256 = fetch->settings->sha256, *md5 = fetch->settings->md5;
+    char hex[DIGEST_HEX_SIZE];
+    return (sha256 == NULL || (digest_file(DIGEST_SHA256, file, hex, NULL) == BERTH_OK &&
+                               caseless_equal(hex, sha256))) &&
+           (md5 == NULL ||
+            (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && caseless_equal(hex, md5)));
+}
+
+static enum berth_status store_etag(const struct fetch *fetch, const char *etag,
+                                    struct berth_error *error) {
+    char *path = path_join(fetch->repo, "etag");
+    enum berth_status status = path == NULL    ? fetch_no_memory(error)
+                               : *etag != '\0' ? file_write(path, etag, strlen(etag), error)
+                                               : file_remove(path, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status download_url(struct fetch *fetch, const char *name,
+                                      struct cached_url *cached, struct berth_error *error) {
+    char key[DIGEST_HEX_SIZE], commit[HUB_COMMIT_SIZE];
+    struct download_result result;
+    TRY(digest_memory(DIGEST_SHA256, fetch->name, strlen(fetch->name), key, error));
+    struct download wanted = {
+        .url = fetch->name,
+        .name = name,
+        .repo = fetch->repo,
+        .locks = fetch->locks,
+        .key = key,
+        .by_content = 1,
+        .size = NO_SIZE,
+        .digests = {{DIGEST_SHA256, fetch->settings->sha256}, {DIGEST_MD5, fetch->settings->md5}},
+        .known_etag = cached->etag};
+    TRY(download(&fetch->net, &wanted, &result, error));
+    if (result.unchanged) {
+        char *file = cached->file;
+        cached->file = NULL;
+        fetch_set_path(fetch, file);
+        return BERTH_OK;
+    }
+    const struct snapshot_file file = {.path = name, .blob = result.blob};
+    TRY(snapshot_commit(&file, 1, commit, error));
+    TRY(fetch_publish(fetch, commit, &file, 1, error));
+    TRY(store_etag(fetch, result.etag, error));
+    char *path = path_join(fetch->path, name);
+    if (path == NULL) {
+        return fetch_no_memory(error);
+    }
+    fetch_set_path(fetch, path);
+    return BERTH_OK;
+}
+
+enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error *error) {
+    char name[NAME_LIMIT];
+    struct cached_url cached = {.file = NULL};
+    url_file_name(fetch->name, name);
+    enum berth_status status = find_cached(fetch, name, &cached, error);
+    int given = fetch->settings->sha256 != NULL || fetch->settings->md5 != NULL;
+    int good = status == BERTH_OK && cached.file != NULL && (offline || given) &&
+               has_requested_digests(fetch, cached.file);
+    if (good) {
+        fetch_set_path(fetch, cached.file);
+        cached.file = NULL;
+    } else if (status == BERTH_OK && offline) {
+        status = error_set(error, BERTH_UNAVAILABLE, "%s is not in the cache %s", fetch->name,
+                           fetch->root);
+    } else if (status == BERTH_OK) {
+        if (given) { // the cached file is a different one
+            memory_free(cached.etag);
+            cached.etag = NULL;
+        }
+        status = fetch_tag_cache(fetch, error);
+        status = status == BERTH_OK ? download_url(fetch, name, &cached, error) : status;
+    }
+    memory_free(cached.file);
+    memory_free(cached.etag);
+    return status;
+}
+
+// --- data sets known by name --------------------------------------------------------------------
+
+static enum berth_status fetch_known_file(const struct fetch *fetch, const struct known_file *file,
+                                          struct berth_error *error) {
+    char url[NAME_LIMIT];
+    struct download_result result;
+    snprintf(url, sizeof url, "%s%s", fetch->known->url_prefix, file->name);
+    struct download wanted = {.url = url,
+                              .name = file->name,
+                              .repo = fetch->repo,
+                              .locks = fetch->locks,
+                              .key = file->sha256,
+                              .size = NO_SIZE,
+                              .digests = {{DIGEST_SHA256, file->sha256}}};
+    return download(&fetch->net, &wanted, &result, error);
+}
+
+enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth_error *error) {
+    enum { COUNT = sizeof fetch->known->files / sizeof *fetch->known->files };
+    struct snapshot_file files[COUNT];
+    char commit[HUB_COMMIT_SIZE];
+    for (size_t i = 0; i < COUNT; i++) {
+        files[i] =
+            (struct snapshot_file){fetch->known->files[i].name, fetch->known->files[i].sha256};
+        char *blob = path_join(fetch->repo, "blobs");
+        char *path = blob != NULL ? path_join(blob, files[i].blob) : NULL;
+        int is_cached = path != NULL && file_exists(path);
+        enum berth_status status =
+            offline && is_cached ? hub_blob_check(fetch->repo, path, error) : BERTH_OK;
+        memory_free(path);
+        memory_free(blob);
+        TRY(status);
+        if (offline && !is_cached) {
+            return error_set(error, BERTH_UNAVAILABLE, "%s of %s is not in the cache %s",
+                             files[i].path, fetch->name, fetch->root);
+        }
+    }
+    TRY(fetch_tag_cache(fetch, error));
+    for (size_t i = 0; i < COUNT && !offline; i++) {
+        TRY(fetch_known_file(fetch, &fetch->known->files[i], error));
+    }
+    TRY(snapshot_commit(files, COUNT, commit, error));
+    return fetch_publish(fetch, commit, files, COUNT, error);
+}

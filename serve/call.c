@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/call.h"
+
+#include "core/caseless.h"
+#include "core/encoding.h"
+#include "core/memory.h"
+#include "core/utf8.h"
+#include "core/words.h"
+
+#include <string.h>
+
+#define DEPTH_MAX 32
+#define QUESTION_BYTES_MAX ((size_t)64 << 10)
+#define FIELDS_MAX 16 // of a form
+// Values of a request, and more for each text of --max_queue. A mebibyte of "[],[]," would take 50
+// MiB of memory for as long as the request waits.
+#define VALUES_MAX 1000
+#define VALUES_PER_TEXT_MAX 8
+
+// --- a form --------------------------------------------------------------------------------------
+
+// The value of a field, newly allocated: "%41+b" is "A b".
+static char *decode(const char *from, size_t length) {
+    char *text = memory_new(length + 1), *to = text;
+    for (size_t i = 0; text != NULL && i < length; i++) {
+        const int escaped = percent_byte(from + i, length - i);
+        *to++ = (char)(escaped >= 0 ? escaped : from[i] == '+' ? ' ' : from[i]);
+        i += escaped >= 0 ? 2 : 0;
+    }
+    if (text != NULL) {
+        *to = '\0';
+    }
+    return text;
+}
+
+// "a=1&b=2" as an object of texts.
+static enum berth_status read_form(struct call *call, struct berth_error *error) {
+    const char *at = call->request->body;
+    if (strlen(at) != call->request->body_length || strstr(at, "%00") != NULL) {
+        return error_set(error, BERTH_USAGE, "the form contains a NUL character");
+    }
+    json *fields = json_new_object();
+    int failed = 0;
+    for (int i = 0; *at != '\0' && !failed; i++) {
+        const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
+        if (i == FIELDS_MAX) {
+            json_free(fields);
+            return error_set(error, BERTH_USAGE, "the form has more than %d fields", FIELDS_MAX);
+        }
+        char *key = decode(at, name);
+        char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
+        failed |= key == NULL || (name < length && value == NULL);
+        if (key != NULL && value != NULL && utf8_is_valid(key, strlen(key)) &&
+            utf8_is_valid(value, strlen(value))) {
+            failed |= json_set(fields, key, json_new_text(value));
+        }
+        memory_free(key);
+        memory_free(value);
+        at += length + (at[length] == '&');
+    }
+    call->document = json_unless_failed(fields, failed);
+    return call->document != NULL ? BERTH_OK
+                                  : error_no_memory(error, call->request->body_length, "a form");
+}
+
+// --- JSON ----------------------------------------------------------------------------------------
+
+const json *call_member(const struct call *call, const char *key) {
+    return json_member(call->document, key);
+}
+
+enum berth_status call_read(struct call *call, struct berth_error *error) {
+    const struct http_request *request = call->request;
+    size_t mark;
+    if (call->protocol->is_form) {
+        return read_form(call, error);
+    }
+    if (call->json_length > request->body_length) {
+        return error_set(error, BERTH_USAGE,
+                         "Inference-Header-Content-Length: expected the length of the JSON, at "
+                         "most the %zu bytes of the body",
+                         request->body_length);
+    }
+    if (encoding_of(request->body, call->json_length, &mark) != ENCODING_UTF8) {
+        return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
+    }
+    enum berth_status status = json_read_limited(
+        "the request", request->body, call->json_length, DEPTH_MAX,
+        VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items, &call->document, error);
+    if (status == BERTH_NO_MEMORY) {
+        return status;
+    }
+    if (status != BERTH_OK) {
+        if (error != NULL) {
+            error->status = BERTH_USAGE;
+        }
+        return BERTH_USAGE;
+    }
+    json_remove_nulls(call->document);
+    const json *model = call_member(call, "model");
+    return !json_is_object_value(call->document)
+               ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
+           : model != NULL && !json_is_text(model)
+               ? error_set(error, BERTH_USAGE, "model: expected a string")
+               : BERTH_OK;
+}
+
+int protocol_suits(const struct protocol *protocol, const struct task_model *instance) {
+    return protocol->task == NULL || (strcmp(protocol->task, instance->task->about.pipeline) == 0 &&
+                                      (protocol->suits == NULL || protocol->suits(instance)));
+}
+
+// Adds the tokens of an item, which is refused if it is too long and must not be truncated.
+static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
+    struct task_text *item = &call->items[index];
+    const struct task_model *instance = call->instance;
+    const int64_t tokens = task_count_tokens(instance, item);
+    item->tokens = task_computed_tokens(instance, tokens);
+    call->tokens += item->tokens;
+    return !call->settings.must_fit || tokens <= instance->max_tokens
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "input %zu: the text has %lld tokens, more than the %lld that the model "
+                           "reads; without \"truncate\": false its end is left out",
+                           index, (long long)tokens, (long long)instance->max_tokens);
+}
+
+enum berth_status call_make(struct call *call, struct berth_error *error) {
+    const struct protocol *protocol = call->protocol;
+    const struct task_row *task = call->instance->task;
+    call->settings = task_usual;
+    call->settings.unit = OFFSET_CODE_POINTS;
+    if (!protocol_suits(protocol, call->instance)) {
+        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
+                         call->model_name, task->about.pipeline, protocol->task,
+                         protocol->suited != NULL ? protocol->suited : "");
+    }
+    TRY(protocol->read(call, error));
+    for (size_t i = 0; i < call->count; i++) {
+        struct task_text *item = &call->items[i];
+        item->settings = call->settings;
+    }
+    if (task->check != NULL) {
+        TRY(task->check(call->items, call->count, error));
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        TRY(count_tokens(call, i, error));
+    }
+    return BERTH_OK;
+}
+
+static int is_among(const char *key, const char *const *names) {
+    while (*names != NULL && strcmp(*names, key) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+enum berth_status call_check_members(struct call *call, const struct call_members *known,
+                                     struct berth_error *error) {
+    struct json_walk walk = {.object = call->document};
+    while (json_walk_next(&walk)) {
+        if (is_among(walk.key, known->refused)) {
+            return call_refuse_unsupported(walk.key, error);
+        }
+        if (!is_among(walk.key, known->read)) {
+            TRY(call_ignore(call, "", walk.key, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
+                              struct berth_error *error) {
+    TRY(unknown_member(call->unknown, call->request->path, parent, key, error));
+    call->ignored++;
+    return BERTH_OK;
+}
+
+enum berth_status call_refuse_unsupported(const char *where, struct berth_error *error) {
+    return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", where);
+}
+
+enum berth_status call_read_boolean(const char *where, const json *value, int *to,
+                                    struct berth_error *error) {
+    if (!json_is_boolean(value)) {
+        return error_set(error, BERTH_USAGE, "%s: expected true or false", where);
+    }
+    *to = json_truth(value);
+    return BERTH_OK;
+}
+
+enum berth_status call_read_normalize(struct call *call, const char *where, const json *value,
+                                      struct berth_error *error) {
+    return call_read_boolean(where, value, &call->settings.normalize, error);
+}
+
+enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,
+                                   struct berth_error *error) {
+    const int64_t number = json_as_integer(value);
+    if (!json_is_integer_value(value) || number < 1 || number > most) {
+        return most == INT64_MAX
+                   ? error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where)
+                   : error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", where,
+                               (long long)most);
+    }
+    *to = number;
+    return BERTH_OK;
+}
+
+enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    return call_read_number(where, value, INT64_MAX, &call->settings.dimensions, error);
+}
+
+enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    int truncates = 1;
+    TRY(call_read_boolean(where, value, &truncates, error));
+    call->settings.must_fit = !truncates;
+    return BERTH_OK;
+}
+
+enum berth_status call_read_right(struct call *call, const char *where, const json *value,
+                                  struct berth_error *error) {
+    const char *name = json_text(value);
+    return name != NULL && caseless_equal(name, "right")
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", where);
+}
+
+enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
+                                   struct berth_error *error) {
+    const json *value = call_member(call, key);
+    return value != NULL ? read(call, key, value, error) : BERTH_OK;
+}
+
+void call_free(struct call *call) {
+    if (call == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        task_text_done(&call->items[i]);
+    }
+    memory_free(call->items);
+    memory_free(call->binary_texts);
+    buffer_done(&call->binary);
+    json_free(call->document);
+    memory_free(call);
+}
+
+enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error) {
+    if (count > call->max_items) {
+        return error_set(error, BERTH_USAGE, "the request has %zu texts, but --max_queue is %zu",
+                         count, call->max_items);
+    }
+    call->items = memory_array_zeroed(count, sizeof *call->items);
+    call->count = call->items != NULL ? count : 0;
+    return call->items != NULL ? BERTH_OK
+                               : error_no_memory(error, count * sizeof *call->items, "a request");
+}
+
+enum berth_status call_set_text(struct task_text *item, size_t which, const json *text,
+                                const char *where, struct berth_error *error) {
+    const char *bytes = json_text(text);
+    return bytes != NULL ? call_set_bytes(item, which, bytes, json_text_length(text), where, error)
+                         : error_set(error, BERTH_USAGE, "%s: expected a string", where);
+}
+
+enum berth_status call_set_bytes(struct task_text *item, size_t which, const char *bytes,
+                                 size_t length, const char *where, struct berth_error *error) {
+    if (strlen(bytes) != length) {
+        return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
+    }
+    if (length == 0) {
+        return error_set(error, BERTH_USAGE, "%s: the text is empty", where);
+    }
+    if (which == 0 && length > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
+        return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", where);
+    }
+    item->texts[which] = bytes;
+    return BERTH_OK;
+}

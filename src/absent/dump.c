@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader of a wiki's dump where there is none: in the library, which reads text.
+#include "data/wikipedia/wikipedia.h"
+
+enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
+                                 const struct berth_log *log, const volatile int *stop,
+                                 struct wikipedia_counts *counts, struct berth_error *error) {
+    (void)log, (void)stop;
+    *counts = (struct wikipedia_counts){0};
+    return error_set(error, BERTH_UNAVAILABLE,
+                     "wikipedia: only the program reads %s; make text of it by `berth prepare "
+                     "--stages text`, and name that folder as extracted",
+                     settings->dump);
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// The manifest of a checkpoint: which files of the folder it lists, and which others may be there.
+// format/manifest has its form and the check of a file.
+#include "train/checkpoint/checkpoint_manifest.h"
+
+#include "core/checksum.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/words.h"
+#include "format/checksum/digest.h"
+#include "format/json/json.h"
+#include "format/manifest/manifest.h"
+#include "model/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANIFEST_NAME "manifest.json"
+
+// Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
+// checkpoint begins with a dot: one that does is visited as a file.
+
+// Files that the manifest does not list: the first names, as many as fit in a message.
+struct extra_files {
+    char names[400];
+    size_t length, shown, count;
+};
+
+struct file_visit {
+    const char *folder;
+    json *made;                  // the manifest's files, to be filled
+    const json *listed;          // or the manifest's files, to be compared with
+    struct extra_files *extra;   // collects the others; NULL: they are ignored if not read
+    const struct berth_log *log; // for notes about those; may be NULL
+    enum berth_status (*file)(const struct file_visit *visit, const char *name,
+                              struct berth_error *error);
+};
+
+static enum berth_status visit_name(const struct file_visit *visit, const char *subfolder,
+                                    const char *name, struct berth_error *error);
+
+static enum berth_status visit_files(const struct file_visit *visit, const char *subfolder,
+                                     struct berth_error *error) {
+    char **names, *path = path_join(visit->folder, subfolder);
+    enum berth_status status = path != NULL ? dir_list(path, &names, error) : path_no_memory(error);
+    memory_free(path);
+    TRY(status);
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        status = visit_name(visit, subfolder, names[i], error);
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status visit_name(const struct file_visit *visit, const char *subfolder,
+                                    const char *name, struct berth_error *error) {
+    const int is_top = strcmp(subfolder, "") == 0;
+    if (is_top && strcmp(name, MANIFEST_NAME) == 0) {
+        return BERTH_OK;
+    }
+    char *relative = is_top ? memory_string(name) : path_join(subfolder, name);
+    char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
+    const int is_folder = is_top && name[0] != '.' && path != NULL && dir_exists(path);
+    enum berth_status status = path == NULL ? path_no_memory(error)
+                               : is_folder  ? visit_files(visit, name, error)
+                                            : visit->file(visit, relative, error);
+    memory_free(relative);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status add_file(const struct file_visit *visit, const char *name,
+                                  struct berth_error *error) {
+    char *path = path_join(visit->folder, name);
+    if (path == NULL) {
+        return path_no_memory(error);
+    }
+    uint64_t bytes;
+    char hex[DIGEST_HEX_SIZE];
+    enum berth_status status = digest_measure(path, &bytes, hex, error);
+    memory_free(path);
+    if (status == BERTH_OK) {
+        json *entry = JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)},
+                                  {"sha256", json_new_text(hex)});
+        if (json_set(visit->made, name, entry) != 0) {
+            status = error_no_memory(error, 0, "the manifest");
+        }
+    }
+    return status;
+}
+
+enum berth_status checkpoint_manifest_write(const char *folder, struct berth_error *error) {
+    json *files = json_new_object();
+    char *path = path_join(folder, MANIFEST_NAME);
+    const struct file_visit visit = {.folder = folder, .made = files, .file = add_file};
+    enum berth_status status = visit_files(&visit, "", error);
+    status = status == BERTH_OK && path == NULL ? path_no_memory(error) : status;
+    if (status == BERTH_OK) {
+        status = manifest_write(path, manifest_new(NULL, 1, files), error);
+    } else {
+        json_free(files);
+    }
+    memory_free(path);
+    return status;
+}
+
+enum berth_status checkpoint_manifest_checksum(const char *folder, uint64_t *checksum,
+                                               struct berth_error *error) {
+    char *path = path_join(folder, MANIFEST_NAME), *text = NULL;
+    size_t length = 0;
+    enum berth_status status = path == NULL ? path_no_memory(error)
+                               : file_exists(path)
+                                   ? file_read(path, JSON_FILE_LIMIT, &text, &length, error)
+                                   : BERTH_OK;
+    *checksum = text != NULL ? checksum_bytes(text, length) : 0;
+    memory_free(text);
+    memory_free(path);
+    return status;
+}
+
+// --- verifying ----------------------------------------------------------------------------------
+
+// Every file has a digest, or a changed one would not be found.
+static enum berth_status verify_file(const char *folder, const char *name, const json *entry,
+                                     struct berth_error *error) {
+    if (json_length(entry) != 2 || !json_is_integer_value(json_member(entry, "bytes")) ||
+        json_member(entry, "sha256") == NULL) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s/%s: damaged manifest: file \"%s\": expected \"bytes\", an integer, and "
+            "\"sha256\", and nothing else",
+            folder, MANIFEST_NAME, name);
+    }
+    return manifest_check_file(folder, name, entry, error);
+}
+
+// Whether a reader of the folder might open a file with this name. It opens only weights that are
+// in the manifest.
+static int may_be_read(const char *name) {
+    const char *last = path_name(name);
+    return name[0] != '.' && last[0] != '.' &&
+           (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"));
+}
+
+static void add_extra(struct extra_files *extra, const char *name) {
+    const size_t room = sizeof extra->names - extra->length;
+    const int length =
+        snprintf(extra->names + extra->length, room, "%s%s", extra->count > 0 ? ", " : "", name);
+    if (extra->shown == extra->count && length > 0 && (size_t)length < room) {
+        extra->length += (size_t)length;
+        extra->shown++;
+    }
+    extra->names[extra->length] = '\0';
+    extra->count++;
+}
+
+static enum berth_status refuse_extra(const char *folder, const struct extra_files *extra,
+                                      struct berth_error *error) {
+    char more[48] = "";
+    if (extra->count == 0) {
+        return BERTH_OK;
+    }
+    if (extra->count > extra->shown) {
+        snprintf(more, sizeof more, "%s%zu more", extra->shown > 0 ? " and " : "",
+                 extra->count - extra->shown);
+    }
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: not listed in the manifest, whose files are all intact: %s%s; move %s out "
+        "of the checkpoint",
+        folder, extra->names, more, extra->count > 1 ? "them" : "it");
+}
+
+static enum berth_status verify_name(const struct file_visit *visit, const char *name,
+                                     struct berth_error *error) {
+    if (json_member(visit->listed, name) != NULL) {
+        return BERTH_OK;
+    }
+    if (visit->extra != NULL) {
+        add_extra(visit->extra, name);
+        return BERTH_OK;
+    }
+    if (may_be_read(name)) {
+        struct extra_files one = {.count = 0};
+        add_extra(&one, name);
+        return refuse_extra(visit->folder, &one, error);
+    }
+    if (visit->log != NULL) {
+        log_note(visit->log, "%s/%s is not listed in the manifest and is ignored", visit->folder,
+                 name);
+    }
+    return BERTH_OK;
+}
+
+// Compares the folder with its manifest. Fills in the rest of `visit`.
+static enum berth_status verify(struct file_visit *visit, const json *manifest, int64_t *count,
+                                struct berth_error *error) {
+    const json *files = manifest_files(manifest);
+    struct json_walk walk = {.object = files};
+    while (json_walk_next(&walk)) {
+        TRY(verify_file(visit->folder, walk.key, walk.value, error));
+    }
+    if (count != NULL) {
+        *count = (int64_t)json_length(files);
+    }
+    visit->listed = files;
+    visit->file = verify_name;
+    return visit_files(visit, "", error);
+}
+
+static enum berth_status report_missing(const char *folder, const char *path,
+                                        struct berth_error *error) {
+    char name[FOLDER_NAME_SIZE];
+    folder_newest_checkpoint(folder, name);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: no such file; the folder is not a checkpoint of this program, or an "
+                     "incomplete copy of one%s%s",
+                     path, name[0] != '\0' ? "; the newest checkpoint in it is " : "", name);
+}
+
+static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
+                                       struct berth_error *error) {
+    char *path = path_join(visit->folder, MANIFEST_NAME);
+    if (path == NULL) {
+        return path_no_memory(error);
+    }
+    json *manifest = NULL;
+    enum berth_status status = manifest_read(path, NULL, &manifest, error);
+    if (status == BERTH_NO_INPUT) {
+        status = report_missing(visit->folder, path, error);
+    } else if (status == BERTH_OK) {
+        status = verify(visit, manifest, files, error);
+    }
+    json_free(manifest);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status checkpoint_manifest_verify(const char *folder, int64_t *files,
+                                             struct berth_error *error) {
+    struct extra_files extra = {.count = 0};
+    struct file_visit visit = {.folder = folder, .extra = &extra};
+    TRY(verify_folder(&visit, files, error));
+    return refuse_extra(folder, &extra, error);
+}
+
+enum berth_status checkpoint_manifest_verify_listed(const char *folder, const struct berth_log *log,
+                                                    struct berth_error *error) {
+    struct file_visit visit = {.folder = folder, .log = log};
+    return verify_folder(&visit, NULL, error);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place of bzip2_stream.c in a build without libbz2: nothing can be decompressed.
+#include "wiki/bzip2_stream.h"
+
+int bzip2_is_available(void) {
+    return 0;
+}
+
+enum block_state bzip2_decompress(const struct buffer *stream, struct buffer *content,
+                                  size_t limit) {
+    return BLOCK_DAMAGED;
+}
