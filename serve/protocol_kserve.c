@@ -187,11 +187,11 @@ static int is_binary(const struct call *call, const char *name) {
 
 static void put_json(struct tensor_writer *writer, const struct call *call,
                      const struct task_text *text) {
-    struct json_line json = {0};
-    call->instance->task->write(&json, call->instance, text);
-    writer->line->failed |= json.failed;
-    tensor_put_text(writer, json.text != NULL ? json.text : "");
-    json_line_done(&json);
+    struct json_line written = {0};
+    call->instance->task->write(&written, call->instance, text);
+    writer->line->failed |= written.failed;
+    tensor_put_text(writer, written.text != NULL ? written.text : "");
+    json_line_done(&written);
 }
 
 static void put_element(struct tensor_writer *writer, const struct call *call,
