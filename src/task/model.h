@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a task's row opens and runs the network of its model. Threads prepare texts concurrently; in
-// the network they take turns, batch by batch.
+// the network they take turns, batch by batch, and the short calls of threads that wait for their
+// turns are run as one.
 #ifndef BERTH_TASK_MODEL_H
 #define BERTH_TASK_MODEL_H
 
+#include "core/thread.h"
 #include "data/pairs/pair_features.h"
 #include "task/task.h"
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
 
+struct waiting_call;
+
 struct network {
     struct predictor predictor;
-    struct batch_extent extent; // of the largest batch
-    int threads;                // for the texts of a call
-    struct fair_lock *lock;     // held while a batch passes through
+    struct batch_extent extent;   // of the largest batch
+    int threads;                  // for the texts of a call
+    struct fair_lock lock;        // held while a batch passes through
+    pthread_mutex_t list;         // guards:
+    struct waiting_call *waiting; // short calls that no thread has begun to run
 };
 
 // Opens files and device, fits max_seq_length to the model and `usual_length` (struct
@@ -30,7 +36,8 @@ enum berth_status network_load(struct task_model *model, const struct task_openi
 // The number of threads for a call's texts, of which there are `count`; 1 if others cannot be
 // started, which network_run refuses.
 int network_threads(const struct task_model *model, size_t count);
-// Fills in the extent, the group and the lock, and calls infer_run.
+// Calls infer_run, with the extent, the group and the lock of the network; perhaps together with
+// those of other threads, whose functions it then calls.
 enum berth_status network_run(const struct task_model *model, struct infer_args args,
                               struct berth_error *error);
 
