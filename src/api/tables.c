@@ -46,7 +46,8 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
         }
     }
     for (size_t i = 0; i < task_row_count; i++) {
-        if (is_of_jobs && (row->jobs & job_of_training(task_rows[i]->about.name)) != 0) {
+        const struct task *training = task_rows[i]->training;
+        if (is_of_jobs && training != NULL && (row->jobs & training->defaults) != 0) {
             add_use(list, "train-", task_rows[i]->about.name);
         }
     }

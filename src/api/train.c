@@ -15,7 +15,8 @@
 
 struct training {
     const struct berth_model *base;
-    const char *task, *training; // "answer" and "squad"
+    const char *task;
+    const struct task *training;
     struct berth_config *config;
     struct watching *watching;
     char *temporary; // folder; NULL: none
@@ -310,7 +311,7 @@ static enum berth_status train(struct training *training, const struct berth_tex
     if (held_out != NULL) {
         TRY(set_examples(training, "validation_file", held_out, held_out_count, error));
     }
-    return job_train(training->training, training->config, training->watching->log,
+    return job_train(training->training->name, training->config, training->watching->log,
                      &training->watching->stop, &training->result, error);
 }
 
@@ -366,7 +367,7 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
     const char *name = task != NULL ? task : base->own->about.name;
     struct training training = {.base = base,
                                 .task = name,
-                                .training = job_training_name(name),
+                                .training = task_training_find(name),
                                 .config = berth_config_new(),
                                 .watching = &watching};
     if (training.training == NULL || task_find(name) == NULL) {
@@ -376,7 +377,7 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
                         name);
     } else if (training.config == NULL) {
         (void)error_no_memory(error, 0, "settings");
-    } else if (read_settings(&training, job_of_training(name), settings, error) == BERTH_OK &&
+    } else if (read_settings(&training, training.training->defaults, settings, error) == BERTH_OK &&
                train(&training, examples, count, held_out, held_out_count, error) == BERTH_OK) {
         model = open_trained(&training, error);
     }

@@ -173,10 +173,9 @@ void task_model_close(struct task_model *model) {
 
 // --- the network ---------------------------------------------------------------------------------
 
-enum berth_status network_open(struct task_model *model, enum param_head head, int64_t usual_length,
+enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error) {
-    const struct predictor_kind kind = {head, usual_length};
     struct berth_config *config = &model->config;
     struct network *network = memory_array_zeroed(1, sizeof *network);
     if (network == NULL) {
@@ -185,7 +184,7 @@ enum berth_status network_open(struct task_model *model, enum param_head head, i
     model->network = network;
     fair_lock_init(&network->lock);
     pthread_mutex_init(&network->list, NULL);
-    TRY(predictor_open(&network->predictor, config, &kind, opening->comm, opening->log, error));
+    TRY(predictor_open(&network->predictor, config, kind, opening->comm, opening->log, error));
     model->tokenizer = network->predictor.files.tokenizer;
     const int64_t length = config->max_seq_length, batch = config->predict_batch_size;
     const int64_t all = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;

@@ -22,11 +22,10 @@ struct network {
     struct waiting_call *waiting; // short calls that no thread has begun to run
 };
 
-// Opens files and device, fits max_seq_length to the model and `usual_length` (struct
-// length_limits), and sets the extent: batches of predict_batch_size sequences of full length, at
-// most INFER_TOKENS tokens, filled with as many sequences as fit, of which each has at least
-// `least` tokens.
-enum berth_status network_open(struct task_model *model, enum param_head head, int64_t usual_length,
+// Opens files and device (predictor_open), and sets the extent: batches of predict_batch_size
+// sequences of full length, at most INFER_TOKENS tokens, filled with as many sequences as fit, of
+// which each has at least `least` tokens.
+enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error);
 // Then allocates memory and reads the weights. Clears the config's strings, which are borrowed and

@@ -12,6 +12,34 @@ const struct task_row *const task_rows[] = {&row_answer, &row_classify, &row_tag
                                             &row_embed,  &row_rerank,   &row_hidden, &row_tokenize};
 const size_t task_row_count = sizeof task_rows / sizeof *task_rows;
 
+// What is trained, but not run with texts.
+extern const struct task task_pretrain;
+
+const struct task *task_training_at(size_t index) {
+    for (size_t i = 0, seen = 0; i < task_row_count; i++) {
+        if (task_rows[i]->training != NULL && seen++ == index) {
+            return task_rows[i]->training;
+        }
+        if (i + 1 == task_row_count && seen == index) {
+            return &task_pretrain;
+        }
+    }
+    return NULL;
+}
+
+const struct task *task_training_find(const char *name) {
+    for (size_t i = 0; i < task_row_count; i++) {
+        if (strcmp(task_rows[i]->about.name, name) == 0 && task_rows[i]->training != NULL) {
+            return task_rows[i]->training;
+        }
+    }
+    size_t i = 0;
+    while (task_training_at(i) != NULL && strcmp(task_training_at(i)->name, name) != 0) {
+        i++;
+    }
+    return task_training_at(i);
+}
+
 const struct task_row *task_find(const char *name) {
     for (size_t i = 0; i < task_row_count; i++) {
         const struct berth_task *about = &task_rows[i]->about;
