@@ -14,7 +14,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "metrics/results.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>

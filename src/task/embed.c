@@ -17,7 +17,7 @@
 #include "metrics/glue_metrics.h"
 #include "metrics/results.h"
 #include "model/sentence.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "train/engine/input_facts.h"
 #include "train/machine/machine.h"
 

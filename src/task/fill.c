@@ -13,7 +13,7 @@
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"
 #include "metrics/results.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "text/decode.h"
 #include "train/engine/infer.h"
 #include "train/machine/machine.h"

@@ -16,7 +16,7 @@
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
 #include "metrics/results.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "task/tokens.h"
 #include "train/tasks/class_names.h"
 

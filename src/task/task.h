@@ -152,7 +152,7 @@ int task_follows(const struct task_row *task, const char *name);
 enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error);
 
-// --- opened models (model.c) ---------------------------------------------------------------------
+// --- opened models (opened.c) -------------------------------------------------------------------
 
 // The task that the files of a model's folder name: config.json's class, or modules.json.
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,

@@ -2,8 +2,8 @@
 // How a task's row opens and runs the network of its model. Threads prepare texts concurrently; in
 // the network they take turns, batch by batch, and the short calls of threads that wait for their
 // turns are run as one.
-#ifndef BERTH_TASK_MODEL_H
-#define BERTH_TASK_MODEL_H
+#ifndef BERTH_TASK_NETWORK_H
+#define BERTH_TASK_NETWORK_H
 
 #include "core/thread.h"
 #include "data/pairs/pair_features.h"
@@ -32,6 +32,7 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
 // needed only for opening.
 enum berth_status network_load(struct task_model *model, const struct task_opening *opening,
                                struct berth_error *error);
+void network_close(struct network *network);
 // The number of threads for a call's texts, of which there are `count`; 1 if others cannot be
 // started, which network_run refuses.
 int network_threads(const struct task_model *model, size_t count);
