@@ -2,9 +2,9 @@
 // Tests that struct berth_config may grow: this file and the library's option table are compiled
 // with a berth.h in which it has one more field, `planted`, at its end (CMakeLists.txt);
 // grown_config_program.c, the program, is compiled with the real one.
-#include "task/arguments.h"
 #include "core/harness.h"
 #include "grown_config_program.h"
+#include "task/arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
