@@ -131,7 +131,8 @@ static enum berth_status load(struct models *models, struct model *model, struct
     struct berth_config config = *models->config;
     struct task_model *instance;
     config.model_name_or_path = model->path;
-    TRY(task_model_open(NULL, &config, log, &instance, error));
+    const struct task_opening opening = {.log = &log};
+    TRY(task_model_open(NULL, &config, &opening, &instance, error));
     instance->references = 1;
     pthread_mutex_lock(&models->lock);
     struct task_model *old = model->current;

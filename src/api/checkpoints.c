@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints as files: lists tensors, verifies hashes, writes a new model with random weights.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares two models tensor by tensor. Names are translated, so checkpoints of different origin
 // can be compared. Numbers are read in chunks and compared in double.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/tensors/tensor_file.h"

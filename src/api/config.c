@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings by name: the public interface to the option table.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/memory.h"
 
 #include <string.h>

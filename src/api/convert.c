@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a model folder: reads it, reports what would be lost, writes to a temporary folder next
 // to the output, and publishes it.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embeds a list of texts, as a job of all processes that were started together. The first rank has
 // the texts and receives the embeddings.
-#include "task/arguments.h"
-#include "task/encoder.h"
+#include "task/embed.h"
+
+#include "api/arguments.h"
 #include "core/memory.h"
 #include "model/sentence.h"
 #include "train/machine/machine.h"
@@ -17,12 +18,15 @@ struct embed {
     const struct berth_embed_job *job;
     struct berth_log log;
     struct comm *comm;
-    struct berth_encoder *encoder;
-    struct encoder_texts all;
-    struct encoder_cut cut;
+    struct task_model *model;
+    const char *const *texts; // [count] of all ranks
+    size_t count;
+    size_t cut, first_cut; // texts that had more tokens than the model reads
     const char **received; // the texts of the other ranks, in `block`
     char *block;
-    float *embeddings; // [round_size][size]; of the first rank
+    struct task_text *round; // [round_size], as all below
+    struct task_text **items;
+    float *embeddings; // [][size]; of the first rank
     size_t size;
 };
 
@@ -40,21 +44,20 @@ static enum berth_status check_stop(const struct embed *embed, size_t done,
         return BERTH_OK;
     }
     return error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts", done,
-                     embed->all.count);
+                     embed->count);
 }
 
 // --- texts --------------------------------------------------------------------------------------
 
 static enum berth_status read_texts(struct embed *embed, struct berth_error *error) {
-    struct encoder_texts *all = &embed->all;
-    TRY(embed->job->read(embed->job->context, &all->texts, &all->count, error));
-    return argument_texts(all->texts, all->count, "text", error);
+    TRY(embed->job->read(embed->job->context, &embed->texts, &embed->count, error));
+    return argument_texts(embed->texts, embed->count, "text", error);
 }
 
-static size_t total_bytes(const struct encoder_texts *texts) {
+static size_t total_bytes(const struct embed *embed) {
     size_t bytes = 0;
-    for (size_t i = 0; i < texts->count; i++) {
-        bytes += strlen(texts->texts[i]) + 1;
+    for (size_t i = 0; i < embed->count; i++) {
+        bytes += strlen(embed->texts[i]) + 1;
     }
     return bytes;
 }
@@ -62,24 +65,24 @@ static size_t total_bytes(const struct encoder_texts *texts) {
 // Concatenates the first rank's texts, each with its NUL.
 static void fill_block(const struct embed *embed) {
     char *to = embed->block;
-    for (size_t i = 0; i < embed->all.count; i++) {
-        to = stpcpy(to, embed->all.texts[i]) + 1;
+    for (size_t i = 0; i < embed->count; i++) {
+        to = stpcpy(to, embed->texts[i]) + 1;
     }
 }
 
 static void split_block(struct embed *embed) {
     const char *from = embed->block;
-    for (size_t i = 0; i < embed->all.count; i++) {
+    for (size_t i = 0; i < embed->count; i++) {
         embed->received[i] = from;
         from += strlen(from) + 1;
     }
-    embed->all.texts = embed->received;
+    embed->texts = embed->received;
 }
 
 static enum berth_status allocate_block(struct embed *embed, size_t bytes,
                                         struct berth_error *error) {
     embed->block = memory_new(bytes + 1);
-    embed->received = memory_array(embed->all.count + 1, sizeof *embed->received);
+    embed->received = memory_array(embed->count + 1, sizeof *embed->received);
     return embed->block != NULL && embed->received != NULL
                ? BERTH_OK
                : error_no_memory(error, bytes, "the texts of another rank");
@@ -88,13 +91,13 @@ static enum berth_status allocate_block(struct embed *embed, size_t bytes,
 // Only the first rank may be able to read them, as on standard input.
 static enum berth_status broadcast_texts(struct embed *embed, struct berth_error *error) {
     struct comm *comm = embed->comm;
-    uint64_t sizes[2] = {embed->all.count, total_bytes(&embed->all)};
+    uint64_t sizes[2] = {embed->count, total_bytes(embed)};
     if (comm->size == 1) {
         return BERTH_OK;
     }
     comm->broadcast(comm, sizes, sizeof sizes, 0);
     TRY(comm->status(comm, error));
-    embed->all.count = sizes[0];
+    embed->count = sizes[0];
     TRY(comm_settle(comm, allocate_block(embed, sizes[1], error), error));
     if (is_first(embed)) {
         fill_block(embed);
@@ -113,49 +116,78 @@ static size_t round_size(const struct embed *embed) {
 }
 
 static enum berth_status open_encoder(struct embed *embed, struct berth_error *error) {
-    TRY(encoder_open(embed->config, embed->comm, &embed->log, &embed->encoder, error));
-    embed->size = berth_encoder_size(embed->encoder);
-    const size_t numbers = is_first(embed) ? round_size(embed) * embed->size : 0;
+    const struct task_opening opening = {.comm = embed->comm, .log = &embed->log};
+    TRY(task_model_open(task_find("embed"), embed->config, &opening, &embed->model, error));
+    embed->model->group = GROUP;
+    embed->size = embed->model->task->width(embed->model);
+    const size_t texts = round_size(embed), numbers = is_first(embed) ? texts * embed->size : 0;
     embed->embeddings = memory_array(numbers, sizeof *embed->embeddings);
-    return embed->embeddings != NULL
+    embed->round = memory_array(texts, sizeof *embed->round);
+    embed->items = memory_array(texts, sizeof *embed->items);
+    return embed->embeddings != NULL && embed->round != NULL && embed->items != NULL
                ? BERTH_OK
                : error_no_memory(error, numbers * sizeof *embed->embeddings, "embeddings");
 }
 
 // The job's choices take precedence over the settings and the model's folder.
 static enum berth_status begin(struct embed *embed, struct berth_error *error) {
-    const struct berth_embed_job *job = embed->job;
-    const struct berth_embedding usual = berth_encoder_usual(embed->encoder);
-    embed->all.group = GROUP;
-    embed->all.cut = &embed->cut;
-    embed->all.how = (struct berth_embedding){
-        .pooling = job->pooling >= 0 ? (enum berth_pooling)job->pooling : usual.pooling,
-        .normalize = job->normalize >= 0 ? job->normalize : usual.normalize};
-    return is_first(embed) ? job->begin(job->context, usual, embed->size, error) : BERTH_OK;
+    return is_first(embed) ? embed->job->begin(embed->job->context, embed_usual(embed->model),
+                                               embed->size, error)
+                           : BERTH_OK;
+}
+
+// Moves the results of a round to one array; the first text that failed ends the job.
+static enum berth_status gather(struct embed *embed, size_t first, size_t count,
+                                struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        const struct task_text *text = &embed->round[i];
+        if (text->truncated && embed->cut++ == 0) {
+            embed->first_cut = first + i;
+        }
+        if (text->status != BERTH_OK) {
+            return error_set(error, text->status, "text %zu: %s", first + i + 1, text->message);
+        }
+        if (is_first(embed)) {
+            memcpy(embed->embeddings + i * embed->size, text->rows, embed->size * sizeof(float));
+        }
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status embed_round(struct embed *embed, size_t first, struct berth_error *error) {
     const struct berth_embed_job *job = embed->job;
-    struct encoder_texts texts = embed->all;
-    const size_t left = texts.count - first;
-    texts.texts += first;
-    texts.before = first;
-    texts.count = left < round_size(embed) ? left : round_size(embed);
-    TRY(encoder_embed(embed->encoder, &texts, embed->embeddings, error));
+    const size_t left = embed->count - first;
+    const size_t count = left < round_size(embed) ? left : round_size(embed);
+    for (size_t i = 0; i < count; i++) {
+        embed->round[i] =
+            (struct task_text){.texts = {embed->texts[first + i]}, .settings = task_usual};
+        embed->round[i].settings.pooling = job->pooling;
+        embed->round[i].settings.normalize = job->normalize;
+        embed->items[i] = &embed->round[i];
+    }
+    enum berth_status status = embed->model->task->run(embed->model, embed->items, count, error);
+    if (status == BERTH_OK) {
+        // Only the first rank receives the embeddings, so only it knows of a failure.
+        status = comm_settle(embed->comm, gather(embed, first, count, error), error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        task_text_done(&embed->round[i]);
+    }
+    TRY(status);
     TRY(check_stop(embed, first, error));
-    return comm_settle(
-        embed->comm,
-        is_first(embed) ? job->put(job->context, embed->embeddings, texts.count, error) : BERTH_OK,
-        error);
+    return comm_settle(embed->comm,
+                       is_first(embed) ? job->put(job->context, embed->embeddings, count, error)
+                                       : BERTH_OK,
+                       error);
 }
 
 static void note_cut(const struct embed *embed) {
-    if (embed->cut.count > 0) {
+    if (embed->cut > 0) {
         log_note(&embed->log,
                  "%zu of %zu texts have more tokens than max_seq_length %lld, and what is beyond "
                  "was left out; the first is text %zu",
-                 embed->cut.count, embed->all.count,
-                 (long long)berth_encoder_max_length(embed->encoder), embed->cut.first + 1);
+                 embed->cut, embed->count, (long long)embed->model->max_tokens,
+                 embed->first_cut + 1);
     }
 }
 
@@ -166,9 +198,9 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
     TRY(broadcast_texts(embed, error));
     TRY(check_stop(embed, 0, error));
     TRY(comm_settle(comm, open_encoder(embed, error), error));
-    TRY(encoder_compare_ranks(embed->encoder, embed->config->model_name_or_path, error));
+    TRY(embed_compare_ranks(embed->model, error));
     TRY(comm_settle(comm, begin(embed, error), error));
-    for (size_t first = 0; first < embed->all.count; first += round_size(embed)) {
+    for (size_t first = 0; first < embed->count; first += round_size(embed)) {
         TRY(embed_round(embed, first, error));
     }
     note_cut(embed);
@@ -185,8 +217,8 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
     REQUIRE(job->begin, error);
     REQUIRE(job->put, error);
     REQUIRE(job->end, error);
-    if (job->pooling >= 0) {
-        TRY(encoder_check_pooling(job->pooling, error));
+    if (job->pooling > BERTH_POOL_LAST) {
+        return error_set(error, BERTH_USAGE, "unknown pooling %d", job->pooling);
     }
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
     struct berth_config compared = *config; // of the ranks
@@ -202,8 +234,10 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
         status = run(&embed, error);
     }
     embed.comm->close(embed.comm);
-    berth_encoder_close(embed.encoder);
+    task_model_close(embed.model);
     memory_free(embed.embeddings);
+    memory_free(embed.round);
+    memory_free(embed.items);
     memory_free(embed.received);
     memory_free(embed.block);
     return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores a file of tags: predictions.txt beside the data set.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/calls.h"
 #include "core/encoding.h"
 #include "core/file.h"

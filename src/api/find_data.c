@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data sets by name: the files that `berth fetch` has put into the hub's cache.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/hub/hub_cache.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inspects files of pre-training instances: reads, and thereby checks, every row.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/words.h"
 #include "data/pretraining/pretraining_file.h"

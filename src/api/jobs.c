@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs: train, predict, evaluate, show.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "api/save_formats.h"
 #include "core/memory.h"
 #include "core/words.h"

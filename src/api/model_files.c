@@ -2,7 +2,7 @@
 // The files of a model, and the search for a model by name.
 #include "api/model_files.h"
 
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/calls.h"
 #include "core/file.h"
 #include "core/memory.h"

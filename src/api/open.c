@@ -2,13 +2,13 @@
 // berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
 // what they say of themselves and opens the task that they name, so that whatever is wrong with
 // them is said then; other tasks are opened when they are first run.
+#include "api/arguments.h"
 #include "api/conversion.h"
 #include "api/model.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/json/json.h"
-#include "task/arguments.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -133,7 +133,8 @@ static enum berth_status open_task(struct berth_model *model, const struct task_
                              "%s was opened with weights false, so it can only tokenize",
                              model->path);
         }
-        TRY(task_model_open(task, model->config, *log, &own, error));
+        const struct task_opening opening = {.log = log};
+        TRY(task_model_open(task, model->config, &opening, &own, error));
         model->opened[model->opened_count++] = own;
     }
     *opened = own;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data for pre-training: which stages run, on which input, and where their files are.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public interface to the report room.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/memory.h"
 #include "report/reporter.h"
 #include "train/checkpoint/checkpoint.h"

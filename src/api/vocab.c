@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a vocabulary: counts the words of the files, derives the pieces, writes the file.
-#include "task/arguments.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "data/corpus/corpus_words.h"
 #include "text/vocabulary_train.h"

@@ -65,7 +65,7 @@ struct berth_run_result {
  *
  * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
  * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
- * sentence-transformers, which berth_encoder_open opens. Evaluation writes eval_results.txt and
+ * sentence-transformers, which the task embed opens. Evaluation writes eval_results.txt and
  * eval_results.json. There is nothing to predict.
  *
  * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
@@ -129,17 +129,6 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
                                        struct berth_error *error);
 
 void berth_string_free(char *text);
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that answers questions.
- */
-struct berth_answerer;
-
-/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). Any
- * number of threads may share a model. This and the functions below that open a model for a task:
- * BERTH_CONFIG if the weights lack the task's head, unless config->allow_new_head is set. */
-enum berth_status berth_answerer_open(const struct berth_config *config, struct berth_log log,
-                                      struct berth_answerer **model, struct berth_error *error);
-void berth_answerer_close(struct berth_answerer *model);
 
 struct berth_answer {
     char *text;         /* characters [start, end) of the context; "" for "no answer" */
@@ -147,59 +136,6 @@ struct berth_answer {
     double start_logit, end_logit;
     int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
 };
-
-/* The maximum number of tokens in an input of the model, special tokens included:
- * config->max_seq_length as adjusted to the model. */
-int64_t berth_answerer_max_length(const struct berth_answerer *model);
-
-/* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
- * them; free them with berth_answers_free. They are the best of all spans of the context that
- * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. They
- * begin and end with words unless config->align_to_words is 0. With version_2_with_negative,
- * null_score_diff_threshold decides whether the first is "no answer". A question without words is
- * BERTH_USAGE, a context without words BERTH_BAD_DATA. */
-enum berth_status berth_answerer_answer(const struct berth_answerer *model, const char *question,
-                                        const char *context, struct berth_answer *answers,
-                                        size_t capacity, size_t *count, struct berth_error *error);
-void berth_answers_free(struct berth_answer *answers, size_t count);
-
-/* Where an answer may begin and end. */
-enum berth_alignment {
-    BERTH_ALIGN_USUAL, /* as config->align_to_words says */
-    BERTH_ALIGN_WORDS, /* at words, as transformers' pipeline aligns answers */
-    BERTH_ALIGN_TOKENS /* at tokens, also within a word */
-};
-
-struct berth_question {
-    const char *question, *context;
-    size_t capacity;           /* the most answers to return */
-    int64_t max_answer_length; /* tokens; 0: as the model was opened */
-    int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
-                                  as the model was opened */
-    int whole_words;           /* enum berth_alignment */
-};
-
-/* The answers to one question of several. */
-struct berth_answers {
-    struct berth_error error;     /* status BERTH_OK, or why this question has no answers */
-    struct berth_answer *answers; /* [count], best first; NULL: none */
-    size_t count;
-    int64_t tokens; /* that the model read, special tokens included, in all windows */
-};
-
-/* Answers questions[count], each from its own context. The windows of all of them are packed into
- * batches by their tokens, without padding: predict_batch_size * max_seq_length tokens, at most
- * 8,192, pass through the network at a time. Every question gets the same answers, to the last bit,
- * as alone. Fills answers[count] (whose contents need not be initialised); free them with
- * berth_answer_lists_free. A question that cannot be answered has its own error, as of
- * berth_answerer_answer, and does not affect the others. A status other than BERTH_OK concerns the
- * whole call, and no question has answers. */
-enum berth_status berth_answerer_answer_many(const struct berth_answerer *model,
-                                             const struct berth_question *questions, size_t count,
-                                             struct berth_answers *answers,
-                                             struct berth_error *error);
-/* Frees the answers of each of lists[count]; the array itself is the caller's. */
-void berth_answer_lists_free(struct berth_answers *lists, size_t count);
 
 /* One question of a data set with the model's answer. Strings are valid until the callback
  * returns. */
@@ -225,34 +161,6 @@ enum berth_status berth_show_squad(const struct berth_config *config,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error);
 
-/* ---------------------------------------------------------------------------------------------
- * Texts and pairs of texts, as the classifier, the encoder and the tokenizer take them: many in one
- * call, packed into batches by their tokens, without padding. Every text gets the same numbers, to
- * the last bit, as alone.
- */
-/* The outcome of one text of several. A text that failed does not affect the others. */
-struct berth_text_status {
-    struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
-                                 is NULL, or pair is not and the model has one token type),
-                                 BERTH_FAILURE (a number of the result is not finite) */
-    int64_t tokens;           /* that the model read, special tokens included */
-    int truncated;            /* tokens beyond max_seq_length were left out */
-};
-
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that classifies.
- */
-struct berth_classifier;
-
-enum berth_problem { BERTH_SINGLE_LABEL, BERTH_MULTI_LABEL, BERTH_REGRESSION };
-
-/* What the numbers of a text mean. */
-struct berth_classes {
-    enum berth_problem problem;
-    size_t count;             /* 1 for a regression */
-    const char *const *names; /* [count], borrowed from the classifier */
-};
-
 /* How a text's logits become its scores. */
 enum berth_score {
     BERTH_SCORE_USUAL, /* softmax for a single label, sigmoid for several, none for a regression,
@@ -261,81 +169,6 @@ enum berth_score {
     BERTH_SCORE_SIGMOID,
     BERTH_SCORE_SOFTMAX
 };
-
-/* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
- * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
- * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is that of
- * berth_encoder_open. Any number of threads may share a classifier. */
-enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
-                                        struct berth_classifier **classifier,
-                                        struct berth_error *error);
-void berth_classifier_close(struct berth_classifier *classifier);
-struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier);
-/* As berth_answerer_max_length. */
-int64_t berth_classifier_max_length(const struct berth_classifier *classifier);
-/* Fills scores[count][classes.count] and statuses[count] for texts[count]; the scores of a text
- * that failed are 0. Longer texts are truncated to the maximum length. A status other than BERTH_OK
- * concerns the whole call. An unknown `score` is BERTH_USAGE. */
-enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
-                                            const struct berth_text *texts, size_t count,
-                                            enum berth_score score, float *scores,
-                                            struct berth_text_status *statuses,
-                                            struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that gives each word of a text a label, such as the tags of named entities.
- */
-struct berth_tagger;
-
-/* Opens config->model_name_or_path, a model that the task "tokens" or another program has trained
- * (max_seq_length, doc_stride, predict_batch_size, precision, device, threads, ...). Any number of
- * threads may share a tagger. */
-enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
-                                    struct berth_tagger **tagger, struct berth_error *error);
-void berth_tagger_close(struct berth_tagger *tagger);
-
-/* A run of letters and digits, or one punctuation mark. */
-struct berth_tagged_word {
-    int64_t start, end; /* characters of the text, end exclusive */
-    const char *label;  /* borrowed from the tagger */
-    double score;       /* probability: the softmax over the labels */
-};
-
-/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". The letters are those of IOBES and
- * BILOU; a label without a letter and a hyphen is a type as it is, and neighbours with the same one
- * are one entity. */
-struct berth_entity {
-    int64_t start, end;
-    const char *type; /* borrowed from the tagger */
-    double score;     /* mean of the words' */
-};
-
-struct berth_tags {
-    struct berth_tagged_word *words; /* [word_count] in the order of the text */
-    size_t word_count;
-    struct berth_entity *entities; /* [entity_count] */
-    size_t entity_count;
-};
-
-/* Labels the words of a text of any length: a long one is read in overlapping windows. Free *tags
- * with berth_tags_done. A text without words has no tags. */
-enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
-                            struct berth_tags *tags, struct berth_error *error);
-/* The same for each of texts[count], whose windows run together. Fills tags[count] and
- * statuses[count]; a text that failed has no tags, and statuses[i].tokens counts a token once for
- * each window that has it. A status other than BERTH_OK concerns the whole call, and no text has
- * tags. */
-enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
-                                 size_t count, struct berth_tags *tags,
-                                 struct berth_text_status *statuses, struct berth_error *error);
-void berth_tags_done(struct berth_tags *tags);
-/* As berth_answerer_max_length. */
-int64_t berth_tagger_max_length(const struct berth_tagger *tagger);
-
-/* ---------------------------------------------------------------------------------------------
- * Text embeddings, from the checkpoint of any encoder.
- */
-struct berth_encoder;
 
 enum berth_pooling {
     BERTH_POOL_MEAN,             /* mean of the last layer's rows, including [CLS] and [SEP] */
@@ -352,62 +185,16 @@ struct berth_embedding {
     int normalize; /* scale to length 1 */
 };
 
-/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share an encoder. Unless max_seq_length was set, the maximum length is the
- * tokenizer's model_max_length or the model's positions, whichever is less. A sentence-transformers
- * folder (modules.json) may say another one, and the prompt put before each text; a module other
- * than Transformer, Pooling and Normalize is BERTH_CONFIG. */
-enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
-                                     struct berth_encoder **encoder, struct berth_error *error);
-void berth_encoder_close(struct berth_encoder *encoder);
-/* The embedding that the config's pooling and normalize specify and, where they are not set, the
- * model's folder: that of its modules for sentence-transformers, otherwise the mean scaled to
- * length 1. */
-struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
-/* The number of elements of one embedding. */
-size_t berth_encoder_size(const struct berth_encoder *encoder);
-/* As berth_answerer_max_length. */
-int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
-/* Fills embeddings[count][berth_encoder_size], one row for each of texts[count]. Texts are
- * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE, an embedding with
- * a number that is not finite BERTH_FAILURE. */
-enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
-                                      size_t count, struct berth_embedding how, float *embeddings,
-                                      struct berth_error *error);
-/* The same, with statuses[count]; the embedding of a text that failed is 0. A status other than
- * BERTH_OK concerns the whole call. */
-enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,
-                                           const struct berth_text *texts, size_t count,
-                                           struct berth_embedding how, float *embeddings,
-                                           struct berth_text_status *statuses,
-                                           struct berth_error *error);
-
-/* The last layer's output for one text. */
-struct berth_hidden_states {
-    struct berth_text_status status;
-    float *rows; /* [status.tokens][berth_encoder_size], of [CLS], the text's tokens, [SEP], ...;
-                    NULL: the text failed */
-};
-/* Fills states[count] (whose contents need not be initialised) for texts[count], which get no
- * prompt; free them with berth_hidden_states_free. A status other than BERTH_OK concerns the whole
- * call, and no text has rows. */
-enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encoder,
-                                              const struct berth_text *texts, size_t count,
-                                              struct berth_hidden_states *states,
-                                              struct berth_error *error);
-/* Frees the rows of each of states[count]; the array itself is the caller's. */
-void berth_hidden_states_free(struct berth_hidden_states *states, size_t count);
-
 /* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
  * ends the job. */
 struct berth_embed_job {
-    int pooling;   /* enum berth_pooling; -1: as berth_encoder_usual */
+    int pooling;   /* enum berth_pooling; -1: as the settings and the folder say */
     int normalize; /* 0, 1; -1: the same */
     /* Provides texts[count], valid until the job ends. */
     enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
                               struct berth_error *error);
-    /* Called once before the first embedding: berth_encoder_usual, and the number of elements of
-     * each embedding. */
+    /* Called once before the first embedding: how the model makes one by itself, and the number of
+     * elements of each embedding. */
     enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
                                struct berth_error *error);
     /* Receives embeddings[count][size], in the order of the texts. */
@@ -424,89 +211,6 @@ struct berth_embed_job {
  * texts; only the first one's functions are called. The log says how many texts were truncated. */
 enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
                               const struct berth_embed_job *job, struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Masked words, from a checkpoint with a head that predicts them (BertForMaskedLM,
- * BertForPreTraining).
- */
-struct berth_filler;
-
-/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
-enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
-                                    struct berth_filler **filler, struct berth_error *error);
-void berth_filler_close(struct berth_filler *filler);
-
-/* One word for a [MASK]. */
-struct berth_word {
-    double score; /* probability: the softmax over the vocabulary */
-    int32_t token;
-    const char *token_str; /* the vocabulary's piece ("##ing"), "" for a row of the model that the
-                              vocabulary does not name; borrowed from the filler */
-    char *sequence; /* the text's tokens with this word, as Hugging Face's pipeline decodes them:
-                       without special tokens if the text has one [MASK] */
-};
-
-/* The words for the masks of a text. */
-struct berth_filled {
-    size_t masks;             /* number of [MASK] tokens */
-    size_t top_k;             /* words for each */
-    struct berth_word *words; /* [masks][top_k], best first; of equal ones the lowest token */
-};
-
-/* Finds the top_k best words (at least 1; at most as many as the vocabulary has) for each [MASK] of
- * each of texts[count], for each mask by itself. Fills filled[count]; free it with
- * berth_filled_free. A text without [MASK] in its first max_seq_length tokens is BERTH_BAD_DATA,
- * which names the text. */
-enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
-                             size_t count, size_t top_k, struct berth_filled *filled,
-                             struct berth_error *error);
-/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status
- * other than BERTH_OK concerns the whole call. */
-enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
-                                  size_t count, size_t top_k, struct berth_filled *filled,
-                                  struct berth_text_status *statuses, struct berth_error *error);
-void berth_filled_free(struct berth_filled *filled, size_t count);
-/* As berth_answerer_max_length. */
-int64_t berth_filler_max_length(const struct berth_filler *filler);
-
-/* ---------------------------------------------------------------------------------------------
- * Tokens.
- */
-struct berth_tokenizer;
-
-struct berth_token {
-    const char *piece; /* borrowed from the tokenizer */
-    int32_t id;
-    int64_t start, end; /* characters of the text, end exclusive */
-};
-
-/* Opens the tokenizer of config->vocab_file or config->model_name_or_path. */
-enum berth_status berth_tokenizer_open(const struct berth_config *config,
-                                       struct berth_tokenizer **tokenizer,
-                                       struct berth_error *error);
-void berth_tokenizer_close(struct berth_tokenizer *tokenizer);
-/* Tokenizes text[length]. *tokens has *count entries; free it with berth_tokens_free. *ill_formed
- * (may be NULL) is the number of ill-formed UTF-8 sequences. */
-enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer, const char *text,
-                                         size_t length, struct berth_token **tokens, size_t *count,
-                                         size_t *ill_formed, struct berth_error *error);
-void berth_tokens_free(struct berth_token *tokens);
-
-/* A token of a model's input. */
-struct berth_input_token {
-    struct berth_token token; /* start and end count in the token's own text; -1 for special ones */
-    int type;                 /* 0; 1 for the second text and the [SEP] after it */
-};
-/* Makes a model's input of a text, [CLS] a [SEP], or a pair, [CLS] a [SEP] b [SEP]. If it exceeds
- * `max_length` tokens (4 or more), the longer of two texts loses its last token until it fits;
- * *truncated (may be NULL) is then 1, otherwise 0. *tokens has *count entries; free it with
- * berth_input_tokens_free. */
-enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *tokenizer,
-                                              const struct berth_text *text, size_t max_length,
-                                              struct berth_input_token **tokens, size_t *count,
-                                              int *truncated, struct berth_error *error);
-void berth_input_tokens_free(struct berth_input_token *tokens);
 
 /* ---------------------------------------------------------------------------------------------
  * Checkpoints.

@@ -16,8 +16,8 @@
  * works unchanged with a newer library, where the fields that it does not know have their defaults.
  * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
-/* BERTH_PRECISION_AUTO, the default: fp32 for berth_encoder_open, berth_embed and
- * berth_filler_open, whose numbers are compared and stored; otherwise the faster precision of the
+/* BERTH_PRECISION_AUTO, the default: fp32 for the tasks embed, hidden and
+ * fill, whose numbers are compared and stored; otherwise the faster precision of the
  * opened device, and the log says which one it is. */
 /* BERTH_INT8: only for inference on a CPU; everything but matrix products is in the device's faster
  * precision. */

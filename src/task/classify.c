@@ -1,199 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// A classifier in memory: the scores of each class for texts and pairs of texts.
-//
-// Threads may share it (inference.h).
+// The tasks classify, with the scores of each class for texts and pairs of texts, and rerank, whose
+// model has one class.
 #include "train/tasks/classify.h"
 
 #include "core/memory.h"
 #include "metrics/results.h"
-#include "task/arguments.h"
-#include "task/inference.h"
-#include "task/rows.h"
-#include "task/texts.h"
+#include "task/model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct berth_classifier {
-    struct inference inference;
-    struct class_names names; // of the classes, or of a regression's number
-};
+// What the model keeps: the names of its classes, or of a regression's number.
+static const struct class_names *names_of(const struct task_model *model) {
+    return model->own;
+}
 
-static enum berth_status load_handle(void *handle, const struct inference_source *source,
-                                     struct berth_error *error) {
-    struct berth_classifier *classifier = handle;
-    struct inference *inference = &classifier->inference;
-    const struct model_files *files = &inference->predictor.files;
-    // Texts are read as far as the model reads, not only as far as training read them to save time.
-    const struct predictor_kind kind = {PARAM_HEAD_CLASS, LENGTH_OF_MODEL};
-    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
-                       error));
+static void done(void *own) {
+    class_names_done(own);
+}
+
+// Texts are read as far as the model reads, not only as far as training read them to save time.
+static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
+                                  struct berth_error *error) {
+    TRY(network_open(model, PARAM_HEAD_CLASS, LENGTH_OF_MODEL, 2, opening, error));
+    const struct model_files *files = &model->network->predictor.files;
     TRY(classify_check_outputs(files, error));
-    TRY(class_names_read(&classifier->names, files, error));
-    inference_set_extent(inference);
-    return inference_load(inference, source->log, error);
+    TRY(class_names_read(model->own, files, error));
+    return network_load(model, opening, error);
 }
 
-static void done(void *handle) {
-    class_names_done(&((struct berth_classifier *)handle)->names);
+static size_t width(const struct task_model *model) {
+    return (size_t)model->network->predictor.files.shape.num_labels;
 }
 
-static const struct inference_kind kind = {.size = sizeof(struct berth_classifier),
-                                           .what = "a classifier",
-                                           .job = JOB_PREDICT_CLASSIFY,
-                                           .load = load_handle,
-                                           .done = done};
-
-enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
-                                        struct berth_classifier **classifier,
-                                        struct berth_error *error) {
-    REQUIRE(classifier, error);
-    *classifier = NULL;
-    REQUIRE_CONFIG(config, error);
-    const struct inference_source source = {.config = config, .comm = comm_self(), .log = &log};
-    void *opened;
-    const enum berth_status status = inference_open(&kind, &source, &opened, error);
-    *classifier = opened;
-    return status;
-}
-
-void berth_classifier_close(struct berth_classifier *classifier) {
-    inference_close(&kind, classifier);
-}
-
-struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier) {
-    if (classifier == NULL) {
-        return (struct berth_classes){.count = 0};
-    }
-    const struct bert_config *shape = &classifier->inference.predictor.files.shape;
-    return (struct berth_classes){.problem = shape->problem == BERT_REGRESSION ? BERTH_REGRESSION
-                                             : shape->problem == BERT_MULTI_LABEL
-                                                 ? BERTH_MULTI_LABEL
-                                                 : BERTH_SINGLE_LABEL,
-                                  .count = (size_t)shape->num_labels,
-                                  .names = classifier->names.list};
-}
-
-int64_t berth_classifier_max_length(const struct berth_classifier *classifier) {
-    return classifier != NULL ? classifier->inference.config.max_seq_length : 0;
+static const char *label(const struct task_model *model, size_t index) {
+    return index < width(model) ? names_of(model)->list[index] : NULL;
 }
 
 // --- scores -------------------------------------------------------------------------------------
 
-struct pass {
-    struct texts texts;
-    enum results_function function;
-    size_t width;
-    float *scores;
-    struct berth_text_status *statuses;
-};
-
-static enum results_function function_of(const struct berth_classifier *classifier,
-                                         enum berth_score score) {
-    static const enum results_function usual[] = {[BERTH_SINGLE_LABEL] = RESULTS_SOFTMAX,
-                                                  [BERTH_MULTI_LABEL] = RESULTS_SIGMOID,
-                                                  [BERTH_REGRESSION] = RESULTS_LOGITS};
-    static const enum results_function asked[] = {[BERTH_SCORE_NONE] = RESULTS_LOGITS,
-                                                  [BERTH_SCORE_SIGMOID] = RESULTS_SIGMOID,
-                                                  [BERTH_SCORE_SOFTMAX] = RESULTS_SOFTMAX};
-    if (score != BERTH_SCORE_USUAL) {
-        return asked[score];
+static enum results_function function_of(const struct task_model *model, enum berth_score score) {
+    const struct bert_config *shape = &model->network->predictor.files.shape;
+    switch (score) {
+    case BERTH_SCORE_NONE:
+        return RESULTS_LOGITS;
+    case BERTH_SCORE_SIGMOID:
+        return RESULTS_SIGMOID;
+    case BERTH_SCORE_SOFTMAX:
+        return RESULTS_SOFTMAX;
+    case BERTH_SCORE_USUAL:
+        break;
     }
     // As in transformers' pipeline, where one label without a problem is no regression.
-    const struct bert_config *shape = &classifier->inference.predictor.files.shape;
-    return shape->num_labels == 1 && !shape->has_problem_type
+    return (shape->num_labels == 1 && !shape->has_problem_type) ||
+                   shape->problem == BERT_MULTI_LABEL
                ? RESULTS_SIGMOID
-               : usual[berth_classifier_classes(classifier).problem];
+           : shape->problem == BERT_REGRESSION ? RESULTS_LOGITS
+                                               : RESULTS_SOFTMAX;
 }
+
+struct pass {
+    const struct task_model *model;
+    struct text_inputs inputs;
+};
 
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
-    const size_t item = pass->texts.indices[index];
-    if (texts_check_finite(&pass->statuses[item], logits, (size_t)count)) {
-        results_scores(pass->function, logits, pass->width, pass->scores + item * pass->width);
+    struct task_text *text = pass->inputs.texts[index];
+    float *scores = task_text_rows(text, 1, (size_t)count);
+    if (scores != NULL && text_check_finite(text, logits, (size_t)count)) {
+        results_scores(function_of(pass->model, text->settings.score), logits, (size_t)count,
+                       scores);
     }
-}
-
-static enum berth_status run(const struct berth_classifier *classifier, struct pass *pass,
-                             struct berth_error *error) {
-    const struct packer_source source = texts_source(&pass->texts);
-    const struct infer_args args = {.source = &source, .receive = receive, .context = pass};
-    return inference_run(&classifier->inference, args, error);
-}
-
-enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
-                                            const struct berth_text *texts, size_t count,
-                                            enum berth_score score, float *scores,
-                                            struct berth_text_status *statuses,
-                                            struct berth_error *error) {
-    REQUIRE(classifier, error);
-    if ((unsigned)score > BERTH_SCORE_SOFTMAX) {
-        return error_set(error, BERTH_USAGE, "unknown score %d", (int)score);
-    }
-    if (count == 0) {
-        return BERTH_OK;
-    }
-    REQUIRE(texts, error);
-    REQUIRE(scores, error);
-    REQUIRE(statuses, error);
-    struct pass pass = {.function = function_of(classifier, score),
-                        .width = berth_classifier_classes(classifier).count,
-                        .scores = scores,
-                        .statuses = statuses};
-    memset(scores, 0, count * pass.width * sizeof *scores);
-    const struct texts_args args = {.items = texts, .count = count, .statuses = statuses};
-    enum berth_status status = texts_prepare(&pass.texts, &classifier->inference, &args, error);
-    if (status == BERTH_OK) {
-        status = run(classifier, &pass, error);
-    }
-    texts_done(&pass.texts);
-    return status;
-}
-
-// --- the rows -----------------------------------------------------------------------------------
-
-static enum berth_status open_row(struct task_model *model, struct berth_log log,
-                                  struct berth_error *error) {
-    return berth_classifier_open(&model->config, log, &model->handle.classifier, error);
-}
-
-static void close_row(struct task_model *model) {
-    berth_classifier_close(model->handle.classifier);
-}
-
-static int64_t max_tokens(const struct task_model *model) {
-    return berth_classifier_max_length(model->handle.classifier);
-}
-
-static size_t width(const struct task_model *model) {
-    return berth_classifier_classes(model->handle.classifier).count;
-}
-
-static const char *label(const struct task_model *model, size_t index) {
-    const struct berth_classes classes = berth_classifier_classes(model->handle.classifier);
-    return index < classes.count ? classes.names[index] : NULL;
-}
-
-static int score_of(const struct task_text *text) {
-    return (int)text->settings.score;
-}
-
-static enum berth_status compute(const struct task_model *model, struct text_rows *rows, int score,
-                                 struct berth_error *error) {
-    return berth_classifier_classify(model->handle.classifier, rows->texts, rows->count,
-                                     (enum berth_score)score, rows->rows, rows->statuses, error);
 }
 
 static enum berth_status compute_scores(const struct task_model *model,
                                         struct task_text *const *texts, size_t count,
                                         struct berth_error *error) {
-    const struct text_work work = {.size = width(model),
-                                   .first = BERTH_SCORE_USUAL,
-                                   .end = BERTH_SCORE_SOFTMAX + 1,
-                                   .setting = score_of,
-                                   .compute = compute};
-    return task_run_texts(&work, model, texts, count, error);
+    struct pass pass = {.model = model};
+    enum berth_status status = text_inputs_make(&pass.inputs, model, NULL, texts, count, error);
+    if (status == BERTH_OK) {
+        const struct packer_source source = text_inputs_source(&pass.inputs);
+        const struct infer_args args = {.source = &source, .receive = receive, .context = &pass};
+        status = network_run(model, args, error);
+    }
+    text_inputs_done(&pass.inputs);
+    return status;
 }
+
+// --- the rows -----------------------------------------------------------------------------------
 
 // In descending order of scores; equal scores are ordered by class.
 static int compare_items(const void *left, const void *right) {
@@ -254,8 +148,8 @@ static enum berth_status run_rerank(const struct task_model *model, struct task_
 }
 
 #define CLASSIFIES                                                                                 \
-    .job = JOB_PREDICT_CLASSIFY, .open = open_row, .close = close_row, .max_tokens = max_tokens,   \
-    .width = width, .label = label
+    .job = JOB_PREDICT_CLASSIFY, .own_size = sizeof(struct class_names), .open = open_row,         \
+    .done = done, .width = width, .label = label
 
 const struct task_row row_classify = {
     .about = {.name = "classify",

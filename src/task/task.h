@@ -59,22 +59,28 @@ struct task_text {
 };
 
 struct task_row;
+struct comm;
+struct network;
+struct tokenizer;
 
 // A model that was opened for a task. Read-only, and used by any number of threads.
 struct task_model {
     const struct task_row *task;
-    union {
-        struct berth_answerer *answerer;
-        struct berth_encoder *encoder;
-        struct berth_classifier *classifier;
-        struct berth_tagger *tagger;
-        struct berth_filler *filler;
-    } handle;                          // of the task's kind
-    struct berth_tokenizer *tokenizer; // NULL while it is not needed
-    int64_t max_tokens;                // of a sequence
-    char *path;                 // folder or file of weights, where a name of the hub leads now
-    struct berth_config config; // its other strings are borrowed
+    struct network *network;     // NULL: the task has none, only tokens
+    struct tokenizer *tokenizer; // the network's, or the model's own
+    void *own;                   // the row's: names of classes, rules, ...
+    int64_t max_tokens;          // of a sequence
+    size_t group; // only texts in the same group of this many neighbours share a batch; 0: any
+    char *path;   // folder or file of weights, where a name of the hub leads now
+    struct berth_config config; // fitted to the model; its other strings are borrowed
     int references;             // of the server's models
+};
+
+// What a row opens a model with: the ranks that divide its work, which run the same texts, and of
+// which the first has the results.
+struct task_opening {
+    struct comm *comm; // NULL for task_model_open: this process alone
+    const struct berth_log *log;
 };
 
 // What KServe calls a tensor of the results, and where its elements are from.
@@ -98,16 +104,16 @@ struct task_row {
     const char *settings;         // names of those of task_options that it follows
     int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
     int is_listed;                // Hugging Face's reply to one input is a list, as that to several
-    enum berth_status (*open)(struct task_model *model, struct berth_log log,
+    size_t own_size;              // of task_model's `own`, which is zeroed
+    enum berth_status (*open)(struct task_model *model, const struct task_opening *opening,
                               struct berth_error *error);
-    void (*close)(struct task_model *model);
+    void (*done)(void *own); // frees what `own` refers to, also after a failure of `open`; or NULL
     // Fills the results of all texts. A status means that none was run.
     enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
                              size_t count, struct berth_error *error);
     // What this task alone refuses; NULL: nothing.
     enum berth_status (*check)(const struct task_text *texts, size_t count,
                                struct berth_error *error);
-    int64_t (*max_tokens)(const struct task_model *model);
     size_t (*width)(const struct task_model *model); // of a text's numbers; NULL: it has none
     // The name of class `index`; NULL: no more, or (the function) no classes.
     const char *(*label)(const struct task_model *model, size_t index);
@@ -140,7 +146,7 @@ int task_follows(const struct task_row *task, const char *name);
 enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error);
 
-// --- opened models (opened.c) --------------------------------------------------------------------
+// --- opened models (model.c) ---------------------------------------------------------------------
 
 // The task that the files of a model's folder name: config.json's class, or modules.json.
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
@@ -148,7 +154,7 @@ enum berth_status task_of_folder(const char *folder, const struct task_row **tas
 // Opens the model of config->model_name_or_path, a folder, a file of weights or a name of the hub,
 // for a task; NULL: the one that its files name.
 enum berth_status task_model_open(const struct task_row *task, const struct berth_config *config,
-                                  struct berth_log log, struct task_model **model,
+                                  const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);
 void task_model_close(struct task_model *model);
 // The number of tokens of the texts, [CLS] and [SEP] included.
@@ -156,7 +162,7 @@ int64_t task_count_tokens(const struct task_model *model, const struct task_text
 // How many are computed for so many; more than max_tokens where texts are divided.
 int64_t task_computed_tokens(const struct task_model *model, int64_t tokens);
 
-// --- texts and results (text.c, rows.c) ----------------------------------------------------------
+// --- texts and results (text.c) -----------------------------------------------------------------
 
 // Gives the text an error of its own.
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of tasks, by name and by the class that a model's config.json names.
-#include "core/words.h"
-#include "task/rows.h"
+#include "task/task.h"
 
 #include <string.h>
 

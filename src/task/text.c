@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of a call and their results: errors of their own, what they own, positions in them.
 #include "core/memory.h"
-#include "task/task.h"
+#include "task/model.h"
 
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message) {
     text->status = status;
@@ -35,6 +35,27 @@ struct berth_item *task_text_items(struct task_text *text, size_t count) {
     }
     text->item_count = count;
     return text->items;
+}
+
+float *task_text_rows(struct task_text *text, size_t count, size_t width) {
+    memory_free(text->rows);
+    text->rows = memory_array_zeroed(count * width, sizeof *text->rows);
+    text->row_count = text->rows != NULL ? count : 0;
+    text->width = width;
+    if (text->rows == NULL) {
+        task_text_fail(text, BERTH_NO_MEMORY, "out of memory");
+    }
+    return text->rows;
+}
+
+void task_write_numbers(struct json_line *line, const struct task_model *model,
+                        const struct task_text *text) {
+    (void)model;
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < text->row_count * text->width; i++) {
+        json_line_float(line, NULL, text->rows[i]);
+    }
+    json_line_close(line, ']');
 }
 
 const char *task_text_own(struct task_text *text, char *string) {

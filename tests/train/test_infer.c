@@ -121,7 +121,8 @@ static void receive_masked(void *context, size_t index, const struct infer_maske
     add(context, masked->hits, masked->count);
 }
 
-static void extract(void *context, const float *logits, int64_t count, float *extracted) {
+static void extract(void *context, size_t index, const float *logits, int64_t count,
+                    float *extracted) {
     extracted[0] = logits[0];
     extracted[1] = logits[count - 1];
 }

@@ -342,7 +342,7 @@ static void extract_batch(const struct prediction *prediction, size_t batch, flo
         const struct bert_rows rows = bert_logit_rows(&engine->model, packed, (int64_t)(i - first));
         const float *logits = prediction->logits + rows.first * columns;
         if (args->extract != NULL) {
-            args->extract(args->context, logits, rows.count * columns, to);
+            args->extract(args->context, prediction->order[i], logits, rows.count * columns, to);
         } else {
             memcpy(to, logits, (size_t)(rows.count * columns) * sizeof *to);
         }

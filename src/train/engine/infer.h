@@ -57,10 +57,11 @@ struct infer_args {
     size_t group;    // a batch has only sequences of one group of this many neighbours; 0: of all
     int reads_first; // of an encoder: 1 if a sequence's logits are only its first row; then no
                      // token is masked
-    // Computes extracted[extracted_count] from a sequence's logits; `receive` then gets these
-    // instead of the logits. Called on the rank that computed the logits. NULL: `receive` gets the
-    // logits.
-    void (*extract)(void *context, const float *logits, int64_t count, float *extracted);
+    // Computes extracted[extracted_count] from the logits of sequence `index`; `receive` then gets
+    // these instead of the logits. Called on the rank that computed the logits. NULL: `receive`
+    // gets the logits.
+    void (*extract)(void *context, size_t index, const float *logits, int64_t count,
+                    float *extracted);
     int64_t extracted_count;
     // Receives each sequence's logits once, group by group, in any order within a group:
     // logits[count], the rows of the sequence (bert_logit_rows in bert.h) one after another, valid

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks that the functions of berth.h apply to their arguments.
-#ifndef BERTH_TASK_ARGUMENTS_H
-#define BERTH_TASK_ARGUMENTS_H
+#ifndef BERTH_API_ARGUMENTS_H
+#define BERTH_API_ARGUMENTS_H
 
 #include "core/error.h"
 #include "core/options.h"

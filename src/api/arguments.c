@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "task/arguments.h"
+#include "api/arguments.h"
 
 enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
                                  struct berth_error *error) {
