@@ -5,6 +5,7 @@
 #include "api/job.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "core/words.h"
 
 #include <errno.h>
@@ -34,19 +35,23 @@ static int64_t characters_before(const char *text, int64_t bytes) {
 
 static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
                                       const char *context, struct berth_error *error) {
-    const char *first = strstr(context, text);
     const size_t length = strlen(context);
+    const char *at = start == 0 ? strstr(context, text) : context + start;
     if (start < 0 || (size_t)start > length) {
         return error_set(error, BERTH_USAGE, "start %lld is not in the context of %zu bytes",
                          (long long)start, length);
     }
-    if (start == 0 && first == NULL) {
-        return error_set(error, BERTH_USAGE, "the answer \"%.60s\" is not in its context", text);
+    if (at == NULL) {
+        return error_set(error, BERTH_USAGE, "the answer \"%.*s\" is not in its context",
+                         UTF8_SHOWN(text, 60));
+    }
+    if (strncmp(at, text, strlen(text)) != 0) {
+        return error_set(error, BERTH_USAGE, "start %lld: the context does not have \"%.*s\" there",
+                         (long long)start, UTF8_SHOWN(text, 60));
     }
     json_line_open(line, NULL, '{');
     json_line_text(line, "text", text);
-    json_line_integer(line, "answer_start",
-                      characters_before(context, start > 0 ? start : first - context));
+    json_line_integer(line, "answer_start", characters_before(context, at - context));
     json_line_close(line, '}');
     return BERTH_OK;
 }
@@ -294,10 +299,31 @@ static enum berth_status set_output(struct training *training, struct berth_erro
 
 // --- the training --------------------------------------------------------------------------------
 
+// A file and examples in memory cannot both be what is trained on, or evaluated on.
+static enum berth_status check_source(const struct training *training, const char *option,
+                                      const struct berth_text *examples, size_t count,
+                                      struct berth_error *error) {
+    if (examples == NULL) {
+        return count == 0 ? BERTH_OK
+                          : error_set(error, BERTH_USAGE, "the %zu examples are NULL", count);
+    }
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE, "no examples in memory; NULL is for the setting %s",
+                         option);
+    }
+    return !option_name_is_given(training->config, option)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "both examples in memory and the setting %s; expected one of them",
+                           option);
+}
+
 static enum berth_status train(struct training *training, const struct berth_text *examples,
                                size_t count, const struct berth_text *held_out,
                                size_t held_out_count, struct berth_error *error) {
     const int has_output = training->config->output_dir != NULL;
+    TRY(check_source(training, "train_file", examples, count, error));
+    TRY(check_source(training, "validation_file", held_out, held_out_count, error));
     if (!has_output || examples != NULL || held_out != NULL) {
         TRY(make_temporary(training, error));
     }
