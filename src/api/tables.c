@@ -63,7 +63,7 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
         (struct berth_option){.name = row->name,
                               .aliases = row->aliases != NULL ? row->aliases : "",
                               .uses = list,
-                              .type = types[row->type],
+                              .type = row->choices != NULL ? "choice" : types[row->type],
                               .value = row->default_value,
                               .choices = row->choices,
                               .minimum = is_number ? row->minimum : NAN,

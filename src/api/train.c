@@ -164,16 +164,16 @@ static const struct form {
     const char *task, *ending;
     enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
                                size_t index, struct berth_error *error);
-    const char *begin, *end; // around all of them
-    const char *columns;     // of the option table, with the names above; separated by blanks
+    int is_document;     // SQuAD's, with all of them in its list "data"; otherwise one on each line
+    const char *columns; // of the option table, with the names above; separated by blanks
 } forms[] = {
-    {"answer", "json", write_question, "{\"version\": \"1.1\", \"data\": [", "]}", ""},
-    {"classify", "jsonl", write_row, "", "",
+    {"answer", "json", write_question, 1, ""},
+    {"classify", "jsonl", write_row, 0,
      "text_column=text text_pair_column=text_pair label_column=label"},
-    {"tag", "jsonl", write_tags, "", "", ""},
-    {"embed", "jsonl", write_row, "", "",
+    {"tag", "jsonl", write_tags, 0, ""},
+    {"embed", "jsonl", write_row, 0,
      "text_column=text text_pair_column=text_pair negative_column=negative label_column=label"},
-    {"fill", "jsonl", write_text, "", "", "text_column=text"},
+    {"fill", "jsonl", write_text, 0, "text_column=text"},
 };
 
 static const struct form *find_form(const char *task) {
@@ -187,7 +187,11 @@ static const struct form *find_form(const char *task) {
 static enum berth_status write_examples(const struct form *form, const struct berth_text *examples,
                                         size_t count, struct json_line *line,
                                         struct berth_error *error) {
-    json_line_raw(line, NULL, form->begin);
+    if (form->is_document) {
+        json_line_open(line, NULL, '{');
+        json_line_text(line, "version", "1.1");
+        json_line_open(line, "data", '[');
+    }
     for (size_t i = 0; i < count; i++) {
         const enum berth_status status = examples[i].text != NULL
                                              ? form->write(line, &examples[i], i, error)
@@ -199,7 +203,10 @@ static enum berth_status write_examples(const struct form *form, const struct be
             return status;
         }
     }
-    json_line_raw(line, NULL, form->end);
+    if (form->is_document) {
+        json_line_close(line, ']');
+        json_line_close(line, '}');
+    }
     return line->failed ? error_no_memory(error, line->length, "the examples") : BERTH_OK;
 }
 
@@ -390,13 +397,14 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
     }
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
-    const char *name = task != NULL ? task : base->own->about.name;
+    const struct task_row *row = task != NULL ? task_find(task) : base->own;
+    const char *name = row != NULL ? row->about.name : task;
     struct training training = {.base = base,
                                 .task = name,
                                 .training = task_training_find(name),
                                 .config = berth_config_new(),
                                 .watching = &watching};
-    if (training.training == NULL || task_find(name) == NULL) {
+    if (training.training == NULL || row == NULL) {
         (void)error_set(error, BERTH_USAGE,
                         "there is no training for \"%s\"; expected one of answer, classify, tag, "
                         "embed, fill",

@@ -310,10 +310,9 @@ static int has_long_answer(const struct berth_result *result) {
 }
 
 static void a_call_has_settings_of_its_own(void **state) {
-    static const char *const *const settings[] = {
-        (const char *const[]){"top", "20", NULL},
-        (const char *const[]){"top", "20", "max_answer_length", "1", NULL},
-        (const char *const[]){"top_k", "20", "version_2_with_negative", "true", NULL}};
+    static const char *const settings[][5] = {{"top", "20"},
+                                              {"top", "20", "max_answer_length", "1"},
+                                              {"top_k", "20", "version_2_with_negative", "true"}};
     struct berth_model *model = open_batched("32");
     struct berth_result *results[3];
     for (size_t i = 0; i < 3; i++) {
@@ -412,19 +411,18 @@ static void a_call_with_only_bad_texts_has_a_result(void **state) {
     static const struct {
         const char *task;
         struct berth_text text;
-        const char *const *settings;
+        const char *settings[3];
         enum berth_status status;
-    } rows[] = {
-        {"classify", {.text = NULL}, NULL, BERTH_USAGE},
-        {"embed", {.text = NULL}, NULL, BERTH_USAGE},
-        {"hidden", {.text = NULL}, NULL, BERTH_USAGE},
-        {"tokenize", {.text = NULL}, NULL, BERTH_USAGE},
-        {"answer", {.text = "who ?", .pair = ""}, NULL, BERTH_BAD_DATA},
-        {"embed",
-         {.text = "a a a a a a a a a a a a a a a a a a"},
-         (const char *const[]){"overflow", "error", NULL},
-         BERTH_USAGE},
-        {"embed", {.text = "red"}, (const char *const[]){"dimensions", "17", NULL}, BERTH_USAGE}};
+    } rows[] = {{"classify", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"embed", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"hidden", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"tokenize", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"answer", {.text = "who ?", .pair = ""}, {NULL}, BERTH_BAD_DATA},
+                {"embed",
+                 {.text = "a a a a a a a a a a a a a a a a a a"},
+                 {"overflow", "error", NULL},
+                 BERTH_USAGE},
+                {"embed", {.text = "red"}, {"dimensions", "17", NULL}, BERTH_USAGE}};
     struct berth_model *model = open_batched("3");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct berth_error error;

@@ -8,6 +8,7 @@
 #include "golden/golden_file.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/encoder"

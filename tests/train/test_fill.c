@@ -107,7 +107,7 @@ static void compare_text(struct berth_result *result, size_t input, const json *
 
 static void equals_the_pipeline(void **state) {
     (void)state;
-    struct berth_model *model = open_filler("32");
+    struct berth_model *model = open_filler("24");
     struct berth_text texts[TEXTS] = {{.text = NULL}};
     assert_int_equal(json_length(golden), TEXTS);
     for (size_t i = 0; i < TEXTS; i++) {
@@ -132,7 +132,7 @@ static void many_texts(void **state) {
     (void)state;
     enum { MANY = 400 };
     static struct berth_text texts[MANY];
-    struct berth_model *model = open_filler("32");
+    struct berth_model *model = open_filler("24");
     for (size_t i = 0; i < MANY; i++) {
         texts[i].text = i % 2 == 0 ? "[MASK] [MASK] [MASK] the dog" : "the zebra is [MASK]";
     }
@@ -242,7 +242,7 @@ static void refusals(void **state) {
     refuse(model, "the the the the the the [MASK]", "1", BERTH_BAD_DATA,
            "text 2: no [MASK] in the first max_seq_length tokens");
     refuse(model, NULL, "1", BERTH_USAGE, "text 2: the text is NULL");
-    refuse(model, "[MASK]", "0", BERTH_USAGE, "top: expected a number of at least 1");
+    refuse(model, "[MASK]", "0", BERTH_USAGE, "top: expected a whole number of at least 1, found");
     refuse(model, "[MASK]", "38", BERTH_USAGE, "expected 1 to 37, found 38");
     berth_close(model);
 }
