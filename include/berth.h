@@ -176,8 +176,8 @@ struct berth_text {
     const char *label;       /* a class, a number, tags of words with blanks between them, an
                                 answer ("": there is none); NULL: unknown */
     int64_t start;           /* of an answer: its byte in the pair; 0: where it is first */
-    const char *const *more; /* [more_count] further right answers, or texts unlike the first
-                                (negatives of training embeddings) */
+    const char *const *more; /* [more_count] further right answers, which an evaluation accepts;
+                                or texts unlike the first (negatives of training embeddings) */
     size_t more_count;
     const void *reserved[2]; /* NULL */
 };

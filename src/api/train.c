@@ -56,9 +56,10 @@ static enum berth_status write_answer(struct json_line *line, const char *text, 
     return BERTH_OK;
 }
 
-// One article of SQuAD's with a question.
+// One article of SQuAD's with a question. A training learns one answer; what is evaluated may have
+// several right ones.
 static enum berth_status write_question(struct json_line *line, const struct berth_text *example,
-                                        size_t index, struct berth_error *error) {
+                                        size_t index, int is_trained, struct berth_error *error) {
     char id[32];
     snprintf(id, sizeof id, "%zu", index);
     if (example->pair == NULL || example->label == NULL) {
@@ -80,7 +81,7 @@ static enum berth_status write_question(struct json_line *line, const struct ber
     if (has_answer) {
         TRY(write_answer(line, example->label, example->start, example->pair, error));
     }
-    for (size_t i = 0; i < example->more_count; i++) {
+    for (size_t i = 0; i < example->more_count && !is_trained; i++) {
         TRY(write_answer(line, example->more[i], 0, example->pair, error));
     }
     json_line_close(line, ']');
@@ -93,7 +94,8 @@ static enum berth_status write_question(struct json_line *line, const struct ber
 }
 
 static enum berth_status write_row(struct json_line *line, const struct berth_text *example,
-                                   size_t index, struct berth_error *error) {
+                                   size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)index;
     json_line_open(line, NULL, '{');
     json_line_text(line, "text", example->text);
@@ -131,7 +133,8 @@ static size_t write_words(struct json_line *line, const char *key, const char *w
 }
 
 static enum berth_status write_tags(struct json_line *line, const struct berth_text *example,
-                                    size_t index, struct berth_error *error) {
+                                    size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)index;
     if (example->label == NULL) {
         return error_set(error, BERTH_USAGE, "the tags are NULL");
@@ -150,7 +153,8 @@ static enum berth_status write_tags(struct json_line *line, const struct berth_t
 }
 
 static enum berth_status write_text(struct json_line *line, const struct berth_text *example,
-                                    size_t index, struct berth_error *error) {
+                                    size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)error;
     (void)index;
     json_line_open(line, NULL, '{');
@@ -163,7 +167,7 @@ static enum berth_status write_text(struct json_line *line, const struct berth_t
 static const struct form {
     const char *task, *ending;
     enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
-                               size_t index, struct berth_error *error);
+                               size_t index, int is_trained, struct berth_error *error);
     int is_document;     // SQuAD's, with all of them in its list "data"; otherwise one on each line
     const char *columns; // of the option table, with the names above; separated by blanks
 } forms[] = {
@@ -185,7 +189,7 @@ static const struct form *find_form(const char *task) {
 }
 
 static enum berth_status write_examples(const struct form *form, const struct berth_text *examples,
-                                        size_t count, struct json_line *line,
+                                        size_t count, int is_trained, struct json_line *line,
                                         struct berth_error *error) {
     if (form->is_document) {
         json_line_open(line, NULL, '{');
@@ -194,7 +198,7 @@ static enum berth_status write_examples(const struct form *form, const struct be
     }
     for (size_t i = 0; i < count; i++) {
         const enum berth_status status = examples[i].text != NULL
-                                             ? form->write(line, &examples[i], i, error)
+                                             ? form->write(line, &examples[i], i, is_trained, error)
                                              : error_set(error, BERTH_USAGE, "the %s is NULL",
                                                          task_find(form->task)->about.text);
         if (status != BERTH_OK) {
@@ -218,7 +222,8 @@ static enum berth_status set_examples(struct training *training, const char *opt
     struct json_line line = {0};
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.%s", training->temporary, option, form->ending);
-    enum berth_status status = write_examples(form, examples, count, &line, error);
+    enum berth_status status =
+        write_examples(form, examples, count, strcmp(option, "train_file") == 0, &line, error);
     if (status == BERTH_OK) {
         status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
     }

@@ -515,6 +515,7 @@ static enum berth_status write_results(const struct task_set *set,
 
 static const struct task training = {.name = "squad",
                                      .title = "finetune squad",
+                                     .head = PARAM_HEAD_SPAN,
                                      .jobs = JOB_FINETUNE,
                                      .defaults = JOB_FINETUNE_SQUAD,
                                      .validation_advice = "name a file with validation_file",

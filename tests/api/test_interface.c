@@ -178,7 +178,7 @@ static void results_quote_texts_after_they_changed(void **state) {
     size_t count;
     assert_string_equal(berth_result_items(result, 0, &count)->text, "anna");
     assert_int_equal(count, 1);
-    assert_non_null(strstr(berth_result_text(result, 0), "\"answer\": \"anna\""));
+    assert_non_null(strstr(berth_result_text(result, 0), "\"answer\":\"anna\""));
     berth_result_free(result);
     berth_close(model);
 }

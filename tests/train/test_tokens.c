@@ -469,7 +469,7 @@ static enum berth_status tag_sentences(const struct berth_model *model, size_t s
                       strcmp(berth_model_label(model, (size_t)label[0].id), "B-PER") == 0 &&
                       none == 0 && strcmp(berth_result_text(nothing, 0), "[]") == 0 &&
                       strstr(berth_result_text(entities, 0),
-                             "\"word\": \"Anna\", \"start\": 12, \"end\": 16") != NULL;
+                             "\"word\":\"Anna\",\"start\":12,\"end\":16") != NULL;
     berth_result_free(entities);
     berth_result_free(labels);
     berth_result_free(nothing);
