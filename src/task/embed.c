@@ -569,14 +569,8 @@ static void close_set(void *own) {
 static void receive_vector(void *set, size_t index, const float *vector, int64_t count) {
     struct embed *own = ((struct task_set *)set)->own;
     float *to = own->vectors + index * own->size;
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += (double)vector[i] * (double)vector[i];
-    }
-    const double length = fmax(sqrt(sum), 1e-12);
-    for (int64_t i = 0; i < count; i++) {
-        to[i] = (float)((double)vector[i] / length);
-    }
+    memcpy(to, vector, (size_t)count * sizeof *vector);
+    scale_to_one(to, (size_t)count);
 }
 
 static size_t result_bytes(const struct task_set *set) {

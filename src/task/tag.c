@@ -154,6 +154,11 @@ static enum berth_status make_windows(struct pass *pass, struct berth_error *err
     return BERTH_OK;
 }
 
+// The softmax probability of a class.
+static double probability_of(const float *logits, size_t classes, int32_t label) {
+    return exp(-task_cross_entropy(logits, classes, label));
+}
+
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const struct word_window *window = &pass->windows.windows[index];
@@ -164,7 +169,7 @@ static void receive(void *context, size_t index, const float *logits, int64_t co
         const float *row = logits + pass->windows.positions[i] * classes;
         struct word *word = &tagged->words[pass->windows.words[i]];
         word->label = results_best_class(row, classes);
-        word->score = exp(-task_cross_entropy(row, classes, word->label));
+        word->score = probability_of(row, classes, word->label);
         (void)text_check_finite(tagged->text, row, classes);
     }
 }
@@ -532,8 +537,7 @@ static void receive_sentence(void *set, size_t index, const float *logits, int64
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
         own->predicted[word] = results_best_class(row, own->width);
-        own->probabilities[word] =
-            (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
+        own->probabilities[word] = (float)probability_of(row, own->width, own->predicted[word]);
         if (own->windows.classes[i] >= 0) {
             own->losses[word] =
                 (float)task_smoothed_loss(row, own->width, own->windows.classes[i], own->smoothing);
