@@ -78,7 +78,7 @@ static enum berth_status find_job_task(const struct job *job, const struct task 
     if (*task != NULL) {
         return BERTH_OK;
     }
-    for (size_t i = 0; i < task_row_count; i++) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
         if (task_rows[i]->training != NULL) {
             words_add(names, sizeof names, task_rows[i]->about.name);
         }

@@ -58,16 +58,20 @@ static enum berth_status find_encoder(const char *folder, int *found, struct ber
     return BERTH_OK;
 }
 
-// The row for a model's architecture, the class in its config.json; "" is any.
+// The row for a model's architecture, the class in its config.json: that of the longest end.
 static const struct task_row *find_row(const char *architecture) {
-    size_t i = 0;
-    for (;; i++) {
+    const struct task_row *found = NULL;
+    size_t longest = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
         for (size_t k = 0; k < 2 && task_rows[i]->architectures[k] != NULL; k++) {
-            if (text_ends_with(architecture, task_rows[i]->architectures[k])) {
-                return task_rows[i];
+            const char *end = task_rows[i]->architectures[k];
+            if (text_ends_with(architecture, end) && (found == NULL || strlen(end) > longest)) {
+                found = task_rows[i];
+                longest = strlen(end);
             }
         }
     }
+    return found;
 }
 
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,

@@ -125,9 +125,8 @@ struct task_row {
     struct task_output outputs[5];
 };
 
-// All rows; a model's own task is the first that its files name. The last one is for any model.
+// All rows, NULL after the last. A model's own task is that whose architecture ends its class.
 extern const struct task_row *const task_rows[];
-extern const size_t task_row_count;
 
 // What is trained: those of the rows, and pre-training; NULL: no more.
 const struct task *task_training_at(size_t index);
