@@ -149,7 +149,7 @@ static const struct lesson {
                 COUNT_OF(lines),
                 "lines.txt",
                 "the zebra is red and blue\nthe dog runs\na cat of the dog\n",
-                {NULL},
+                {"validation_split_percentage", "0"},
                 {NULL}}};
 
 static size_t append(const char **to, size_t count, const char *const *settings) {
