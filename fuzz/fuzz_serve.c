@@ -13,11 +13,18 @@ static const struct protocol *const protocols[] = {
     &protocol_hugging_face, &protocol_openai, &protocol_tei_embed,  &protocol_tei_predict,
     &protocol_kserve,       &protocol_form,   &protocol_tei_rerank, &protocol_tei_similarity};
 #define PROTOCOLS (sizeof protocols / sizeof *protocols)
-#define TASKS 8
+
+static size_t count_tasks(void) {
+    size_t count = 0;
+    while (task_rows[count] != NULL) {
+        count++;
+    }
+    return count;
+}
 
 // Binary tensors follow the first value.
 static size_t length_of_json(const struct fuzz_input *input) {
-    return input->settings / (PROTOCOLS * TASKS) % 2 == 0
+    return input->settings / (PROTOCOLS * count_tasks()) % 2 == 0
                ? input->size
                : json_first_end((const char *)input->bytes, input->size);
 }
@@ -56,8 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_put_byte(&body, '\0');
     struct http_request request = {
         .method = "POST", .path = "/", .body = body.bytes, .body_length = input.size};
-    struct unknown_members unknown = {.are_refused = input.settings / (2 * PROTOCOLS * TASKS) % 2};
-    struct task_model instance = {.task = task_rows[input.settings / PROTOCOLS % TASKS],
+    struct unknown_members unknown = {.are_refused =
+                                          input.settings / (2 * PROTOCOLS * count_tasks()) % 2};
+    struct task_model instance = {.task = task_rows[input.settings / PROTOCOLS % count_tasks()],
                                   .max_tokens = 384};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     struct berth_error error = {0};
