@@ -84,8 +84,8 @@ static enum berth_status predict_trained(const struct task *task, const struct b
 }
 
 enum berth_status job_train(const char *task, const struct berth_config *config,
-                              struct berth_log log, const volatile int *stop,
-                              struct berth_run_result *result, struct berth_error *error) {
+                            struct berth_log log, const volatile int *stop,
+                            struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
     int rank;
@@ -106,8 +106,8 @@ enum berth_status job_train(const char *task, const struct berth_config *config,
 }
 
 enum berth_status job_predict(const char *task, const struct berth_config *config,
-                                struct berth_log log, const volatile int *stop,
-                                struct berth_run_result *result, struct berth_error *error) {
+                              struct berth_log log, const volatile int *stop,
+                              struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
@@ -120,8 +120,8 @@ enum berth_status job_predict(const char *task, const struct berth_config *confi
 }
 
 enum berth_status job_evaluate(const char *task, const struct berth_config *config,
-                                 struct berth_log log, const volatile int *stop,
-                                 struct berth_run_result *result, struct berth_error *error) {
+                               struct berth_log log, const volatile int *stop,
+                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
