@@ -737,6 +737,13 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
         verb->streams_output = 1;
     }
     verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
+    verb->example = say("berth %s --model %s --%s '%s'", about->name, task->verb.sample[0],
+                        about->text, task->verb.sample[1]);
+    if (task->verb.sample[2] != NULL) {
+        verb->example = say("%s \\\n    --%s '%s'", verb->example, pair, task->verb.sample[2]);
+    }
+    verb->example = say("%s\nberth %s --model %s --jsonl texts.jsonl", verb->example, about->name,
+                        task->verb.sample[0]);
 }
 
 const struct cli_verb *cli_run_verb(size_t index) {
@@ -746,7 +753,6 @@ const struct cli_verb *cli_run_verb(size_t index) {
     const int is_divided = (task->verb.jobs & JOB_DISTRIBUTED) != 0;
     verbs[index] = (struct cli_verb){.name = task->about.name,
                                      .summary = task->about.help,
-                                     .example = task->verb.example,
                                      .notes = task->verb.notes,
                                      .jobs = task->verb.jobs,
                                      .options = options[index],

@@ -334,10 +334,7 @@ const struct task_row row_answer = {
              .top = "1",
              .top_max = SQUAD_N_BEST_MAX,
              .pair = "the text to find the answer in",
-             .example =
-                 "berth answer --model squad-minilm --question 'Where do I live?' \\\n"
-                 "    --context 'I live in Bern.'\n"
-                 "berth answer --model squad-minilm --question 'Who won?' --top 3 < article.txt",
+             .sample = {"squad-minilm", "Where do I live?", "I live in Bern."},
              .notes = "The answer comes first, then the text with the answer highlighted (black on "
-                      "light green) where colours are on; --quiet prints the answer only.",
+                      "light green) where colours are on; quiet prints the answer only.",
              .write = write_line}};

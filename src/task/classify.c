@@ -171,8 +171,7 @@ const struct task_row row_classify = {
     .verb = {.jobs = JOB_FILL,
              .reader = TASK_READ_BY_BOTH,
              .top = "all",
-             .example = "berth classify --model reviews --text 'Works well.'\n"
-                        "berth classify --model reviews --top 1 reviews.txt > classes.jsonl",
+             .sample = {"reviews", "Works well."},
              .notes = "Output is a line of JSON for each text, as from the text-classification "
                       "pipeline of transformers: a list of {\"label\": \"...\", \"score\": P}, the "
                       "most likely first; on a terminal lines for people."}};
@@ -193,7 +192,7 @@ const struct task_row row_rerank = {
     .outputs = {{"score", TASK_NUMBERS}},
     .verb = {.jobs = JOB_FILL,
              .reader = TASK_READ_BY_BOTH,
-             .example = "berth rerank --model cross-encoder --query 'Where is Bern?' documents.txt",
+             .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
              .notes = "Each line of FILE, or of standard input, is a document. Output is "
                       "{\"index\": N, \"score\": S} per document, in their order; on a terminal "
                       "lines for people."}};

@@ -285,8 +285,7 @@ const struct task_row row_embed = {
     .run = run_embed,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,
-             .example = "berth embed --model minilm texts.txt --output texts.npy\n"
-                        "echo 'A man sleeps.' | berth embed --model minilm --pooling cls",
+             .sample = {"minilm", "A man sleeps."},
              .notes = "The mean includes all of a text's tokens, [CLS] and [SEP] among them, as in "
                       "sentence-transformers. A sentence-transformers folder determines how its "
                       "texts are pooled, scaled and truncated. Output is {\"index\": N, "
@@ -304,8 +303,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     .run = run_hidden,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},
                                     .verb = {.jobs = JOB_FILL,
-                                             .example = "berth hidden --model minilm --text 'A man "
-                                                        "sleeps.'",
+                                             .sample = {"minilm", "A man sleeps."},
                                              .notes = "Output is {\"index\": N, "
                                                       "\"hidden_states\": [[...], ...]} per "
                                                       "line."}};

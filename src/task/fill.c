@@ -313,8 +313,7 @@ const struct task_row row_fill = {
     .verb = {.jobs = JOB_FILL,
              .top = "5",
              .top_max = 1 << 24,
-             .example = "berth fill --model notes-bert --text 'It was [MASK] today.'\n"
-                        "berth fill --model notes-bert --top_k 3 sentences.txt > words.jsonl",
+             .sample = {"notes-bert", "It was [MASK] today."},
              .notes =
                  "Output is a line of JSON for each text, as from the fill-mask pipeline of "
                  "transformers: a list of {\"score\": P, \"token\": ID, \"token_str\": "

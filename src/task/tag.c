@@ -326,8 +326,7 @@ const struct task_row row_tag = {
     .outputs = {{"entities", TASK_JSON}},
     .verb = {.jobs = JOB_FILL,
              .reader = TASK_READ_BY_BOTH,
-             .example = "berth tag --model ner --text 'Ada lived in Oslo.'\n"
-                        "berth tag --model ner sentences.txt > entities.jsonl",
+             .sample = {"ner", "Ada lived in Oslo."},
              .notes =
                  "Output is a line of JSON for each text, as from the token-classification "
                  "pipeline of transformers: a list of {\"entity_group\": \"...\", \"score\": P, "

@@ -107,10 +107,11 @@ enum task_reader {
 struct task_verb {
     unsigned jobs; // rows of the option table; those of JOB_DISTRIBUTED divide the work
     enum task_reader reader;
-    const char *top;             // what the setting `top` is by itself, for the help; and at most
-    int64_t top_max;             // 0: any number
-    const char *text, *pair;     // what they are, for the help; NULL: the task does not say more
-    const char *example, *notes; // whole lines; further text or NULL
+    const char *top;       // what the setting `top` is by itself, for the help; and at most
+    int64_t top_max;       // 0: any number
+    const char *pair;      // what the second text is, for the help; NULL: its name says it
+    const char *sample[3]; // a model, and texts for it; NULL: none
+    const char *notes;     // further help
     // Writes the line of a text; NULL: as `write`, or "index" and the numbers.
     void (*write)(struct json_line *line, const struct task_text *text);
 };
