@@ -332,7 +332,7 @@ const struct task_row row_answer = {
     .verb = {.jobs = JOB_ANSWER,
              .reader = TASK_READ_BY_PEOPLE,
              .top = "1",
-             .top_max = SQUAD_N_BEST_MAX,
+             .top_max = 100,
              .pair = "the text to find the answer in",
              .sample = {"squad-minilm", "Where do I live?", "I live in Bern."},
              .notes = "The answer comes first, then the text with the answer highlighted (black on "
