@@ -8,6 +8,7 @@
 #include "data/pretraining/pretraining_file.h"
 #include "model/bert.h"
 #include "model/folder.h"
+#include "task/task.h"
 #include "train/engine/division.h"
 
 #include <inttypes.h>
@@ -331,14 +332,14 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     }
     struct berth_config config = *settings->config;
     config.train_file = config.predict_file = settings->data;
-    const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
-    data->task = is_pretraining(settings) ? NULL : fine_tuning;
+    const int is_squad = config.task_name == NULL;
+    data->task =
+        is_pretraining(settings) ? NULL : task_training_find(is_squad ? "squad" : "classify");
     enum berth_status status;
     // Checked before searching for a vocabulary next to the data.
     if (settings->data != NULL) {
         TRY_DONE(data->task != NULL
-                     ? file_require(settings->data,
-                                    data->task == &task_squad ? "a SQuAD file" : "a table of texts",
+                     ? file_require(settings->data, is_squad ? "a SQuAD file" : "a table of texts",
                                     error)
                      : path_require(settings->data, "a shard or a folder of shards", error));
     }

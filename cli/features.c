@@ -10,7 +10,7 @@
 #include "model/folder.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
-#include "train/tasks/squad_input.h"
+#include "task/squad_input.h"
 
 #include <stdio.h>
 

@@ -17,7 +17,7 @@ const struct cli_verb *const *cli_list_verbs(void) {
     for (size_t i = 0; i < CLI_TASK_VERBS; i++) {
         list[count++] = &cli_task_verbs[i];
     }
-    for (size_t i = 0; i < task_row_count; i++) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
         list[count++] = task_rows[i]->job == JOB_TOKENIZE ? &cli_tokenize : cli_run_verb(i);
     }
     for (size_t i = 0; i < COUNT(others); i++) {

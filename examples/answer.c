@@ -7,8 +7,11 @@ int main(int argc, char **argv) {
     if (argc != 4) return 2;
     struct berth_error error;
     struct berth_model *model = berth_open(argv[1], NULL, NULL, &error);
-    struct berth_text asked = {.text = argv[2], .pair = argv[3]};
-    struct berth_result *result = berth_run(model, "answer", &asked, 1, (const char *[]){"top", "3", NULL}, NULL, &error);
+    static struct berth_text asked;
+    asked.text = argv[2];
+    asked.pair = argv[3];
+    const char *settings[] = {"top", "3", NULL};
+    struct berth_result *result = berth_run(model, "answer", &asked, 1, settings, NULL, &error);
     size_t count;
     const struct berth_item *items = berth_result_items(result, 0, &count);
     if (error.status != BERTH_OK) fprintf(stderr, "%s: %s\n", berth_status_name(error.status), error.message);

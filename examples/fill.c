@@ -6,9 +6,11 @@
 int main(int argc, char **argv) {
     if (argc != 3) return 2;
     struct berth_error error;
-    struct berth_text text = {.text = argv[2]};
+    static struct berth_text text;
+    text.text = argv[2];
+    const char *settings[] = {"top", "3", NULL};
     struct berth_model *model = berth_open(argv[1], NULL, NULL, &error);
-    struct berth_result *result = berth_run(model, "fill", &text, 1, (const char *[]){"top", "3", NULL}, NULL, &error);
+    struct berth_result *result = berth_run(model, "fill", &text, 1, settings, NULL, &error);
     size_t count;
     const struct berth_item *items = berth_result_items(result, 0, &count);
     if (error.status != BERTH_OK) fprintf(stderr, "%s\n", error.message);

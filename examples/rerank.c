@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
     size_t count = 0;
     for (; count < MAX && fgets(lines[count], sizeof *lines, stdin); count++) {
         lines[count][strcspn(lines[count], "\n")] = '\0';
-        texts[count] = (struct berth_text){.text = argv[2], .pair = lines[count]};
+        texts[count].text = argv[2];
+        texts[count].pair = lines[count];
     }
     struct berth_error error;
     struct berth_model *model = berth_open(argv[1], NULL, NULL, &error);
@@ -28,7 +29,7 @@ int main(int argc, char **argv) {
     const float *scores = berth_result_rows(result, 0, NULL, NULL);
     if (error.status != BERTH_OK) fprintf(stderr, "line %lld: %s\n", (long long)error.input + 1, error.message);
     if (scores) {
-        for (size_t i = 0; i < count; i++) hits[i] = (struct hit){scores[i], i};
+        for (size_t i = 0; i < count; i++) hits[i].score = scores[i], hits[i].index = i;
         qsort(hits, count, sizeof *hits, by_score);
         for (size_t i = 0; i < count; i++) printf("%.4f  %s\n", (double)hits[i].score, lines[hits[i].index]);
     }

@@ -12,7 +12,7 @@ static struct berth_model *model;
 struct job { size_t first, count; struct berth_result *result; struct berth_error error; };
 
 static void *work(void *argument) {
-    struct job *job = argument;
+    struct job *job = (struct job *)argument;
     job->result = berth_run(model, "embed", texts + job->first, job->count, NULL, NULL, &job->error);
     return NULL;
 }
@@ -33,8 +33,8 @@ int main(int argc, char **argv) {
     struct job jobs[THREADS];
     double sum = 0;
     for (size_t i = 0; i < THREADS; i++) {
-        size_t first = count * i / THREADS;
-        jobs[i] = (struct job){.first = first, .count = count * (i + 1) / THREADS - first};
+        jobs[i].first = count * i / THREADS;
+        jobs[i].count = count * (i + 1) / THREADS - jobs[i].first;
         pthread_create(&ids[i], NULL, work, &jobs[i]);
     }
     for (size_t i = 0; i < THREADS; i++) {

@@ -13,16 +13,19 @@ static enum berth_wish each(void *context, const struct berth_record *record) {
 }
 
 int main(int argc, char **argv) {
-    static const struct berth_text examples[] = {
-        {.text = "The film was great", .label = "good"}, {.text = "I found it lovely", .label = "good"},
-        {.text = "This is awful", .label = "bad"},       {.text = "It was boring", .label = "bad"},
-        {.text = "It was great", .label = "good"},       {.text = "The film was lovely", .label = "good"},
-        {.text = "I found it awful", .label = "bad"},    {.text = "This is boring", .label = "bad"}};
+    static const char *const films[8][2] = {
+        {"The film was great", "good"}, {"I found it lovely", "good"}, {"This is awful", "bad"},  {"It was boring", "bad"},
+        {"It was great", "good"}, {"The film was lovely", "good"}, {"I found it awful", "bad"}, {"This is boring", "bad"}};
+    static struct berth_text examples[8], asked;
+    for (int i = 0; i < 8; i++) {
+        examples[i].text = films[i][0];
+        examples[i].label = films[i][1];
+    }
+    asked.text = "What a lovely film";
     const char *settings[] = {"train_batch_size", "8", "num_train_epochs", "50", "learning_rate", "1e-3", NULL};
     if (argc != 3) return 2;
     struct berth_error error;
-    struct berth_watch watch = {.see = each};
-    struct berth_text asked = {.text = "What a lovely film"};
+    struct berth_watch watch = {each, NULL};
     struct berth_model *base = berth_open(argv[1], NULL, NULL, &error);
     struct berth_model *model = berth_train(base, "classify", examples, 8, NULL, 0, settings, &watch, &error);
     struct berth_result *result = berth_run(model, "classify", &asked, 1, NULL, NULL, &error);

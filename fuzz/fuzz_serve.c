@@ -13,22 +13,26 @@ static const struct protocol *const protocols[] = {
     &protocol_hugging_face, &protocol_openai, &protocol_tei_embed,  &protocol_tei_predict,
     &protocol_kserve,       &protocol_form,   &protocol_tei_rerank, &protocol_tei_similarity};
 #define PROTOCOLS (sizeof protocols / sizeof *protocols)
-static const char *const architectures[] = {"BertForQuestionAnswering",
-                                            "BertForSequenceClassification", "BertModel",
-                                            "BertForTokenClassification", "BertForMaskedLM"};
-#define TASKS (sizeof architectures / sizeof *architectures)
+
+static size_t count_tasks(void) {
+    size_t count = 0;
+    while (task_rows[count] != NULL) {
+        count++;
+    }
+    return count;
+}
 
 // Binary tensors follow the first value.
 static size_t length_of_json(const struct fuzz_input *input) {
-    return input->settings / (PROTOCOLS * TASKS) % 2 == 0
+    return input->settings / (PROTOCOLS * count_tasks()) % 2 == 0
                ? input->size
                : json_first_end((const char *)input->bytes, input->size);
 }
 
-static void check_item(const struct served_task *task, const struct item *item) {
+static void check_item(const struct task_row *task, const struct task_text *item) {
     for (size_t i = 0; i < 2; i++) {
         const char *text = item->texts[i];
-        require(text != NULL || (i == 1 && !task->is_pair));
+        require(text != NULL || (i == 1 && !task->about.needs_pair));
         require(text == NULL || *text != '\0');
     }
 }
@@ -38,7 +42,7 @@ static void check_call(const struct call *call) {
     for (size_t i = 0; i < call->count; i++) {
         check_item(call->instance->task, &call->items[i]);
     }
-    require(call->parameters.top >= 0 && call->parameters.answer_length >= 0);
+    require(call->settings.top >= 0 && call->settings.answer_length >= 0);
 }
 
 static void check_escaping(const char *bytes, size_t size) {
@@ -59,9 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_put_byte(&body, '\0');
     struct http_request request = {
         .method = "POST", .path = "/", .body = body.bytes, .body_length = input.size};
-    struct unknown_members unknown = {.are_refused = input.settings / (2 * PROTOCOLS * TASKS) % 2};
-    struct instance instance = {
-        .task = task_find(architectures[input.settings / PROTOCOLS % TASKS]), .max_tokens = 384};
+    struct unknown_members unknown = {.are_refused =
+                                          input.settings / (2 * PROTOCOLS * count_tasks()) % 2};
+    struct task_model instance = {.task = task_rows[input.settings / PROTOCOLS % count_tasks()],
+                                  .max_tokens = 384};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     struct berth_error error = {0};
     require(call != NULL);
@@ -74,8 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     call->json_length = length_of_json(&input);
     fuzz_failing_begin(input.fail_at);
     enum berth_status status = call_read(call, &error);
-    if (status == BERTH_OK &&
-        (call->protocol->task == NULL || strcmp(call->protocol->task, instance.task->name) == 0)) {
+    if (status == BERTH_OK && (call->protocol->task == NULL ||
+                               strcmp(call->protocol->task, instance.task->about.pipeline) == 0)) {
+        call->settings = task_usual;
         status = call->protocol->read(call, &error);
         if (status == BERTH_OK) {
             check_call(call);

@@ -13,23 +13,25 @@
  *     berth_result_free(result);
  *     berth_close(model);
  *
- * - What returns a pointer returns NULL on failure and fills *error. A NULL model or result may be
- *   passed on: the function does nothing, leaves *error alone and returns NULL, 0, NaN or the
- * status in *error. So a program may check once, at its end. A call that succeeds sets *error to
- * BERTH_OK.
+ * - What returns a pointer returns NULL on failure and fills *error; `error` may be NULL. A call
+ *   that succeeds sets it to BERTH_OK. A NULL model or result may be passed on: the function does
+ *   nothing, leaves *error alone and returns NULL, 0, NaN or the status in *error. So a program
+ *   may check once, at its end.
  * - Texts are UTF-8, end with NUL and are borrowed for the call. What a model or a result gives out
  *   belongs to it and lives as long. There is no other ownership, and nothing else to free.
  * - Settings are an array "name", "value", ..., NULL, with the names and values of the command
- * line: (const char *[]){"precision", "bf16", "threads", "4", NULL}. NULL: the defaults. An unknown
- * name, a bad value, and a setting that the call has no use for are BERTH_USAGE.
+ *   line: (const char *[]){"precision", "bf16", "threads", "4", NULL}. NULL: the defaults. An
+ *   unknown name, a bad value, and a setting that the call has no use for are BERTH_USAGE.
  * - Threads: a model never changes; any number of threads may run one, and each gets the bits that
- * it would get alone. A result, an error and a watch belong to one thread at a time. Threads that
- * wait for each other in a computation spin at first: GOMP_SPINCOUNT=1000 in the environment, which
- *   OpenMP reads when it is loaded, keeps that short where other programs need the processors.
+ *   it would get alone. A result, an error and a watch belong to one thread at a time. Threads
+ *   that wait for each other in a computation spin at first: GOMP_SPINCOUNT=1000 in the
+ *   environment, which OpenMP reads when it is loaded, keeps that short where other programs need
+ *   the processors.
  * - fork(): if no other thread is in the library, the child may use the parent's models on the CPU.
  * - The library does not print, exit, or change the locale, the directory or signal handlers. Two
  *   exceptions: if the MPI of a job of several processes hangs, it says so on standard error and
- * ends the process; one of several processes of a host binds the calling thread to its processors.
+ *   ends the process; one of several processes of a host binds the calling thread to its
+ *   processors.
  * - Until 1.0 a new minor version may be incompatible. From then on 1.x adds functions, rows,
  *   settings, facts, kinds of records, and members at the ends of structs that it gives out by
  *   pointer; berth_error, _field, _text and _item stay as they are.
@@ -81,21 +83,20 @@ struct berth_error {
     char message[1008];
 };
 
-/* --- records: what a call reports while it runs --------------------------------------------------
- */
+/* --- records: what a call reports while it runs ----------------------------------------------- */
 
 /* Ignore the kinds that you do not know. */
 enum berth_record_kind {
-    BERTH_NOTE,       /* text for the user */
-    BERTH_WARNING,    /* text for the user */
-    BERTH_PLAN,       /* one part of the plan, before a training starts; text names the part */
-    BERTH_STEP,       /* one update: step, epoch, loss, learning_rate, ... */
-    BERTH_PROGRESS,   /* done and total, or done_bytes and total_bytes; text names the phase */
-    BERTH_EVAL,       /* exact_match, f1, ... */
-    BERTH_SUMMARY,    /* the end of a job */
-    BERTH_VALUES,     /* step, then one number for each of many parts; text names the quantity */
-    BERTH_EVENT,      /* an event for other programs; text names it, fields describe it */
-    BERTH_DETAIL      /* one item of many, which only reports show; text names the kind */
+    BERTH_NOTE,     /* text for the user */
+    BERTH_WARNING,  /* text for the user */
+    BERTH_PLAN,     /* one part of the plan, before a training starts; text names the part */
+    BERTH_STEP,     /* one update: step, epoch, loss, learning_rate, ... */
+    BERTH_PROGRESS, /* done and total, or done_bytes and total_bytes; text names the phase */
+    BERTH_EVAL,     /* exact_match, f1, ... */
+    BERTH_SUMMARY,  /* the end of a job */
+    BERTH_VALUES,   /* step, then one number for each of many parts; text names the quantity */
+    BERTH_EVENT,    /* an event for other programs; text names it, fields describe it */
+    BERTH_DETAIL    /* one item of many, which only reports show; text names the kind */
 };
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };
 
@@ -133,8 +134,7 @@ struct berth_watch {
     void *context;
 };
 
-/* --- models --------------------------------------------------------------------------------------
- */
+/* --- models ----------------------------------------------------------------------------------- */
 
 struct berth_model;
 /* Opens a folder, a file of weights or the name of a fetched model, in any format that Berth reads.
@@ -170,16 +170,15 @@ struct berth_tensor {
 /* The tensors of the model's files; NULL: no more, or the files cannot be read. */
 const struct berth_tensor *berth_model_tensor(const struct berth_model *model, size_t index);
 
-/* --- running -------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 struct berth_text {
     const char *text, *pair; /* the task's row says what they are; pair NULL: none */
-    const char *label; /* a class, a number, tags of words with blanks between them, an answer ("":
-                          there is none), a teacher's scores; NULL: unknown */
-    int64_t start;     /* of an answer: its byte in the pair; 0: where it is first */
-    const char *const *more; /* [more_count] further right answers, or texts unlike the first
-                                (negatives of training embeddings) */
+    const char *label;       /* a class, a number, tags of words with blanks between them, an
+                                answer ("": there is none); NULL: unknown */
+    int64_t start;           /* of an answer: its byte in the pair; 0: where it is first */
+    const char *const *more; /* [more_count] further right answers, which an evaluation accepts;
+                                or texts unlike the first (negatives of training embeddings) */
     size_t more_count;
     const void *reserved[2]; /* NULL */
 };
@@ -225,8 +224,7 @@ const char *berth_result_text(struct berth_result *result, size_t input);
 /* A job's numbers by name: "f1", "tensors", ...; NaN: no such number. */
 double berth_result_number(const struct berth_result *result, const char *name);
 
-/* --- training and other jobs ---------------------------------------------------------------------
- */
+/* --- training and other jobs ------------------------------------------------------------------ */
 
 /* Trains a copy of the model for a task on examples in memory or, if `examples` is NULL, on the
  * setting train_file; evaluates on held_out, or validation_file. Returns the new model, ready to
@@ -243,14 +241,12 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
 struct berth_result *berth_job(const char *job, const char *const *settings,
                                const struct berth_watch *watch, struct berth_error *error);
 
-/* --- tables, for programs that offer all this to others; NULL: no more
- * ---------------------------- */
+/* --- tables, for programs that offer all this to others; NULL: no more -------------------- */
 
 struct berth_task {
     const char *name, *pipeline; /* "answer", "question-answering" */
-    const char *text, *pair, *label,
-        *more; /* what an example's are called: "question", "context", "answer",
-                  ...; NULL: it has none */
+    /* What an example's are called: "question", "context", "answer", ...; NULL: it has none. */
+    const char *text, *pair, *label, *more;
     int needs_pair, has_items, has_rows, trains;
     const char *help;
 };
@@ -260,10 +256,10 @@ struct berth_job_row {
 struct berth_option {
     const char *name, *aliases; /* aliases: separated by blanks, or "" */
     const char *uses;           /* "open", tasks, "train-" tasks and jobs, separated by blanks */
-    const char *type,
-        *value;          /* "integer", "real", "flag", "text" or "choice"; the default, or NULL */
-    const char *choices; /* separated by |, or NULL */
-    double minimum, maximum; /* NaN: any */
+    const char *type;           /* "integer", "real", "flag", "text" or "choice" */
+    const char *value;          /* the default, or NULL */
+    const char *choices;        /* separated by |, or NULL */
+    double minimum, maximum;    /* NaN: any */
     const char *help, *group;
 };
 const struct berth_task *berth_task_at(size_t index);

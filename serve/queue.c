@@ -115,7 +115,7 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 // --- taking --------------------------------------------------------------------------------------
 
 static int move_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
-                     struct batch *batch) {
+                     struct work_batch *batch) {
     struct call *call = turns_first(&model_queue->turns);
     struct task_text *item = &call->items[call->taken];
     if (batch->count > 0 && (batch->tokens + item->tokens > queue->limits.batch_tokens ||
@@ -155,7 +155,7 @@ static void wait_for_more(struct queue *queue, struct lane *lane,
     }
 }
 
-int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) {
+int queue_take(struct queue *queue, enum queue_lane which, struct work_batch *batch) {
     struct lane *lane = &queue->lanes[which];
     batch->count = 0;
     batch->tokens = 0;
@@ -173,17 +173,17 @@ int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) 
     return batch->count > 0;
 }
 
-enum berth_status batch_open(struct batch *batch, const struct queue *queue,
+enum berth_status batch_open(struct work_batch *batch, const struct queue *queue,
                              struct berth_error *error) {
     const size_t capacity = queue->limits.items;
-    *batch = (struct batch){.items = memory_array(capacity, sizeof *batch->items),
-                            .calls = memory_array(capacity, sizeof *batch->calls)};
+    *batch = (struct work_batch){.items = memory_array(capacity, sizeof *batch->items),
+                                 .calls = memory_array(capacity, sizeof *batch->calls)};
     return batch->items != NULL && batch->calls != NULL
                ? BERTH_OK
                : error_no_memory(error, capacity * sizeof *batch->items, "a batch");
 }
 
-void batch_done(struct batch *batch) {
+void batch_done(struct work_batch *batch) {
     memory_free(batch->items);
     memory_free(batch->calls);
 }

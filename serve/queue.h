@@ -19,7 +19,7 @@ struct queue_limits {
 };
 
 // Items of one instance of a model.
-struct batch {
+struct work_batch {
     struct task_text **items;
     struct call **calls; // whose items they are
     size_t count;
@@ -36,11 +36,11 @@ void queue_close(struct queue *queue);
 // BERTH_UNAVAILABLE: full or closed for good; the call is then still the caller's.
 enum berth_status queue_put(struct queue *queue, struct call *call, struct berth_error *error);
 // A batch that can hold everything that can wait. Call batch_done even on failure.
-enum berth_status batch_open(struct batch *batch, const struct queue *queue,
+enum berth_status batch_open(struct work_batch *batch, const struct queue *queue,
                              struct berth_error *error);
 // Waits for items and takes a batch of them. 0: the queue has ended and the lane is empty.
-int queue_take(struct queue *queue, enum queue_lane lane, struct batch *batch);
-void batch_done(struct batch *batch);
+int queue_take(struct queue *queue, enum queue_lane lane, struct work_batch *batch);
+void batch_done(struct work_batch *batch);
 // Items that wait, of one model.
 size_t queue_length(struct queue *queue, size_t model);
 // From now on, nothing can be put; queue_take returns what is left.

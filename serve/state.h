@@ -44,7 +44,7 @@ struct worker {
     pthread_t thread;
     struct server *server;
     enum queue_lane lane;
-    struct batch batch; // the one that it runs
+    struct work_batch batch; // the one that it runs
     int is_running;
 };
 

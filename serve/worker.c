@@ -67,7 +67,7 @@ static void call_answer(struct server *server, struct call *call) {
     call_refuse(server, call, &error);
 }
 
-static int64_t tokens_read(const struct batch *batch) {
+static int64_t tokens_read(const struct work_batch *batch) {
     int64_t tokens = 0;
     for (size_t i = 0; i < batch->count; i++) {
         tokens += batch->items[i]->tokens_read;
@@ -76,7 +76,7 @@ static int64_t tokens_read(const struct batch *batch) {
 }
 
 // Moves the items whose clients are still connected to the front, and counts them.
-static size_t count_wanted(struct batch *batch) {
+static size_t count_wanted(struct work_batch *batch) {
     size_t wanted = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct task_text *item = batch->items[i];
@@ -103,7 +103,7 @@ static int digits(uint64_t number) {
 
 // Counts the texts that were truncated. The first of a model is noted, and then the 10th, 100th,
 // ...: a note for each would be as many lines as requests.
-static void count_truncated(struct server *server, const struct batch *batch, size_t wanted) {
+static void count_truncated(struct server *server, const struct work_batch *batch, size_t wanted) {
     size_t count = 0, first = 0;
     for (size_t i = wanted; i-- > 0;) {
         if (batch->items[i]->truncated) {
@@ -127,7 +127,7 @@ static void count_truncated(struct server *server, const struct batch *batch, si
     }
 }
 
-static void run_batch(struct server *server, struct batch *batch) {
+static void run_batch(struct server *server, struct work_batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
     const struct task_model *instance = batch->calls[0]->instance;
     const size_t wanted = count_wanted(batch);

@@ -59,37 +59,6 @@ static enum berth_status write_summary(struct job *job, struct berth_error *erro
 
 // --- training, prediction, evaluation ------------------------------------------------------------
 
-static const struct {
-    const char *task, *training;
-    unsigned trains, predicts;
-} training_rows[] = {
-    {"answer", "squad", JOB_FINETUNE_SQUAD, JOB_PREDICT_SQUAD},
-    {"classify", "classify", JOB_FINETUNE_CLASSIFY, JOB_PREDICT_CLASSIFY},
-    {"tag", "tokens", JOB_FINETUNE_TOKENS, JOB_PREDICT_TOKENS},
-    {"embed", "embed", JOB_FINETUNE_EMBED, JOB_EVALUATE_EMBED},
-    {"fill", "mlm", JOB_PRETRAIN_MLM, JOB_EVALUATE_MLM},
-    {"pretrain", "pretrain", JOB_PRETRAIN, JOB_EVALUATE_PRETRAIN},
-};
-
-static size_t find_training(const char *task) {
-    size_t i = 0;
-    while (i < sizeof training_rows / sizeof *training_rows &&
-           strcmp(training_rows[i].task, task) != 0) {
-        i++;
-    }
-    return i;
-}
-
-unsigned job_of_training(const char *task) {
-    const size_t i = find_training(task);
-    return i < sizeof training_rows / sizeof *training_rows ? training_rows[i].trains : 0;
-}
-
-const char *job_training_name(const char *task) {
-    const size_t i = find_training(task);
-    return i < sizeof training_rows / sizeof *training_rows ? training_rows[i].training : NULL;
-}
-
 static void put_run(struct job *job, const struct berth_run_result *run) {
     put_number(job, "steps", (double)run->steps);
     put_number(job, "loss", run->final_loss);
@@ -100,20 +69,22 @@ static void put_run(struct job *job, const struct berth_run_result *run) {
     put_number(job, "samples_per_second", run->samples_per_second);
 }
 
-// The name in train/tasks of the setting `task`, one of those that the job has.
-static enum berth_status find_job_task(const struct job *job, const char **name,
+// The task that the setting `task` names.
+static enum berth_status find_job_task(const struct job *job, const struct task **task,
                                        struct berth_error *error) {
+    const char *name = job->settings.task;
     char names[256] = "";
-    for (size_t i = 0; i < sizeof training_rows / sizeof *training_rows; i++) {
-        words_add(names, sizeof names, training_rows[i].task);
-        if (job->settings.task != NULL && strcmp(training_rows[i].task, job->settings.task) == 0) {
-            *name = training_rows[i].training;
-            return BERTH_OK;
+    *task = name != NULL ? task_training_find(name) : NULL;
+    if (*task != NULL) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (task_rows[i]->training != NULL) {
+            words_add(names, sizeof names, task_rows[i]->about.name);
         }
     }
-    return error_set(error, BERTH_USAGE, "job %s: task %s; expected one of %s",
-                     job->row->about.name,
-                     job->settings.task != NULL ? job->settings.task : "is missing", names);
+    return error_set(error, BERTH_USAGE, "job %s: task %s; expected one of %s, pretrain",
+                     job->row->about.name, name != NULL ? name : "is missing", names);
 }
 
 // The files that the settings json_summary and logging_dir name, beside the caller's watch. The
@@ -177,21 +148,21 @@ static enum berth_status run_pretrain(struct job *job, struct berth_error *error
 }
 
 static enum berth_status run_train(struct job *job, struct berth_error *error) {
-    const char *task;
+    const struct task *task;
     TRY(find_job_task(job, &task, error));
-    return run_function(job, task, job_train, error);
+    return run_function(job, task->name, job_train, error);
 }
 
 static enum berth_status run_predict(struct job *job, struct berth_error *error) {
-    const char *task;
+    const struct task *task;
     TRY(find_job_task(job, &task, error));
-    return run_function(job, task, job_predict, error);
+    return run_function(job, task->name, job_predict, error);
 }
 
 static enum berth_status run_evaluate(struct job *job, struct berth_error *error) {
-    const char *task;
+    const struct task *task;
     TRY(find_job_task(job, &task, error));
-    return run_function(job, task, job_evaluate, error);
+    return run_function(job, task->name, job_evaluate, error);
 }
 
 // --- models and vocabularies ---------------------------------------------------------------------

@@ -16,9 +16,4 @@ struct job_row {
 extern const struct job_row job_rows[];
 extern const size_t job_row_count;
 
-// The job (core/options.h) that trains for a task; 0: the task does not train.
-unsigned job_of_training(const char *task);
-// Its name in train/tasks: "squad" for "answer". NULL: the task does not train.
-const char *job_training_name(const char *task);
-
 #endif

@@ -5,6 +5,8 @@
 #include "core/memory.h"
 #include "core/words.h"
 #include "metrics/squad_metrics.h"
+#include "task/squad_input.h"
+#include "task/task.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inference/predict.h"
 #include "train/job/workers.h"
@@ -25,13 +27,12 @@ static struct berth_run_result *clear_result(struct berth_run_result *result,
 static enum berth_status find_task(const char *name, const struct task **task,
                                    struct berth_error *error) {
     char names[256] = "";
-    *task = NULL;
-    for (size_t i = 0; i < task_count; i++) {
-        if (strcmp(tasks[i]->name, name) == 0) {
-            *task = tasks[i];
-            return BERTH_OK;
-        }
-        words_add(names, sizeof names, tasks[i]->name);
+    *task = task_training_find(name);
+    for (size_t i = 0; task_training_at(i) != NULL; i++) {
+        words_add(names, sizeof names, task_training_at(i)->name);
+    }
+    if (*task != NULL) {
+        return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
 }

@@ -193,7 +193,7 @@ static const struct task_row *find_task(const struct berth_model *model, const c
                                         struct berth_error *error) {
     char names[256] = "";
     const struct task_row *task = name != NULL ? task_find(name) : model->own;
-    for (size_t i = 0; task == NULL && i < task_row_count; i++) {
+    for (size_t i = 0; task == NULL && task_rows[i] != NULL; i++) {
         words_add(names, sizeof names, task_rows[i]->about.name);
     }
     if (task == NULL) {

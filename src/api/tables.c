@@ -10,7 +10,11 @@
 #include <string.h>
 
 const struct berth_task *berth_task_at(size_t index) {
-    return index < task_row_count ? &task_rows[index]->about : NULL;
+    size_t count = 0;
+    while (count < index && task_rows[count] != NULL) {
+        count++;
+    }
+    return task_rows[count] != NULL ? &task_rows[count]->about : NULL;
 }
 
 const struct berth_job_row *berth_job_at(size_t index) {
@@ -40,13 +44,14 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
     if (is_of_jobs && model_opens_with(row)) {
         add_use(list, "", "open");
     }
-    for (size_t i = 0; i < task_row_count; i++) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
         if (task_option_find(row->name) != NULL && task_follows(task_rows[i], row->name)) {
             add_use(list, "", task_rows[i]->about.name);
         }
     }
-    for (size_t i = 0; i < task_row_count; i++) {
-        if (is_of_jobs && (row->jobs & job_of_training(task_rows[i]->about.name)) != 0) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        const struct task *training = task_rows[i]->training;
+        if (is_of_jobs && training != NULL && (row->jobs & training->defaults) != 0) {
             add_use(list, "train-", task_rows[i]->about.name);
         }
     }
@@ -62,7 +67,7 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
         (struct berth_option){.name = row->name,
                               .aliases = row->aliases != NULL ? row->aliases : "",
                               .uses = list,
-                              .type = types[row->type],
+                              .type = row->choices != NULL ? "choice" : types[row->type],
                               .value = row->default_value,
                               .choices = row->choices,
                               .minimum = is_number ? row->minimum : NAN,

@@ -5,6 +5,7 @@
 #include "api/job.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "core/words.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 
 struct training {
     const struct berth_model *base;
-    const char *task, *training; // "answer" and "squad"
+    const char *task;
+    const struct task *training;
     struct berth_config *config;
     struct watching *watching;
     char *temporary; // folder; NULL: none
@@ -33,26 +35,31 @@ static int64_t characters_before(const char *text, int64_t bytes) {
 
 static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
                                       const char *context, struct berth_error *error) {
-    const char *first = strstr(context, text);
     const size_t length = strlen(context);
+    const char *at = start == 0 ? strstr(context, text) : context + start;
     if (start < 0 || (size_t)start > length) {
         return error_set(error, BERTH_USAGE, "start %lld is not in the context of %zu bytes",
                          (long long)start, length);
     }
-    if (start == 0 && first == NULL) {
-        return error_set(error, BERTH_USAGE, "the answer \"%.60s\" is not in its context", text);
+    if (at == NULL) {
+        return error_set(error, BERTH_USAGE, "the answer \"%.*s\" is not in its context",
+                         UTF8_SHOWN(text, 60));
+    }
+    if (strncmp(at, text, strlen(text)) != 0) {
+        return error_set(error, BERTH_USAGE, "start %lld: the context does not have \"%.*s\" there",
+                         (long long)start, UTF8_SHOWN(text, 60));
     }
     json_line_open(line, NULL, '{');
     json_line_text(line, "text", text);
-    json_line_integer(line, "answer_start",
-                      characters_before(context, start > 0 ? start : first - context));
+    json_line_integer(line, "answer_start", characters_before(context, at - context));
     json_line_close(line, '}');
     return BERTH_OK;
 }
 
-// One article of SQuAD's with a question.
+// One article of SQuAD's with a question. A training learns one answer; what is evaluated may have
+// several right ones.
 static enum berth_status write_question(struct json_line *line, const struct berth_text *example,
-                                        size_t index, struct berth_error *error) {
+                                        size_t index, int is_trained, struct berth_error *error) {
     char id[32];
     snprintf(id, sizeof id, "%zu", index);
     if (example->pair == NULL || example->label == NULL) {
@@ -74,7 +81,7 @@ static enum berth_status write_question(struct json_line *line, const struct ber
     if (has_answer) {
         TRY(write_answer(line, example->label, example->start, example->pair, error));
     }
-    for (size_t i = 0; i < example->more_count; i++) {
+    for (size_t i = 0; i < example->more_count && !is_trained; i++) {
         TRY(write_answer(line, example->more[i], 0, example->pair, error));
     }
     json_line_close(line, ']');
@@ -87,7 +94,8 @@ static enum berth_status write_question(struct json_line *line, const struct ber
 }
 
 static enum berth_status write_row(struct json_line *line, const struct berth_text *example,
-                                   size_t index, struct berth_error *error) {
+                                   size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)index;
     json_line_open(line, NULL, '{');
     json_line_text(line, "text", example->text);
@@ -125,7 +133,8 @@ static size_t write_words(struct json_line *line, const char *key, const char *w
 }
 
 static enum berth_status write_tags(struct json_line *line, const struct berth_text *example,
-                                    size_t index, struct berth_error *error) {
+                                    size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)index;
     if (example->label == NULL) {
         return error_set(error, BERTH_USAGE, "the tags are NULL");
@@ -144,7 +153,8 @@ static enum berth_status write_tags(struct json_line *line, const struct berth_t
 }
 
 static enum berth_status write_text(struct json_line *line, const struct berth_text *example,
-                                    size_t index, struct berth_error *error) {
+                                    size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
     (void)error;
     (void)index;
     json_line_open(line, NULL, '{');
@@ -157,17 +167,17 @@ static enum berth_status write_text(struct json_line *line, const struct berth_t
 static const struct form {
     const char *task, *ending;
     enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
-                               size_t index, struct berth_error *error);
-    const char *begin, *end; // around all of them
-    const char *columns;     // of the option table, with the names above; separated by blanks
+                               size_t index, int is_trained, struct berth_error *error);
+    int is_document;     // SQuAD's, with all of them in its list "data"; otherwise one on each line
+    const char *columns; // of the option table, with the names above; separated by blanks
 } forms[] = {
-    {"answer", "json", write_question, "{\"version\": \"1.1\", \"data\": [", "]}", ""},
-    {"classify", "jsonl", write_row, "", "",
+    {"answer", "json", write_question, 1, ""},
+    {"classify", "jsonl", write_row, 0,
      "text_column=text text_pair_column=text_pair label_column=label"},
-    {"tag", "jsonl", write_tags, "", "", ""},
-    {"embed", "jsonl", write_row, "", "",
+    {"tag", "jsonl", write_tags, 0, ""},
+    {"embed", "jsonl", write_row, 0,
      "text_column=text text_pair_column=text_pair negative_column=negative label_column=label"},
-    {"fill", "jsonl", write_text, "", "", "text_column=text"},
+    {"fill", "jsonl", write_text, 0, "text_column=text"},
 };
 
 static const struct form *find_form(const char *task) {
@@ -179,12 +189,16 @@ static const struct form *find_form(const char *task) {
 }
 
 static enum berth_status write_examples(const struct form *form, const struct berth_text *examples,
-                                        size_t count, struct json_line *line,
+                                        size_t count, int is_trained, struct json_line *line,
                                         struct berth_error *error) {
-    json_line_raw(line, NULL, form->begin);
+    if (form->is_document) {
+        json_line_open(line, NULL, '{');
+        json_line_text(line, "version", "1.1");
+        json_line_open(line, "data", '[');
+    }
     for (size_t i = 0; i < count; i++) {
         const enum berth_status status = examples[i].text != NULL
-                                             ? form->write(line, &examples[i], i, error)
+                                             ? form->write(line, &examples[i], i, is_trained, error)
                                              : error_set(error, BERTH_USAGE, "the %s is NULL",
                                                          task_find(form->task)->about.text);
         if (status != BERTH_OK) {
@@ -193,7 +207,10 @@ static enum berth_status write_examples(const struct form *form, const struct be
             return status;
         }
     }
-    json_line_raw(line, NULL, form->end);
+    if (form->is_document) {
+        json_line_close(line, ']');
+        json_line_close(line, '}');
+    }
     return line->failed ? error_no_memory(error, line->length, "the examples") : BERTH_OK;
 }
 
@@ -205,7 +222,8 @@ static enum berth_status set_examples(struct training *training, const char *opt
     struct json_line line = {0};
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.%s", training->temporary, option, form->ending);
-    enum berth_status status = write_examples(form, examples, count, &line, error);
+    enum berth_status status =
+        write_examples(form, examples, count, strcmp(option, "train_file") == 0, &line, error);
     if (status == BERTH_OK) {
         status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
     }
@@ -293,10 +311,31 @@ static enum berth_status set_output(struct training *training, struct berth_erro
 
 // --- the training --------------------------------------------------------------------------------
 
+// A file and examples in memory cannot both be what is trained on, or evaluated on.
+static enum berth_status check_source(const struct training *training, const char *option,
+                                      const struct berth_text *examples, size_t count,
+                                      struct berth_error *error) {
+    if (examples == NULL) {
+        return count == 0 ? BERTH_OK
+                          : error_set(error, BERTH_USAGE, "the %zu examples are NULL", count);
+    }
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE, "no examples in memory; NULL is for the setting %s",
+                         option);
+    }
+    return !option_name_is_given(training->config, option)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "both examples in memory and the setting %s; expected one of them",
+                           option);
+}
+
 static enum berth_status train(struct training *training, const struct berth_text *examples,
                                size_t count, const struct berth_text *held_out,
                                size_t held_out_count, struct berth_error *error) {
     const int has_output = training->config->output_dir != NULL;
+    TRY(check_source(training, "train_file", examples, count, error));
+    TRY(check_source(training, "validation_file", held_out, held_out_count, error));
     if (!has_output || examples != NULL || held_out != NULL) {
         TRY(make_temporary(training, error));
     }
@@ -310,7 +349,7 @@ static enum berth_status train(struct training *training, const struct berth_tex
     if (held_out != NULL) {
         TRY(set_examples(training, "validation_file", held_out, held_out_count, error));
     }
-    return job_train(training->training, training->config, training->watching->log,
+    return job_train(training->training->name, training->config, training->watching->log,
                      &training->watching->stop, &training->result, error);
 }
 
@@ -364,20 +403,21 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
     }
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
-    const char *name = task != NULL ? task : base->own->about.name;
+    const struct task_row *row = task != NULL ? task_find(task) : base->own;
+    const char *name = row != NULL ? row->about.name : task;
     struct training training = {.base = base,
                                 .task = name,
-                                .training = job_training_name(name),
+                                .training = task_training_find(name),
                                 .config = berth_config_new(),
                                 .watching = &watching};
-    if (training.training == NULL || task_find(name) == NULL) {
+    if (training.training == NULL || row == NULL) {
         (void)error_set(error, BERTH_USAGE,
                         "there is no training for \"%s\"; expected one of answer, classify, tag, "
                         "embed, fill",
                         name);
     } else if (training.config == NULL) {
         (void)error_no_memory(error, 0, "settings");
-    } else if (read_settings(&training, job_of_training(name), settings, error) == BERTH_OK &&
+    } else if (read_settings(&training, training.training->defaults, settings, error) == BERTH_OK &&
                train(&training, examples, count, held_out, held_out_count, error) == BERTH_OK) {
         model = open_trained(&training, error);
     }

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks classify, with the scores of each class for texts and pairs of texts, and rerank, whose
 // model has one class.
-#include "train/tasks/classify.h"
+//
+// Its sets are those of GLUE and XNLI by name, or the user's own tables. The classes of the
+// training set become the model's, unless they are among the classes that the model was trained
+// for, which are then kept. Leaves out: files and columns of the published tasks
+// (data/pairs/glue_tasks.c), labels (classify_labels.c), scores and result files
+// (classify_results.c).
+#include "task/classify.h"
 
+#include "core/clock.h"
+#include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "metrics/results.h"
-#include "task/model.h"
+#include "task/network.h"
+#include "train/machine/machine.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 // What the model keeps: the names of its classes, or of a regression's number.
 static const struct class_names *names_of(const struct task_model *model) {
@@ -21,7 +33,8 @@ static void done(void *own) {
 // Texts are read as far as the model reads, not only as far as training read them to save time.
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
-    TRY(network_open(model, PARAM_HEAD_CLASS, LENGTH_OF_MODEL, 2, opening, error));
+    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_CLASS, LENGTH_OF_MODEL, NULL}, 2,
+                     opening, error));
     const struct model_files *files = &model->network->predictor.files;
     TRY(classify_check_outputs(files, error));
     TRY(class_names_read(model->own, files, error));
@@ -147,11 +160,411 @@ static enum berth_status run_rerank(const struct task_model *model, struct task_
                                     model->path, classes);
 }
 
+// === training, evaluation and prediction of files ==============================================
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status check_own(const struct berth_config *config, enum task_use use,
+                                   struct berth_error *error) {
+    static const char or_task[] = "; name it, or a task of GLUE with task_name";
+    const int needs_label = use == TASK_TRAIN && config->text_column != NULL;
+    TRY(task_need_file(config, use, or_task, error));
+    if (config->text_pair_column != NULL) {
+        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    }
+    return needs_label ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
+}
+
+static enum berth_status check_settings(const struct berth_config *config, enum task_use use,
+                                        struct berth_error *error) {
+    if (config->task_name == NULL) {
+        return check_own(config, use, error);
+    }
+    const struct glue_task *task;
+    TRY(glue_task_find(config->task_name, &task, error));
+    return config->data_dir != NULL || task_file(config, use) != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "data_dir is missing, the folder with the files of %s; `berth fetch "
+                           "%s` downloads %s",
+                           task->title, task->source,
+                           strstr(task->source, ".zip") != NULL ? "them as an archive to unpack"
+                                                                : "those for training");
+}
+
+// Checks before training what prediction after training will need.
+static enum berth_status check_prediction(const struct berth_config *config,
+                                          struct berth_error *error) {
+    const struct glue_task *task;
+    char *path;
+    TRY(check_settings(config, TASK_PREDICT, error));
+    if (config->predict_file != NULL) {
+        return file_require(config->predict_file, "a table of texts", error);
+    }
+    TRY(glue_task_find(config->task_name, &task, error));
+    TRY(glue_task_path(task, config->data_dir, GLUE_TEST, config->language, &path, error));
+    memory_free(path);
+    return BERTH_OK;
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    // As in run_glue and run_classifier, because there are few texts.
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
+    TRY(check_settings(config, use, error));
+    return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
+    const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
+    return strcmp(split, "train") == 0 ? GLUE_TRAIN
+           : strcmp(split, "dev") == 0 ? GLUE_DEV
+                                       : GLUE_TEST;
+}
+
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    TRY(task_has_validation(config, "a table of texts", answer, error));
+    if (*answer || !config->do_eval || config->task_name == NULL || config->data_dir == NULL) {
+        return BERTH_OK;
+    }
+    const struct glue_task *task;
+    char *path;
+    TRY(glue_task_find(config->task_name, &task, error));
+    TRY(glue_task_path(task, config->data_dir, GLUE_DEV, config->language, &path, error));
+    memory_free(path);
+    *answer = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status add_part(struct classify *own, const char *path, const char *suffix,
+                                  struct berth_error *error) {
+    struct classify_part *part = &own->parts[own->part_count++];
+    part->suffix = suffix;
+    part->path = memory_string(path);
+    return part->path != NULL ? BERTH_OK : path_no_memory(error);
+}
+
+// A named task has its own columns and labels, and only such a task has files of its own.
+static void note_without_effect(const struct glue_task *named, const struct task_open *args) {
+    static const char *const own[] = {"text_column", "text_pair_column", "label_column",
+                                      "problem_type", NULL};
+    static const char *const of_task[] = {"data_dir", "language", "split", NULL};
+    const char *task = args->config->task_name;
+    for (const char *const *name = task != NULL ? own : of_task; *name != NULL; name++) {
+        if (option_name_is_chosen(args->config, *name)) {
+            log_note(args->log, "%s has no effect %s%s", *name,
+                     task != NULL ? "with task_name " : "without task_name",
+                     task != NULL ? task : "");
+        }
+    }
+    if (named != NULL && !glue_task_has_languages(named) &&
+        option_name_is_chosen(args->config, "language")) {
+        log_note(args->log, "language has no effect with task_name %s", task);
+    }
+}
+
+// Adds the mismatched file of a split, if there is one.
+static enum berth_status add_mismatched(struct classify *own, const struct berth_config *config,
+                                        enum glue_split split, struct berth_error *error) {
+    enum glue_split other = split == GLUE_DEV    ? GLUE_DEV_MISMATCHED
+                            : split == GLUE_TEST ? GLUE_TEST_MISMATCHED
+                                                 : GLUE_SPLITS;
+    if (other == GLUE_SPLITS || own->task->files[other].name == NULL) {
+        return BERTH_OK;
+    }
+    char *path;
+    enum berth_status status =
+        glue_task_path(own->task, config->data_dir, other, NULL, &path, NULL);
+    if (status == BERTH_NO_INPUT) {
+        return BERTH_OK;
+    }
+    if (status != BERTH_OK) {
+        return path_no_memory(error);
+    }
+    status = add_part(own, path, "_mm", error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status find_parts(struct classify *own, const struct task_open *args,
+                                    struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const char *file = task_file(config, args->use);
+    if (config->task_name != NULL) {
+        TRY(glue_task_find(config->task_name, &own->task, error));
+    }
+    if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
+        note_without_effect(own->task, args);
+    }
+    if (file != NULL) {
+        return add_part(own, file, "", error);
+    }
+    enum glue_split split = split_of(config, args->use);
+    char *path;
+    TRY(glue_task_path(own->task, config->data_dir, split, config->language, &path, error));
+    enum berth_status status = add_part(own, path, "", error);
+    memory_free(path);
+    return status == BERTH_OK ? add_mismatched(own, config, split, error) : status;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+static enum pair_target target_of(const struct task_open *args) {
+    const char *type = args->config->problem_type;
+    if (args->use != TASK_TRAIN) {
+        return args->files->shape.problem == BERT_REGRESSION    ? PAIR_REAL
+               : args->files->shape.problem == BERT_MULTI_LABEL ? PAIR_MULTI_LABEL
+                                                                : PAIR_CLASS;
+    }
+    return strcmp(type, "regression") == 0                    ? PAIR_REAL
+           : strcmp(type, "multi_label_classification") == 0  ? PAIR_MULTI_LABEL
+           : strcmp(type, "single_label_classification") == 0 ? PAIR_CLASS
+                                                              : PAIR_AUTO;
+}
+
+// How messages about the labels in the user's own files end.
+#define ANOTHER_COLUMN "; label_column names another column"
+static const char *const label_remedies[] = {
+    [TASK_TRAIN] = ANOTHER_COLUMN,
+    [TASK_VALIDATE] = ANOTHER_COLUMN,
+    [TASK_PREDICT] = ("; `berth predict classify` with text_column and without label_column "
+                      "predicts without labels")};
+
+static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
+                                     const struct task_open *args, struct pair_settings *settings,
+                                     struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    if (own->task != NULL) {
+        enum glue_split split = split_of(config, args->use);
+        return glue_task_settings(own->task, split, config->language, settings, error);
+    }
+    *settings = (struct pair_settings){.text_column = config->text_column,
+                                       .text_pair_column = config->text_pair_column,
+                                       .label_column = config->label_column,
+                                       .label_optional = args->use == TASK_PREDICT,
+                                       .label_remedy = label_remedies[args->use],
+                                       .target = target_of(args)};
+    return table_format_of(part->path, &settings->table.format, error);
+}
+
+static enum berth_status check_types(const struct classify *own, const struct pair_dataset *dataset,
+                                     const struct model_files *files, struct berth_error *error) {
+    if (dataset->text_pair_column == NULL || model_files_distinguish_pairs(files)) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_CONFIG,
+        "%s: column %s has second texts, but with type_vocab_size %" PRId64
+        " the model cannot distinguish them from the first; use a model with type_vocab_size 2%s",
+        dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
+        own->task == NULL ? ", or text_column without text_pair_column" : "");
+}
+
+// Refuses pairs, chosen by the names of the columns, of which one column holds the model's labels:
+// it is a label column that was not named.
+static enum berth_status check_choice(const struct classify *own,
+                                      const struct pair_dataset *dataset,
+                                      struct berth_error *error) {
+    size_t texts = 0, pairs = 0;
+    if (dataset->text_pair_column == NULL || dataset->label_column != NULL) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        const struct pair_example *example = &dataset->examples[i];
+        texts += class_names_find(&own->names, example->text) < own->names.count;
+        pairs += class_names_find(&own->names, example->pair) < own->names.count;
+    }
+    return texts < dataset->count && pairs < dataset->count
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: column %s, chosen by name as a text, holds the model's labels; name "
+                     "the columns with text_column and label_column",
+                     dataset->name,
+                     texts == dataset->count ? dataset->text_column : dataset->text_pair_column);
+}
+
+static enum berth_status read_part(const struct classify *own, struct classify_part *part,
+                                   const struct task_open *args, struct berth_error *error) {
+    struct pair_settings settings;
+    int training = args->use == TASK_TRAIN;
+    int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
+    TRY(settings_of(own, part, args, &settings, error));
+    settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
+    TRY(pairs_read(part->path, &settings, &part->dataset, error));
+    if (settings.text_column == NULL) {
+        TRY(check_choice(own, &part->dataset, error));
+    }
+    TRY(check_types(own, &part->dataset, args->files, error));
+    if (part->dataset.text_pair_column != NULL &&
+        tokenizer_rules_of(args->files->tokenizer)->one_type) {
+        log_note(
+            args->log,
+            "%s: second texts have the token type 0, as in transformers 5, because the model's "
+            "tokenizer gives no token_type_ids",
+            part->path);
+    }
+    if (part->dataset.skipped_rows > 0) {
+        log_warning(args->log,
+                    "%s: %zu rows with a different number of fields are left out (first: line %zu)",
+                    part->path, part->dataset.skipped_rows, part->dataset.skipped_line);
+    }
+    if (settings.text_column == NULL) {
+        const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
+        log_note(args->log,
+                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; to "
+                 "choose others, set these options",
+                 part->path, part->dataset.text_column, pair != NULL ? pair : "none",
+                 label != NULL ? label : "none");
+    }
+    if (part->dataset.empty_label_column != NULL) {
+        log_note(args->log,
+                 "%s: %s holds no labels, only empty ones, null or -1: predicted without scores; "
+                 "label_column names another column",
+                 part->path, part->dataset.empty_label_column);
+    }
+    if (limit > 0 && (size_t)limit < part->dataset.count) {
+        part->dataset.count = (size_t)limit;
+    }
+    return BERTH_OK;
+}
+
+// --- the set -------------------------------------------------------------------------------------
+
+static const struct classify_part *part_of(const struct classify *own, size_t index) {
+    return &own->parts[own->part_count > 1 && index >= own->parts[1].first];
+}
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct classify_part *part = part_of(data, index);
+    return pair_features_sequence(&part->features, index - part->first);
+}
+
+static enum berth_status make_features(struct classify *own, struct task_set *set,
+                                       const struct task_open *args, struct berth_error *error) {
+    for (size_t i = 0; i < own->part_count; i++) {
+        struct classify_part *part = &own->parts[i];
+        double begin = clock_now();
+        TRY(pair_features_build(&part->dataset, args->files->tokenizer,
+                                args->config->max_seq_length, machine_threads(args->config),
+                                &part->features, error));
+        part->first = (size_t)set->examples;
+        set->examples += (int64_t)part->features.count;
+        set->tokens += (int64_t)part->features.token_count;
+        log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
+                 part->path, part->features.count, part->features.token_count,
+                 part->features.truncated, (long long)args->config->max_seq_length,
+                 clock_now() - begin);
+    }
+    return BERTH_OK;
+}
+
+// Counts the training set's classes.
+static enum berth_status weigh_classes(const struct classify *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    const struct pair_dataset *dataset = &own->parts[0].dataset;
+    if (own->is_multi_label || own->names.list == NULL) {
+        return class_weights_refuse(args->config, error);
+    }
+    size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
+    if (counts == NULL) {
+        return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        counts[dataset->examples[i].label]++;
+    }
+    enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
+    memory_free(counts);
+    return status;
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct classify *own = set->own;
+    TRY(find_parts(own, args, error));
+    set->path = own->parts[0].path;
+    if (args->use != TASK_TRAIN) {
+        TRY(classify_read_names(&own->names, args->files, error));
+    }
+    for (size_t i = 0; i < own->part_count; i++) {
+        TRY(read_part(own, &own->parts[i], args, error));
+    }
+    if (args->use == TASK_TRAIN) {
+        TRY(classify_settle_labels(own, set, args, error));
+        pair_labels_describe(&own->parts[0].dataset, set->labels, sizeof set->labels);
+    } else {
+        TRY(classify_match_labels(own, args, error));
+    }
+    TRY(make_features(own, set, args, error));
+    set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
+    own->width = (size_t)args->files->shape.num_labels;
+    own->smoothing = args->config->label_smoothing_factor;
+    if (args->use == TASK_TRAIN) {
+        return weigh_classes(own, args, set, error);
+    }
+    own->logits = memory_array_zeroed(set->source.count * own->width, sizeof *own->logits);
+    return own->logits != NULL
+               ? BERTH_OK
+               : error_no_memory(error, set->source.count * own->width * 4, "the logits");
+}
+
+static void close_set(void *own) {
+    struct classify *classify = own;
+    for (size_t i = 0; i < classify->part_count; i++) {
+        pair_feature_set_done(&classify->parts[i].features);
+        pair_dataset_done(&classify->parts[i].dataset);
+        memory_free(classify->parts[i].path);
+    }
+    class_names_done(&classify->names);
+    memory_free(classify->logits);
+}
+
+// --- predictions ---------------------------------------------------------------------------------
+
+static void receive_logits(void *set, size_t index, const float *logits, int64_t count) {
+    struct classify *own = ((struct task_set *)set)->own;
+    memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
+}
+
+// Scores and details are made one after another.
+static size_t result_bytes(const struct task_set *set) {
+    const struct classify *own = set->own;
+    const size_t count = set->source.count;
+    const size_t scores = classify_score_bytes(own, count);
+    const size_t details = classify_detail_bytes(own, count);
+    return count * own->width * sizeof *own->logits + (scores > details ? scores : details);
+}
+
+static const struct task training = {.name = "classify",
+                                     .title = "finetune classify",
+                                     .jobs = JOB_FINETUNE,
+                                     .predicts_separately = 1,
+                                     .head = PARAM_HEAD_CLASS,
+                                     .has_loss = 1,
+                                     .validation_advice = "name a table with validation_file",
+                                     .defaults = JOB_FINETUNE_CLASSIFY,
+                                     .settle = settle,
+                                     .has_validation = has_validation,
+                                     .own_size = sizeof(struct classify),
+                                     .open = open_set,
+                                     .done = close_set,
+                                     .receive = receive_logits,
+                                     .result_bytes = result_bytes,
+                                     .score = classify_score,
+                                     .detail = classify_detail,
+                                     .write = classify_write};
+
+// === the row =====================================================================================
+
 #define CLASSIFIES                                                                                 \
     .job = JOB_PREDICT_CLASSIFY, .own_size = sizeof(struct class_names), .open = open_row,         \
     .done = done, .width = width, .label = label
 
 const struct task_row row_classify = {
+    .training = &training,
     .about = {.name = "classify",
               .pipeline = "text-classification",
               .text = "text",

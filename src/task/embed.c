@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks embed, one vector for each text, and hidden, the last layer's rows.
+//
+// Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
+// retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
 #include "task/embed.h"
 
+#include "core/clock.h"
 #include "core/comm.h"
 #include "core/memory.h"
+#include "core/options.h"
+#include "core/string_index.h"
+#include "core/utf8.h"
+#include "data/pairs/pair_features.h"
+#include "data/pairs/text_examples.h"
+#include "metrics/embedding_metrics.h"
+#include "metrics/glue_metrics.h"
+#include "metrics/results.h"
 #include "model/sentence.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "train/engine/input_facts.h"
+#include "train/machine/machine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,7 +77,8 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     const struct sentence *sentence = &encoder_of(model)->sentence;
     const int64_t length =
         sentence->found && sentence->max_length > 0 ? sentence->max_length : LENGTH_OF_MODEL;
-    TRY(network_open(model, PARAM_HEAD_NONE, length, 2, opening, error));
+    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_NONE, length, NULL}, 2, opening,
+                     error));
     note_other_length(model, length, opening->log);
     TRY(network_load(model, opening, error));
     note_other_ways(encoder_of(model), opening->log);
@@ -266,11 +280,411 @@ static enum berth_status run_hidden(const struct task_model *model, struct task_
 
 // --- the rows -----------------------------------------------------------------------------------
 
+// === training, evaluation and prediction of files ==============================================
+
+struct embed {
+    struct text_examples examples;
+    struct pair_dataset texts; // training: all texts, example by example; else each text once
+    char *prompted;            // texts with the model's prompt; NULL: it has none
+    struct pair_feature_set features;
+    uint32_t *numbers; // evaluation: [examples][texts of an example] the number of each text
+    float *vectors;    // evaluation: [texts][size] of length 1
+    size_t size;
+    int threads;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static int64_t group_of(const struct berth_config *config) {
+    return config->negatives_batch > 0               ? config->negatives_batch
+           : config->per_device_train_batch_size > 0 ? config->per_device_train_batch_size
+                                                     : config->train_batch_size;
+}
+
+// `evaluate` reads predict_file, as it does not train.
+static const char *file_of(const struct berth_config *config, enum task_use use) {
+    const char *file = task_file(config, use);
+    return use == TASK_VALIDATE && file == NULL ? config->predict_file : file;
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
+    if (use == TASK_PREDICT) {
+        return error_set(error, BERTH_USAGE,
+                         "the task embed predicts nothing: `berth embed` makes vectors of texts");
+    }
+    if (config->text_column != NULL) {
+        TRY(task_need(config->text_pair_column, "text_pair_column", ", the column of second texts",
+                      error));
+    }
+    if (config->text_pair_column != NULL || config->negative_column != NULL) {
+        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    }
+    return task_need(file_of(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
+                     error);
+}
+
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    return task_has_validation(config, "a table of texts", answer, error);
+}
+
+// --- the embedding and its loss ------------------------------------------------------------------
+
+static void settle_pooling(const struct task_open *args) {
+    const struct berth_config *config = args->config;
+    struct sentence *sentence = &args->files->sentence;
+    sentence_choose(&sentence->how, config->pooling, config->normalize);
+    sentence->max_length = config->max_seq_length;
+    args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
+                                                           .normalize = sentence->how.normalize};
+}
+
+static enum berth_status refuse_loss(const struct embed *own, const char *loss,
+                                     const char *expected, struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG, "embedding_loss %s: expected %s, found %s in %s", loss,
+                     expected,
+                     own->examples.has_scores   ? "pairs with scores"
+                     : own->examples.texts == 3 ? "triplets"
+                                                : "pairs without scores",
+                     own->examples.table.name);
+}
+
+// No cosine could reach a larger score, so training would only stretch all vectors.
+static enum berth_status check_scores(const struct embed *own, struct berth_error *error) {
+    for (size_t i = 0; i < own->examples.count; i++) {
+        const struct text_example *example = &own->examples.items[i];
+        if (fabs(example->score) > 1) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
+                             "to 1; divide the scores by the largest",
+                             own->examples.table.name, example->line, own->examples.score_column,
+                             example->score);
+        }
+    }
+    return BERTH_OK;
+}
+
+static const char *loss_of(const struct embed *own, const struct berth_config *config) {
+    return strcmp(config->embedding_loss, "auto") != 0 ? config->embedding_loss
+           : own->examples.has_scores                  ? "cosine"
+           : own->examples.texts == 3                  ? "triplet"
+                                                       : "negatives";
+}
+
+static enum berth_status settle_loss(const struct embed *own, const struct task_open *args,
+                                     struct berth_error *error) {
+    struct berth_config *config = args->config;
+    struct bert_embedding *embedding = &args->files->shape.embedding;
+    const char *loss = loss_of(own, config);
+    embedding->texts = (int64_t)own->examples.texts;
+    embedding->group = 1;
+    embedding->margin = config->triplet_margin;
+    embedding->scale = config->similarity_scale;
+    config->embedding_loss = loss;
+    if (strcmp(loss, "cosine") == 0) {
+        embedding->similarity = SIMILARITY_COSINE;
+        return own->examples.has_scores ? check_scores(own, error)
+                                        : refuse_loss(own, loss, "pairs with scores", error);
+    }
+    if (strcmp(loss, "triplet") == 0) {
+        embedding->similarity = strcmp(config->triplet_distance, "cosine") == 0
+                                    ? SIMILARITY_TRIPLET_COSINE
+                                    : SIMILARITY_TRIPLET_EUCLIDEAN;
+        return own->examples.texts == 3 ? BERTH_OK : refuse_loss(own, loss, "triplets", error);
+    }
+    embedding->loss = BERT_NEGATIVES;
+    embedding->group = config->negatives_batch = group_of(config);
+    return !own->examples.has_scores
+               ? BERTH_OK
+               : refuse_loss(own, loss, "pairs without scores or triplets", error);
+}
+
+static const struct {
+    const char *option, *loss; // the only loss that uses the option
+} loss_options[] = {{"negatives_batch", "negatives"},
+                    {"similarity_scale", "negatives"},
+                    {"triplet_margin", "triplet"},
+                    {"triplet_distance", "triplet"}};
+
+static void note_loss(const struct embed *own, const struct task_open *args) {
+    const char *loss = loss_of(own, args->config);
+    const struct bert_embedding *embedding = &args->files->shape.embedding;
+    for (size_t i = 0; i < sizeof loss_options / sizeof *loss_options; i++) {
+        if (option_name_is_chosen(args->config, loss_options[i].option) &&
+            strcmp(loss, loss_options[i].loss) != 0) {
+            log_note(args->log, "%s has no effect with the loss %s", loss_options[i].option, loss);
+        }
+    }
+    if (embedding->loss == BERT_NEGATIVES) {
+        log_note(args->log, "loss %s, in groups of %lld examples; pooling %s%s", loss,
+                 (long long)embedding->group, sentence_pooling_names[embedding->pooling],
+                 embedding->normalize ? ", length 1" : "");
+    } else {
+        log_note(args->log, "loss %s; pooling %s%s", loss,
+                 sentence_pooling_names[embedding->pooling],
+                 embedding->normalize ? ", length 1" : "");
+    }
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status read_examples(struct embed *own, const struct task_open *args,
+                                       struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const int64_t limit =
+        args->use == TASK_TRAIN ? config->max_train_samples : config->max_eval_samples;
+    const struct text_example_settings settings = {
+        .texts = {config->text_column, config->text_pair_column, config->negative_column},
+        .score = config->label_column};
+    struct text_examples *examples = &own->examples;
+    TRY(text_examples_read(file_of(config, args->use), &settings, examples, error));
+    if (limit > 0 && (size_t)limit < examples->count) {
+        examples->count = (size_t)limit;
+    }
+    log_note(
+        args->log, "%s: %zu examples of %zu texts: columns %s, %s%s%s%s%s", examples->table.name,
+        examples->count, examples->texts, examples->columns[0], examples->columns[1],
+        examples->texts > 2 ? ", " : "", examples->texts > 2 ? examples->columns[2] : "",
+        examples->has_scores ? ", score " : "", examples->has_scores ? examples->score_column : "");
+    return BERTH_OK;
+}
+
+static enum berth_status allocate_texts(struct embed *own, size_t count,
+                                        struct berth_error *error) {
+    own->texts.examples = memory_array(count, sizeof *own->texts.examples);
+    own->texts.name = own->examples.table.name;
+    return own->texts.examples != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * sizeof *own->texts.examples, "the texts");
+}
+
+static void add_text(struct embed *own, const struct text_example *example, size_t text) {
+    own->texts.examples[own->texts.count++] = (struct pair_example){.text = example->texts[text],
+                                                                    .line = example->line,
+                                                                    .label = -1,
+                                                                    .value = example->score,
+                                                                    .label_count = -1};
+}
+
+// Every text of every example.
+static void list_texts(struct embed *own) {
+    const struct text_examples *examples = &own->examples;
+    for (size_t i = 0; i < examples->count * examples->texts; i++) {
+        add_text(own, &examples->items[i / examples->texts], i % examples->texts);
+    }
+}
+
+// Each text once.
+static enum berth_status number_texts(struct embed *own, struct berth_error *error) {
+    const struct text_examples *examples = &own->examples;
+    const size_t count = examples->count * examples->texts;
+    struct string_index index = {0};
+    own->numbers = memory_array(count, sizeof *own->numbers);
+    int complete = own->numbers != NULL;
+    for (size_t i = 0; i < count && complete; i++) {
+        const struct text_example *example = &examples->items[i / examples->texts];
+        const char *text = example->texts[i % examples->texts];
+        own->numbers[i] = string_index_put(&index, text, strlen(text));
+        complete = own->numbers[i] != STRING_INDEX_NONE;
+        if (complete && own->numbers[i] == own->texts.count) {
+            add_text(own, example, i % examples->texts);
+        }
+    }
+    string_index_done(&index);
+    return complete ? BERTH_OK
+                    : error_no_memory(error, count * sizeof *own->numbers, "the texts' numbers");
+}
+
+static enum berth_status make_features(struct embed *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    const double begin = clock_now();
+    own->threads = machine_threads(args->config);
+    TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
+    TRY(pair_features_build(&own->texts, args->files->tokenizer, args->config->max_seq_length,
+                            own->threads, &own->features, error));
+    set->examples = (int64_t)own->examples.count;
+    set->tokens = (int64_t)own->features.token_count;
+    log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
+             own->texts.name, own->features.count, own->features.token_count,
+             own->features.truncated, (long long)args->config->max_seq_length, clock_now() - begin);
+    return BERTH_OK;
+}
+
+// The trained model's texts have the prompt, too.
+static void note_prompt(const struct task_open *args) {
+    const char *prompt = args->files->sentence.prompt;
+    if (prompt != NULL) {
+        log_note(
+            args->log,
+            "texts begin with the model's default prompt, \"%.*s\"; sentence-transformers trains "
+            "without it: for that, remove default_prompt_name from the model's "
+            "config_sentence_transformers.json",
+            UTF8_SHOWN(prompt, 40));
+    }
+}
+
+static enum berth_status fill_training(struct embed *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    TRY(settle_loss(own, args, error));
+    note_loss(own, args);
+    note_prompt(args);
+    list_texts(own);
+    TRY(make_features(own, args, set, error));
+    set->source = (struct packer_source){.get = pair_features_sequence,
+                                         .data = &own->features,
+                                         .count = own->examples.count,
+                                         .texts = own->examples.texts,
+                                         .group = (size_t)args->files->shape.embedding.group};
+    return BERTH_OK;
+}
+
+static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
+                                         struct task_set *set, struct berth_error *error) {
+    TRY(number_texts(own, error));
+    TRY(make_features(own, args, set, error));
+    own->size = (size_t)args->files->shape.hidden_size;
+    own->vectors = memory_array_zeroed(own->texts.count * own->size, sizeof *own->vectors);
+    set->source = (struct packer_source){
+        .get = pair_features_sequence, .data = &own->features, .count = own->features.count};
+    return own->vectors != NULL
+               ? BERTH_OK
+               : error_no_memory(error, own->texts.count * own->size * sizeof *own->vectors,
+                                 "the embeddings");
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct embed *own = set->own;
+    TRY(read_examples(own, args, error));
+    set->path = own->examples.table.name;
+    TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
+    if (args->use == TASK_TRAIN) {
+        settle_pooling(args);
+        return fill_training(own, args, set, error);
+    }
+    if (args->files->shape.embedding.texts == 0) { // no training set was opened before
+        settle_pooling(args);
+    }
+    return fill_evaluation(own, args, set, error);
+}
+
+static void close_set(void *own) {
+    struct embed *embed = own;
+    text_examples_done(&embed->examples);
+    pair_feature_set_done(&embed->features);
+    memory_free(embed->texts.examples);
+    memory_free(embed->prompted);
+    memory_free(embed->numbers);
+    memory_free(embed->vectors);
+}
+
+// --- scores -------------------------------------------------------------------------------------
+
+static void receive_vector(void *set, size_t index, const float *vector, int64_t count) {
+    struct embed *own = ((struct task_set *)set)->own;
+    float *to = own->vectors + index * own->size;
+    memcpy(to, vector, (size_t)count * sizeof *vector);
+    scale_to_one(to, (size_t)count);
+}
+
+static size_t result_bytes(const struct task_set *set) {
+    const struct embed *own = set->own;
+    const size_t count = own->examples.count;
+    const size_t vectors = own->texts.count * own->size * sizeof *own->vectors;
+    return vectors + (own->examples.has_scores
+                          ? count * 2 * sizeof(double) + glue_spearman_bytes(count)
+                      : own->examples.texts == 3 ? 0
+                                                 : embedding_retrieve_bytes(count, own->threads));
+}
+
+static enum berth_status score_cosines(const struct embed *own, const struct embedding_set *vectors,
+                                       struct task_score *score, struct berth_error *error) {
+    const size_t count = own->examples.count;
+    double *cosines = memory_array(count, sizeof *cosines);
+    double *wanted = memory_array(count, sizeof *wanted), spearman = NAN;
+    enum berth_status status = cosines != NULL && wanted != NULL
+                                   ? BERTH_OK
+                                   : error_no_memory(error, count * sizeof *cosines, "cosines");
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        cosines[i] = embedding_cosine(vectors, own->numbers[2 * i], own->numbers[2 * i + 1]);
+        wanted[i] = own->examples.items[i].score;
+    }
+    if (status == BERTH_OK) {
+        status = glue_spearman(cosines, wanted, count, &spearman, error);
+    }
+    if (status == BERTH_OK) {
+        task_score_add(score, "pearson", glue_pearson(cosines, wanted, count));
+        task_score_add(score, "spearman", spearman);
+    }
+    memory_free(cosines);
+    memory_free(wanted);
+    score->best_by = 1;
+    return status;
+}
+
+static enum berth_status score_retrieval(const struct embed *own,
+                                         const struct embedding_set *vectors,
+                                         struct task_score *score, struct berth_error *error) {
+    struct embedding_retrieval result;
+    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, own->threads, &result,
+                           error));
+    for (size_t i = 0; i < EMBEDDING_RECALLS; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "recall@%zu", embedding_recall_depths[i]);
+        task_score_add(score, name, result.recalls[i]);
+    }
+    task_score_add(score, "mrr@10", result.reciprocal_rank);
+    score->best_by = EMBEDDING_RECALLS;
+    return BERTH_OK;
+}
+
+static enum berth_status score_set(const struct task_set *set, struct task_score *score,
+                                   struct berth_error *error) {
+    const struct embed *own = set->own;
+    const struct embedding_set vectors = {own->vectors, own->texts.count, own->size};
+    *score = (struct task_score){.loss = NAN};
+    if (own->examples.texts == 3) {
+        task_score_add(score, "triplet_accuracy",
+                       embedding_triplet_accuracy(&vectors, own->numbers, own->examples.count));
+        return BERTH_OK;
+    }
+    return own->examples.has_scores ? score_cosines(own, &vectors, score, error)
+                                    : score_retrieval(own, &vectors, score, error);
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    (void)set;
+    return task_write_evaluation(results, error);
+}
+
+static const struct task training = {.name = "embed",
+                                     .title = "finetune embed",
+                                     .jobs = JOB_FINETUNE_EMBED,
+                                     .defaults = JOB_FINETUNE_EMBED,
+                                     .head = PARAM_HEAD_EMBEDDING,
+                                     .validation_advice = "name a table with validation_file",
+                                     .settle = settle,
+                                     .has_validation = has_validation,
+                                     .own_size = sizeof(struct embed),
+                                     .open = open_set,
+                                     .done = close_set,
+                                     .receive = receive_vector,
+                                     .result_bytes = result_bytes,
+                                     .score = score_set,
+                                     .write = write_results};
+
+// === the row =====================================================================================
+
 #define ENCODES                                                                                    \
     .job = JOB_EMBED, .own_size = sizeof(struct encoder), .open = open_row, .done = done,          \
     .width = width, .write = task_write_numbers
 
 const struct task_row row_embed = {
+    .training = &training,
     .about = {.name = "embed",
               .pipeline = "feature-extraction",
               .text = "text",

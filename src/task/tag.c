@@ -3,12 +3,22 @@
 //
 // A word is what the tokenizer splits a text into before it cuts pieces: a run of letters and
 // digits, or one punctuation mark.
+//
+// Its sets are files of words with tags (data/tagging/tagged.h). The tags of the training set
+// become the model's classes, unless the model has classes with the same names, whose order is then
+// kept. Leaves out: windows of long sentences (word_windows.h) and the scores (metrics/entities.h).
+#include "core/clock.h"
+#include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
+#include "data/pairs/pairs.h"
+#include "data/tagging/tagged.h"
+#include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
 #include "metrics/results.h"
-#include "task/model.h"
+#include "task/network.h"
+#include "task/tokens.h"
 #include "train/tasks/class_names.h"
-#include "train/tasks/tokens.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +35,8 @@ static const struct tagger *tagger_of(const struct task_model *model) {
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     struct tagger *tagger = model->own;
-    TRY(network_open(model, PARAM_HEAD_TOKEN, 0, 2, opening, error));
+    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_TOKEN, 0, NULL}, 2, opening,
+                     error));
     TRY(class_names_read(&tagger->names, &model->network->predictor.files, error));
     tagger->rule = tokens_window_rule(&model->config, model->tokenizer);
     struct batch_extent *extent = &model->network->extent;
@@ -143,6 +154,11 @@ static enum berth_status make_windows(struct pass *pass, struct berth_error *err
     return BERTH_OK;
 }
 
+// The softmax probability of a class.
+static double probability_of(const float *logits, size_t classes, int32_t label) {
+    return exp(-task_cross_entropy(logits, classes, label));
+}
+
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const struct word_window *window = &pass->windows.windows[index];
@@ -153,7 +169,7 @@ static void receive(void *context, size_t index, const float *logits, int64_t co
         const float *row = logits + pass->windows.positions[i] * classes;
         struct word *word = &tagged->words[pass->windows.words[i]];
         word->label = results_best_class(row, classes);
-        word->score = exp(-task_cross_entropy(row, classes, word->label));
+        word->score = probability_of(row, classes, word->label);
         (void)text_check_finite(tagged->text, row, classes);
     }
 }
@@ -303,9 +319,348 @@ static void write_row(struct json_line *line, const struct task_model *model,
     json_line_close(line, ']');
 }
 
+// === training, evaluation and prediction of files ==============================================
+
+struct tokens {
+    struct tagged_dataset dataset;
+    struct word_window_set windows;
+    struct class_names names;
+    size_t width;     // classes
+    double smoothing; // of the tags in an evaluation's loss
+    // Of a prediction, [word_count]: each word's class, the model's probability of it, NaN without
+    // tokens, and the word's loss, NaN without a tag.
+    int32_t *predicted;
+    float *probabilities, *losses;
+};
+
+static const char expected[] = "a file of words with tags";
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status check_prediction(const struct berth_config *config,
+                                          struct berth_error *error) {
+    TRY(task_need_file(config, TASK_PREDICT, "", error));
+    return file_require(config->predict_file, expected, error);
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
+    TRY(task_need_file(config, use, "", error));
+    return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
+}
+
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    return task_has_validation(config, expected, answer, error);
+}
+
+// --- classes ------------------------------------------------------------------------------------
+
+static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
+    return (struct pair_dataset){
+        .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
+}
+
+static const char separators[] = " \t\r\n"; // of words and tags in the file of predictions
+
+static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
+                                       const struct task_open *args, struct berth_error *error) {
+    struct tagged_dataset *dataset = &own->dataset;
+    struct class_names *names = &own->names;
+    if (dataset->tag_count < 2) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: every word has the same tag; there is nothing to learn",
+                         dataset->name);
+    }
+    TRY(class_names_read(names, args->files, error));
+    struct pair_dataset view = view_of(dataset);
+    const int are_same = class_names_are_comparable(names, args->files, &view) &&
+                         tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (are_same) {
+        class_names_note_missing(names, view.label_count, dataset->name, args->log);
+    }
+    view = view_of(dataset);
+    class_names_settle_head(set, names, args, &view, are_same);
+    if (are_same && dataset->tag_names == names->list) {
+        return BERTH_OK;
+    }
+    TRY(class_names_set(args->files, &view, separators, error));
+    TRY(class_names_read(names, args->files, error));
+    return tagged_renumber(dataset, names->list, names->count, error);
+}
+
+static enum berth_status match_labels(struct tokens *own, const struct task_open *args,
+                                      struct berth_error *error) {
+    const struct tagged_dataset *dataset = &own->dataset;
+    TRY(class_names_read(&own->names, args->files, error));
+    TRY(args->use == TASK_PREDICT ? class_names_check_written(&own->names, separators, error)
+                                  : BERTH_OK);
+    TRY(tagged_renumber(&own->dataset, own->names.list, own->names.count, error));
+    if (dataset->tags_in_order) {
+        class_names_note_order(dataset->name, dataset->tag_names, dataset->tag_count, args->log);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status weigh_classes(const struct tokens *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
+    if (counts == NULL) {
+        return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
+    }
+    for (size_t i = 0; i < own->windows.label_count; i++) {
+        counts[own->windows.classes[i]]++;
+    }
+    enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
+    memory_free(counts);
+    return status;
+}
+
+// --- the set ------------------------------------------------------------------------------------
+
+static enum berth_status read_words(struct tokens *own, const struct task_open *args,
+                                    struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const int training = args->use == TASK_TRAIN;
+    const struct tagged_settings settings = {.word_column = config->text_column,
+                                             .tag_column = config->label_column,
+                                             .tag_optional = args->use == TASK_PREDICT,
+                                             .sentences = training ? config->max_train_samples
+                                                                   : config->max_eval_samples};
+    TRY(tagged_read(task_file(config, args->use), &settings, &own->dataset, error));
+    if (own->dataset.empty_tag_column != NULL) {
+        log_note(args->log,
+                 "%s: %s holds no tags: predicted without scores; label_column names another "
+                 "column",
+                 own->dataset.name, own->dataset.empty_tag_column);
+    }
+    return own->dataset.tags != NULL || args->use == TASK_PREDICT
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "label_column is 0, but %s needs tags",
+                           training ? "training" : "an evaluation");
+}
+
+struct word_window_rule tokens_window_rule(const struct berth_config *config,
+                                           const struct tokenizer *tokenizer) {
+    const int64_t room = config->max_seq_length - 2;
+    const int is_asked = option_name_is_chosen(config, "doc_stride");
+    const int64_t stride = is_asked ? config->doc_stride : room / 2;
+    return (struct word_window_rule){.max_seq_length = config->max_seq_length,
+                                     .stride = stride < room ? stride : room,
+                                     .special = tokenizer_special_ids(tokenizer)};
+}
+
+static enum berth_status make_sentence_windows(struct tokens *own, const struct task_open *args,
+                                               struct berth_error *error) {
+    const struct tokenizer *tokenizer = args->files->tokenizer;
+    const struct word_window_rule rule = tokens_window_rule(args->config, tokenizer);
+    const double begin = clock_now();
+    TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
+    if (own->windows.count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: none of its words has a visible character",
+                         own->dataset.name);
+    }
+    log_note(args->log,
+             "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
+             "s",
+             own->dataset.name, own->dataset.count, own->dataset.word_count,
+             own->windows.token_count, own->windows.split_sentences, clock_now() - begin);
+    if (own->windows.truncated > 0) {
+        log_warning(
+            args->log, "%s: %zu words are longer than max_seq_length %lld and are truncated",
+            own->dataset.name, own->windows.truncated, (long long)args->config->max_seq_length);
+    }
+    return BERTH_OK;
+}
+
+// The class of words that have no tokens: "O", or the first one.
+static int32_t outside_class(const struct class_names *names) {
+    const size_t found = class_names_find(names, "O");
+    return found < names->count ? (int32_t)found : 0;
+}
+
+static enum berth_status allocate_results(struct tokens *own, struct berth_error *error) {
+    const size_t words = own->dataset.word_count;
+    const int32_t outside = outside_class(&own->names);
+    own->predicted = memory_array(words, sizeof *own->predicted);
+    own->probabilities = memory_array(words, sizeof *own->probabilities);
+    own->losses = memory_array(words, sizeof *own->losses);
+    if (own->predicted == NULL || own->probabilities == NULL || own->losses == NULL) {
+        return error_no_memory(error, words * sizeof *own->predicted, "the predictions");
+    }
+    for (size_t i = 0; i < words; i++) {
+        own->predicted[i] = outside;
+        own->probabilities[i] = own->losses[i] = NAN;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct tokens *own = set->own;
+    const int training = args->use == TASK_TRAIN;
+    set->path = task_file(args->config, args->use);
+    TRY(read_words(own, args, error));
+    TRY(training ? settle_labels(own, set, args, error) : match_labels(own, args, error));
+    if (training) {
+        const struct pair_dataset view = view_of(&own->dataset);
+        pair_labels_describe(&view, set->labels, sizeof set->labels);
+    }
+    TRY(make_sentence_windows(own, args, error));
+    own->width = (size_t)args->files->shape.num_labels;
+    own->smoothing = args->config->label_smoothing_factor;
+    set->examples = (int64_t)own->dataset.count;
+    set->tokens = (int64_t)own->windows.token_count;
+    set->source = (struct packer_source){
+        .get = word_windows_sequence, .data = &own->windows, .count = own->windows.count};
+    return training ? weigh_classes(own, args, set, error) : allocate_results(own, error);
+}
+
+static void close_set(void *own) {
+    struct tokens *tokens = own;
+    word_windows_done(&tokens->windows);
+    tagged_done(&tokens->dataset);
+    class_names_done(&tokens->names);
+    memory_free(tokens->predicted);
+    memory_free(tokens->probabilities);
+    memory_free(tokens->losses);
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+static void receive_sentence(void *set, size_t index, const float *logits, int64_t count) {
+    struct tokens *own = ((struct task_set *)set)->own;
+    const struct word_window *window = &own->windows.windows[index];
+    (void)count;
+    for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
+        const float *row = logits + own->windows.positions[i] * own->width;
+        const uint32_t word = own->windows.words[i];
+        own->predicted[word] = results_best_class(row, own->width);
+        own->probabilities[word] = (float)probability_of(row, own->width, own->predicted[word]);
+        if (own->windows.classes[i] >= 0) {
+            own->losses[word] =
+                (float)task_smoothed_loss(row, own->width, own->windows.classes[i], own->smoothing);
+        }
+    }
+}
+
+// Details need less than scores.
+static size_t result_bytes(const struct task_set *set) {
+    const struct tokens *own = set->own;
+    const size_t words = own->dataset.word_count;
+    return 2 * words * sizeof(const char *) + entity_scores_bytes(words);
+}
+
+static double mean_loss(const struct tokens *own) {
+    double sum = 0, count = 0;
+    for (size_t i = 0; i < own->dataset.word_count; i++) {
+        const double loss = (double)own->losses[i];
+        sum += isnan(loss) ? 0 : loss;
+        count += !isnan(loss);
+    }
+    return sum / count;
+}
+
+// As seqeval's default, which run_ner uses.
+static enum berth_status score(const struct task_set *set, struct task_score *result,
+                               struct berth_error *error) {
+    const struct tokens *own = set->own;
+    const struct tagged_dataset *dataset = &own->dataset;
+    const size_t words = dataset->word_count;
+    struct entity_scores found;
+    *result = (struct task_score){.loss = NAN};
+    if (dataset->tags == NULL) {
+        return BERTH_OK;
+    }
+    const char **names = memory_array(2 * words, sizeof *names);
+    if (names == NULL) {
+        return error_no_memory(error, 2 * words * sizeof *names, "the tags");
+    }
+    for (size_t i = 0; i < words; i++) {
+        names[i] = own->names.list[dataset->tags[i]];
+        names[words + i] = own->names.list[own->predicted[i]];
+    }
+    const struct entity_tags tags = {names, names + words, dataset->starts, dataset->count};
+    enum berth_status status = entity_scores(&tags, NULL, &found, error);
+    memory_free((void *)names);
+    result->loss = mean_loss(own);
+    task_score_add(result, "precision", found.all.precision);
+    task_score_add(result, "recall", found.all.recall);
+    task_score_add(result, "f1", found.all.f1);
+    task_score_add(result, "accuracy", found.accuracy);
+    result->best_by = 2;
+    entity_scores_done(&found);
+    return status;
+}
+
+static enum berth_status detail(const struct task_set *set, int64_t step,
+                                const struct berth_log *log, struct berth_error *error) {
+    const struct tokens *own = set->own;
+    const struct tokens_result found = {&own->dataset, own->names.list, own->names.count,
+                                        own->predicted, own->probabilities};
+    return own->dataset.tags != NULL ? tokens_details_log(&found, step, log, error) : BERTH_OK;
+}
+
+// --- result files -------------------------------------------------------------------------------
+
+static void put_sentence(const struct tokens *own, size_t sentence, struct file_writer *writer,
+                         struct berth_error *error) {
+    const size_t *starts = own->dataset.starts;
+    for (size_t i = starts[sentence]; i < starts[sentence + 1]; i++) {
+        (void)file_writer_printf(writer, error, "%s%s", i > starts[sentence] ? " " : "",
+                                 own->names.list[own->predicted[i]]);
+    }
+    (void)file_writer_put(writer, "\n", 1, error);
+}
+
+// Writes a line for each sentence, with the tags of its words.
+static enum berth_status write_tags(const struct tokens *own, const char *folder,
+                                    struct berth_error *error) {
+    struct file_writer writer;
+    TRY(file_writer_open_in(&writer, folder, "predictions.txt", error));
+    for (size_t i = 0; i < own->dataset.count; i++) {
+        put_sentence(own, i, &writer, error);
+    }
+    return file_writer_commit(&writer, error);
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    if (results->use == TASK_VALIDATE) {
+        return task_write_evaluation(results, error);
+    }
+    TRY(write_tags(set->own, results->folder, error));
+    return task_write_prediction(set, results, error);
+}
+
+static const struct task training = {.name = "tokens",
+                                     .title = "finetune tokens",
+                                     .jobs = JOB_FINETUNE,
+                                     .defaults = JOB_FINETUNE_TOKENS,
+                                     .predicts_separately = 1,
+                                     .head = PARAM_HEAD_TOKEN,
+                                     .has_loss = 1,
+                                     .validation_advice =
+                                         "name a file of words with validation_file",
+                                     .settle = settle,
+                                     .has_validation = has_validation,
+                                     .own_size = sizeof(struct tokens),
+                                     .open = open_set,
+                                     .done = close_set,
+                                     .receive = receive_sentence,
+                                     .result_bytes = result_bytes,
+                                     .score = score,
+                                     .detail = detail,
+                                     .write = write_results};
+
+// === the row =====================================================================================
+
 // A word has the label of its first piece, as with the aggregation strategy "first" of
 // transformers' pipeline.
 const struct task_row row_tag = {
+    .training = &training,
     .about = {.name = "tag",
               .pipeline = "token-classification",
               .text = "text",

@@ -4,13 +4,14 @@
 // once and writes the result of one as JSON. Its results are what berth.h gives out: items and
 // numbers.
 //
-// Training, evaluation and prediction of files are rows of their own (train/tasks).
+// How it is trained, and files are evaluated, is the row's `training` (train/tasks/task.h).
 #ifndef BERTH_TASK_TASK_H
 #define BERTH_TASK_TASK_H
 
 #include "core/error.h"
 #include "core/json_line.h"
 #include "core/options.h"
+#include "train/tasks/task.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -118,6 +119,7 @@ struct task_verb {
 
 struct task_row {
     struct berth_task about;      // what berth.h says of it
+    const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
     const char *architectures[2]; // ends of the name in config.json; "": any model
     unsigned job;                 // whose settings a model is opened with (core/options.h)
     const char *settings;         // names of those of task_options that it follows
@@ -143,10 +145,13 @@ struct task_row {
     struct task_verb verb;
 };
 
-// All rows; a model's own task is the first that its files name. The last one is for any model.
+// All rows, NULL after the last. A model's own task is that whose architecture ends its class.
 extern const struct task_row *const task_rows[];
-extern const size_t task_row_count;
 
+// What is trained: those of the rows, and pre-training; NULL: no more.
+const struct task *task_training_at(size_t index);
+// The one of a row's name, or of its own; NULL: there is none.
+const struct task *task_training_find(const char *name);
 // The row of a name or pipeline; NULL: there is none.
 const struct task_row *task_find(const char *name);
 // The name of the row's first (0) or second (1) text; NULL: it has none.
@@ -166,7 +171,7 @@ int task_follows(const struct task_row *task, const char *name);
 enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error);
 
-// --- opened models (model.c) ---------------------------------------------------------------------
+// --- opened models (opened.c) -------------------------------------------------------------------
 
 // The task that the files of a model's folder name: config.json's class, or modules.json.
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,

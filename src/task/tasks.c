@@ -6,14 +6,42 @@
 
 extern const struct task_row row_answer, row_classify, row_tag, row_fill, row_embed, row_rerank,
     row_hidden, row_tokenize;
+// The row of a program that has a task of its own, which its file defines; NULL in others. So the
+// tests show that a row is all that a task takes.
+extern const struct task_row row_added __attribute__((weak));
 
-// A model's own task is the first row whose architecture it has; any model has that of row_embed.
 const struct task_row *const task_rows[] = {&row_answer, &row_classify, &row_tag,    &row_fill,
-                                            &row_embed,  &row_rerank,   &row_hidden, &row_tokenize};
-const size_t task_row_count = sizeof task_rows / sizeof *task_rows;
+                                            &row_embed,  &row_rerank,   &row_hidden, &row_tokenize,
+                                            &row_added,  NULL};
+
+// What is trained, but not run with texts.
+extern const struct task task_pretrain;
+
+const struct task *task_training_at(size_t index) {
+    size_t seen = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (task_rows[i]->training != NULL && seen++ == index) {
+            return task_rows[i]->training;
+        }
+    }
+    return seen == index ? &task_pretrain : NULL;
+}
+
+const struct task *task_training_find(const char *name) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (strcmp(task_rows[i]->about.name, name) == 0 && task_rows[i]->training != NULL) {
+            return task_rows[i]->training;
+        }
+    }
+    size_t i = 0;
+    while (task_training_at(i) != NULL && strcmp(task_training_at(i)->name, name) != 0) {
+        i++;
+    }
+    return task_training_at(i);
+}
 
 const struct task_row *task_find(const char *name) {
-    for (size_t i = 0; i < task_row_count; i++) {
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
         const struct berth_task *about = &task_rows[i]->about;
         if (strcmp(about->name, name) == 0 || strcmp(about->pipeline, name) == 0) {
             return task_rows[i];

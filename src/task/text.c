@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of a call and their results: errors of their own, what they own, positions in them.
 #include "core/memory.h"
-#include "task/model.h"
+#include "task/network.h"
 
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message) {
     text->status = status;

@@ -2,7 +2,7 @@
 // The task tokenize: the input that a model reads for a text or a pair. Needs no network.
 #include "core/memory.h"
 #include "data/pairs/pair_features.h"
-#include "task/model.h"
+#include "task/network.h"
 #include "train/engine/inputs.h"
 
 #include <string.h>

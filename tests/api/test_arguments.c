@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that every function of berth.h refuses NULL for a required argument, and that the error
-// names the function and the argument as the header calls them.
+// Tests that the inner functions that the program and the library share (core/calls.h) refuse NULL
+// for a required argument, and that the error names the function and the argument. Those of
+// berth.h: test_interface.c.
 #include "core/calls.h"
 #include "core/harness.h"
 
@@ -22,15 +23,6 @@ static struct berth_config config_of(const char *folder) {
     return config;
 }
 
-#define OPEN(kind, folder, handle)                                                                 \
-    do {                                                                                           \
-        const struct berth_config own_config = config_of(GOLDEN folder);                           \
-        struct berth_error open_error;                                                             \
-        if (berth_##kind##_open(&own_config, silent, handle, &open_error) != BERTH_OK) {           \
-            fail_msg("%s", open_error.message);                                                    \
-        }                                                                                          \
-    } while (0)
-
 #define NEEDS(function, argument, ...)                                                             \
     do {                                                                                           \
         struct berth_error found_error = {.status = BERTH_OK};                                     \
@@ -41,7 +33,6 @@ static struct berth_config config_of(const char *folder) {
         assert_int_equal(function(__VA_ARGS__, NULL), BERTH_USAGE);                                \
     } while (0)
 
-static const char *const words[1] = {"hello"};
 static char *text;
 
 static void settings(void **state) {
@@ -66,7 +57,7 @@ static void program(void **state) {
                      BERTH_UNAVAILABLE);
     assert_non_null(strstr(error.message, "only the program reads dump.xml"));
     config.report = "report.html";
-    assert_int_equal(berth_train("squad", &config, silent, NULL, NULL, &error), BERTH_UNAVAILABLE);
+    assert_int_equal(job_train("squad", &config, silent, NULL, NULL, &error), BERTH_UNAVAILABLE);
     assert_non_null(strstr(error.message, "only the program writes report.html"));
 }
 
@@ -107,86 +98,6 @@ static void results(void **state) {
         assert_true(result.steps == 0 && result.metric_count == 0);
         assert_true(isnan(result.final_loss) && isnan(result.mfu));
     }
-}
-
-static void questions(void **state) {
-    const struct berth_config config = config_of(NULL);
-    const struct berth_question asked = {.question = "who ?", .context = "anna", .capacity = 1};
-    struct berth_answerer *model;
-    struct berth_answer answer;
-    struct berth_answers answers;
-    size_t count;
-    NEEDS(berth_answerer_open, "config", NULL, silent, &model);
-    NEEDS(berth_answerer_open, "model", &config, silent, NULL);
-    OPEN(model, "classifier", &model);
-    NEEDS(berth_answerer_answer, "model", NULL, "who ?", "anna", &answer, 1, &count);
-    NEEDS(berth_answerer_answer, "question", model, NULL, "anna", &answer, 1, &count);
-    NEEDS(berth_answerer_answer, "context", model, "who ?", NULL, &answer, 1, &count);
-    NEEDS(berth_answerer_answer, "answers", model, "who ?", "anna", NULL, 1, &count);
-    NEEDS(berth_answerer_answer, "count", model, "who ?", "anna", &answer, 1, NULL);
-    NEEDS(berth_answerer_answer_many, "model", NULL, &asked, 1, &answers);
-    NEEDS(berth_answerer_answer_many, "questions", model, NULL, 1, &answers);
-    NEEDS(berth_answerer_answer_many, "answers", model, &asked, 1, NULL);
-    berth_answerer_close(model);
-}
-
-static void classes(void **state) {
-    const struct berth_config config = config_of(NULL);
-    const struct berth_text one = {"hello", NULL};
-    struct berth_classifier *classifier;
-    struct berth_text_status status;
-    float scores[8];
-    const enum berth_score usual = BERTH_SCORE_USUAL;
-    NEEDS(berth_classifier_open, "config", NULL, silent, &classifier);
-    NEEDS(berth_classifier_open, "classifier", &config, silent, NULL);
-    OPEN(classifier, "classifier", &classifier);
-    NEEDS(berth_classifier_classify, "classifier", NULL, &one, 1, usual, scores, &status);
-    NEEDS(berth_classifier_classify, "texts", classifier, NULL, 1, usual, scores, &status);
-    NEEDS(berth_classifier_classify, "scores", classifier, &one, 1, usual, NULL, &status);
-    NEEDS(berth_classifier_classify, "statuses", classifier, &one, 1, usual, scores, NULL);
-    berth_classifier_close(classifier);
-}
-
-static void tags(void **state) {
-    const struct berth_config config = config_of(NULL);
-    struct berth_tagger *tagger;
-    struct berth_tags found;
-    struct berth_text_status status;
-    NEEDS(berth_tagger_open, "config", NULL, silent, &tagger);
-    NEEDS(berth_tagger_open, "tagger", &config, silent, NULL);
-    OPEN(tagger, "tags", &tagger);
-    NEEDS(berth_tag, "tagger", NULL, "hello", &found);
-    NEEDS(berth_tag, "text", tagger, NULL, &found);
-    NEEDS(berth_tag, "tags", tagger, "hello", NULL);
-    NEEDS(berth_tag_many, "tagger", NULL, words, 1, &found, &status);
-    NEEDS(berth_tag_many, "texts", tagger, NULL, 1, &found, &status);
-    NEEDS(berth_tag_many, "tags", tagger, words, 1, NULL, &status);
-    NEEDS(berth_tag_many, "statuses", tagger, words, 1, &found, NULL);
-    berth_tagger_close(tagger);
-}
-
-static void embeddings(void **state) {
-    const struct berth_config config = config_of(NULL);
-    const struct berth_text one = {"hello", NULL};
-    const struct berth_embedding how = {BERTH_POOL_MEAN, 1};
-    struct berth_encoder *encoder;
-    struct berth_text_status status;
-    struct berth_hidden_states rows;
-    float numbers[64];
-    NEEDS(berth_encoder_open, "config", NULL, silent, &encoder);
-    NEEDS(berth_encoder_open, "encoder", &config, silent, NULL);
-    OPEN(encoder, "classifier", &encoder);
-    NEEDS(berth_encoder_embed, "encoder", NULL, words, 1, how, numbers);
-    NEEDS(berth_encoder_embed, "texts", encoder, NULL, 1, how, numbers);
-    NEEDS(berth_encoder_embed, "embeddings", encoder, words, 1, how, NULL);
-    NEEDS(berth_encoder_embed_many, "encoder", NULL, &one, 1, how, numbers, &status);
-    NEEDS(berth_encoder_embed_many, "texts", encoder, NULL, 1, how, numbers, &status);
-    NEEDS(berth_encoder_embed_many, "embeddings", encoder, &one, 1, how, NULL, &status);
-    NEEDS(berth_encoder_embed_many, "statuses", encoder, &one, 1, how, numbers, NULL);
-    NEEDS(berth_encoder_hidden_states, "encoder", NULL, &one, 1, &rows);
-    NEEDS(berth_encoder_hidden_states, "texts", encoder, NULL, 1, &rows);
-    NEEDS(berth_encoder_hidden_states, "states", encoder, &one, 1, NULL);
-    berth_encoder_close(encoder);
 }
 
 static enum berth_status read_nothing(void *context, const char *const **texts, size_t *count,
@@ -240,46 +151,6 @@ static void embedding_job_without_error(void **state) {
     assert_int_equal(berth_embed(&config, silent, &job, NULL), BERTH_NO_INPUT);
 }
 
-static void masked_words(void **state) {
-    const struct berth_config config = config_of(NULL);
-    struct berth_filler *filler;
-    struct berth_filled filled;
-    struct berth_text_status status;
-    NEEDS(berth_filler_open, "config", NULL, silent, &filler);
-    NEEDS(berth_filler_open, "filler", &config, silent, NULL);
-    OPEN(filler, "fill", &filler);
-    NEEDS(berth_fill, "filler", NULL, words, 1, 1, &filled);
-    NEEDS(berth_fill, "texts", filler, NULL, 1, 1, &filled);
-    NEEDS(berth_fill, "filled", filler, words, 1, 1, NULL);
-    NEEDS(berth_fill_many, "filler", NULL, words, 1, 1, &filled, &status);
-    NEEDS(berth_fill_many, "texts", filler, NULL, 1, 1, &filled, &status);
-    NEEDS(berth_fill_many, "filled", filler, words, 1, 1, NULL, &status);
-    NEEDS(berth_fill_many, "statuses", filler, words, 1, 1, &filled, NULL);
-    berth_filler_close(filler);
-}
-
-static void tokens(void **state) {
-    const struct berth_config config = config_of(GOLDEN "classifier");
-    const struct berth_text one = {"hello", NULL}, none = {NULL, NULL};
-    struct berth_tokenizer *tokenizer;
-    struct berth_token *found;
-    struct berth_input_token *input;
-    size_t count;
-    NEEDS(berth_tokenizer_open, "config", NULL, &tokenizer);
-    NEEDS(berth_tokenizer_open, "tokenizer", &config, NULL);
-    assert_int_equal(berth_tokenizer_open(&config, &tokenizer, NULL), BERTH_OK);
-    NEEDS(berth_tokenizer_encode, "tokenizer", NULL, "a", 1, &found, &count, NULL);
-    NEEDS(berth_tokenizer_encode, "text", tokenizer, NULL, 1, &found, &count, NULL);
-    NEEDS(berth_tokenizer_encode, "tokens", tokenizer, "a", 1, NULL, &count, NULL);
-    NEEDS(berth_tokenizer_encode, "count", tokenizer, "a", 1, &found, NULL, NULL);
-    NEEDS(berth_tokenizer_encode_pair, "tokenizer", NULL, &one, 8, &input, &count, NULL);
-    NEEDS(berth_tokenizer_encode_pair, "text", tokenizer, NULL, 8, &input, &count, NULL);
-    NEEDS(berth_tokenizer_encode_pair, "text->text", tokenizer, &none, 8, &input, &count, NULL);
-    NEEDS(berth_tokenizer_encode_pair, "tokens", tokenizer, &one, 8, NULL, &count, NULL);
-    NEEDS(berth_tokenizer_encode_pair, "count", tokenizer, &one, 8, &input, NULL, NULL);
-    berth_tokenizer_close(tokenizer);
-}
-
 static void files(void **state) {
     const struct berth_convert_settings conversion = {.to = "hf"}, none = {.to = NULL};
     NEEDS(berth_inspect, "path", NULL, NULL, NULL, &text);
@@ -313,44 +184,12 @@ static void data_for_pretraining(void **state) {
     NEEDS(berth_vocab_train, "settings", &config, NULL, silent, NULL, NULL);
 }
 
-// What a caller frees after any status, although it has not initialised it.
-static void results_of_refused_calls(void **state) {
-    struct berth_answers answers;
-    struct berth_tags found;
-    struct berth_hidden_states rows;
-    struct berth_filled filled[2];
-    memset(&answers, 1, sizeof answers);
-    memset(&found, 1, sizeof found);
-    memset(&rows, 1, sizeof rows);
-    memset(filled, 1, sizeof filled);
-    assert_int_equal(berth_answerer_answer_many(NULL, NULL, 1, &answers, NULL), BERTH_USAGE);
-    assert_null(answers.answers);
-    assert_int_equal(berth_tag_many(NULL, NULL, 1, &found, NULL, NULL), BERTH_USAGE);
-    assert_null(found.words);
-    assert_int_equal(berth_encoder_hidden_states(NULL, NULL, 1, &rows, NULL), BERTH_USAGE);
-    assert_null(rows.rows);
-    assert_int_equal(berth_fill(NULL, NULL, 1, 1, &filled[0], NULL), BERTH_USAGE);
-    assert_int_equal(berth_fill_many(NULL, NULL, 1, 1, &filled[1], NULL, NULL), BERTH_USAGE);
-    assert_true(filled[0].words == NULL && filled[1].words == NULL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings),
-        cmocka_unit_test(program),
-        cmocka_unit_test(jobs),
-        cmocka_unit_test(results),
-        cmocka_unit_test(questions),
-        cmocka_unit_test(classes),
-        cmocka_unit_test(tags),
-        cmocka_unit_test(embeddings),
-        cmocka_unit_test(embedding_jobs),
-        cmocka_unit_test(embedding_job_without_error),
-        cmocka_unit_test(masked_words),
-        cmocka_unit_test(results_of_refused_calls),
-        cmocka_unit_test(tokens),
-        cmocka_unit_test(files),
-        cmocka_unit_test(data_for_pretraining),
+        cmocka_unit_test(settings),       cmocka_unit_test(program),
+        cmocka_unit_test(jobs),           cmocka_unit_test(results),
+        cmocka_unit_test(embedding_jobs), cmocka_unit_test(embedding_job_without_error),
+        cmocka_unit_test(files),          cmocka_unit_test(data_for_pretraining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the library in a child that a program forks after it has used the library: the parent's
-// handles and new ones compute the parent's bits there, with one thread, and the log says so.
-#include "core/calls.h"
+// models and new ones compute the parent's bits there, with one thread, and the log says so.
+#include "api/opened.h"
 #include "core/scratch.h"
 
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,31 +11,34 @@
 
 enum { TEXTS = 5, SIZE = 16, PATIENCE = 60 };
 
-static const struct berth_log silent;
-
 typedef float vectors[TEXTS][SIZE];
 
-static enum berth_status open_encoder(struct berth_log log, struct berth_encoder **encoder) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.model_name_or_path = FOLDER;
-    config.device = "cpu";
-    config.threads = 2;
-    config.precision = BERTH_FP32;
-    config.max_seq_length = 16;
-    return berth_encoder_open(&config, log, encoder, NULL);
+static struct berth_model *open_encoder(const struct berth_watch *watch) {
+    return berth_open(
+        FOLDER,
+        SETTINGS("device", "cpu", "threads", "2", "precision", "fp32", "max_seq_length", "16"),
+        watch, NULL);
 }
 
-static enum berth_status embed(const struct berth_encoder *encoder, vectors found) {
-    static const char *const texts[TEXTS] = {"red ball", "the blue coat of anna", "ben ?",
-                                             "anna and ben", "lamp"};
-    const struct berth_embedding how = {BERTH_POOL_MEAN, 1};
-    return berth_encoder_embed(encoder, texts, TEXTS, how, found[0], NULL);
+static enum berth_status embed(const struct berth_model *model, vectors found) {
+    static const struct berth_text texts[TEXTS] = {{.text = "red ball"},
+                                                   {.text = "the blue coat of anna"},
+                                                   {.text = "ben ?"},
+                                                   {.text = "anna and ben"},
+                                                   {.text = "lamp"}};
+    struct berth_error error;
+    struct berth_result *result = berth_run(model, "embed", texts, TEXTS, NULL, NULL, &error);
+    if (result != NULL) {
+        memcpy(found, berth_result_rows(result, 0, NULL, NULL), sizeof(vectors));
+    }
+    berth_result_free(result);
+    return error.status;
 }
 
-static void find_note(void *context, const struct berth_record *record) {
+static enum berth_wish find_note(void *context, const struct berth_record *record) {
     int *notes = context;
     *notes += record->text != NULL && strstr(record->text, "threads: 1, because") == record->text;
+    return BERTH_CONTINUE;
 }
 
 // The exit status of a child that returns from `work`; it is killed if it hangs.
@@ -53,53 +55,59 @@ static int in_child(int (*work)(const void *context), const void *context) {
 }
 
 struct parent {
-    struct berth_encoder *encoder;
+    struct berth_model *model;
     vectors found;
 };
 
-static int uses_the_parents_handle(const void *context) {
+static int uses_the_parents_model(const void *context) {
     const struct parent *parent = context;
     vectors found;
-    return embed(parent->encoder, found) != BERTH_OK ||
+    return embed(parent->model, found) != BERTH_OK ||
            memcmp(found, parent->found, sizeof found) != 0;
 }
 
-static int uses_a_handle_of_its_own(const void *context) {
+// The classifier opens the embeddings only when they are first run.
+static int uses_a_model_of_its_own(const void *context) {
     const struct parent *parent = context;
     int notes = 0;
-    const struct berth_log log = {find_note, &notes};
-    struct berth_encoder *encoder;
+    const struct berth_watch watch = {find_note, &notes};
     vectors found;
-    return open_encoder(log, &encoder) != BERTH_OK || embed(encoder, found) != BERTH_OK ||
-           memcmp(found, parent->found, sizeof found) != 0 || notes != 1;
+    struct berth_model *model = open_encoder(&watch);
+    return embed(model, found) != BERTH_OK || memcmp(found, parent->found, sizeof found) != 0 ||
+           notes != 1;
 }
 
 static int forks_again(const void *context) {
-    return in_child(uses_the_parents_handle, context);
+    return in_child(uses_the_parents_model, context);
 }
 
 static void a_forked_child_computes_the_parents_bits(void **state) {
     struct parent parent;
     int notes = 0;
-    const struct berth_log log = {find_note, &notes};
-    assert_int_equal(open_encoder(log, &parent.encoder), BERTH_OK);
+    const struct berth_watch watch = {find_note, &notes};
+    parent.model = open_encoder(&watch);
+    assert_non_null(parent.model);
     assert_int_equal(notes, 0);
-    assert_int_equal(embed(parent.encoder, parent.found), BERTH_OK);
-    assert_int_equal(in_child(uses_the_parents_handle, &parent), 0);
-    assert_int_equal(in_child(uses_a_handle_of_its_own, &parent), 0);
+    assert_int_equal(embed(parent.model, parent.found), BERTH_OK);
+    assert_int_equal(in_child(uses_the_parents_model, &parent), 0);
+    assert_int_equal(in_child(uses_a_model_of_its_own, &parent), 0);
     assert_int_equal(in_child(forks_again, &parent), 0);
-    assert_int_equal(uses_the_parents_handle(&parent), 0);
-    berth_encoder_close(parent.encoder);
+    assert_int_equal(uses_the_parents_model(&parent), 0);
+    berth_close(parent.model);
 }
 
-static int opens_an_encoder(const void *context) {
-    struct berth_encoder *encoder;
-    return open_encoder(silent, &encoder);
+static int opens_a_model(const void *context) {
+    struct berth_model *model = open_encoder(NULL);
+    berth_close(model);
+    return model == NULL;
 }
 
 static int makes_a_model_and_forks(const void *context) {
-    return berth_init_model(FOLDER "/config.json", scratch("model"), 1, NULL) != BERTH_OK ||
-           in_child(opens_an_encoder, NULL);
+    struct berth_result *made = berth_job(
+        "init", SETTINGS("config", FOLDER "/config.json", "output", scratch("model"), "seed", "1"),
+        NULL, NULL);
+    berth_result_free(made);
+    return made == NULL || in_child(opens_a_model, NULL);
 }
 
 // Runs first, and in a child: nothing but random weights may have used threads before its fork.

@@ -1,52 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the functions that process many texts in one call: scores, hidden states and tokens against
-// transformers' (tests/golden/classifier, dev/goldens/texts.py); the same bits in one call as one
-// by one, for every instruction set, on several threads, in batches of any size; a bad text among
-// good ones; no texts; memory that is out.
-#include "core/calls.h"
-#include "core/harness.h"
+// Tests berth_run with many texts: scores, hidden states and tokens against transformers'
+// (tests/golden/classifier, dev/goldens/texts.py); the same bits in one call as one by one, for
+// every instruction set, on several threads, in batches of any size; a bad text among good ones; no
+// texts; memory that is out.
+#include "api/opened.h"
 #include "core/memory.h"
 #include "format/json/json.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/classifier"
+// What every test opens the model with. It is a classifier; its other heads are random.
+#define USUAL "device", "cpu", "max_seq_length", "16", "allow_new_head", "true", "doc_stride", "4"
 
 enum { TEXTS_MAX = 16, CLASSES = 3, SIZE = 16, MANY = 24, THREADS = 3 };
 
-static const struct berth_log silent;
-
-static struct berth_config config_of(int64_t batch) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.model_name_or_path = FOLDER;
-    config.device = "cpu";
-    config.threads = 2;
-    config.precision = BERTH_FP32;
-    config.max_seq_length = 16;
-    config.predict_batch_size = batch;
-    config.allow_new_head = 1; // it is a classifier
-    return config;
+static struct berth_model *open_batched(const char *batch) {
+    return open_model(
+        FOLDER, SETTINGS(USUAL, "threads", "2", "precision", "fp32", "predict_batch_size", batch));
 }
-
-#define OPEN(kind, config, handle)                                                                 \
-    do {                                                                                           \
-        struct berth_error open_error;                                                             \
-        if (berth_##kind##_open(config, silent, handle, &open_error) != BERTH_OK) {                \
-            fail_msg("%s", open_error.message);                                                    \
-        }                                                                                          \
-    } while (0)
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != BERTH_OK) {                                                                  \
-            fail_msg("%s: %s", #call, error.message);                                              \
-        }                                                                                          \
-    } while (0)
 
 // --- transformers' results -----------------------------------------------------------------------
 
@@ -59,14 +33,16 @@ struct expected {
 
 static void expected_open(struct expected *expected) {
     struct berth_error error;
-    OK(json_read_file(FOLDER "/expected.json", &expected->file, &error));
+    if (json_read_file(FOLDER "/expected.json", &expected->file, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
     expected->rows = json_member(expected->file, "texts");
     expected->count = json_length(expected->rows);
     assert_in_range(expected->count, 5, TEXTS_MAX);
     for (size_t i = 0; i < expected->count; i++) {
         const json *row = json_at(expected->rows, i);
-        expected->texts[i] = (struct berth_text){json_text(json_member(row, "text")),
-                                                 json_text(json_member(row, "pair"))};
+        expected->texts[i] = (struct berth_text){.text = json_text(json_member(row, "text")),
+                                                 .pair = json_text(json_member(row, "pair"))};
     }
 }
 
@@ -74,115 +50,122 @@ static double real_at(const json *array, size_t index) {
     return json_as_real(json_at(array, index));
 }
 
+static void check_outcome(const struct berth_result *result, size_t input, const json *row) {
+    const struct berth_outcome *outcome = berth_result_outcome(result, input);
+    assert_int_equal(outcome->status, BERTH_OK);
+    assert_string_equal(outcome->message, "");
+    assert_int_equal(outcome->tokens, json_length(json_member(row, "ids")));
+    assert_int_equal(outcome->truncated, json_truth(json_member(row, "truncated")));
+}
+
+// All classes, the most likely first, with the numbers of the row.
+static void check_classes(const struct berth_model *model, const struct berth_result *result,
+                          size_t input, const float *scores) {
+    size_t count;
+    const struct berth_item *items = berth_result_items(result, input, &count);
+    assert_int_equal(count, CLASSES);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(items[i].text, berth_model_label(model, (size_t)items[i].id));
+        assert_true(items[i].score == (double)scores[items[i].id]);
+        assert_true(i == 0 || items[i - 1].score >= items[i].score);
+        assert_true(items[i].start == -1 && items[i].end == -1);
+    }
+}
+
 static void scores_equal_transformers(void **state) {
-    static const char *const names[] = {[BERTH_SCORE_USUAL] = "default",
-                                        [BERTH_SCORE_NONE] = "none",
-                                        [BERTH_SCORE_SIGMOID] = "sigmoid",
-                                        [BERTH_SCORE_SOFTMAX] = "softmax"};
-    const struct berth_config config = config_of(32);
+    static const char *const names[] = {"default", "none", "sigmoid", "softmax"};
+    static const char *const settings[] = {"auto", "none", "sigmoid", "softmax"};
     struct expected expected;
-    struct berth_classifier *classifier;
-    struct berth_error error;
-    float scores[TEXTS_MAX][CLASSES];
-    struct berth_text_status statuses[TEXTS_MAX];
+    struct berth_model *model = open_batched("32");
     expected_open(&expected);
-    OPEN(classifier, &config, &classifier);
-    const struct berth_classes classes = berth_classifier_classes(classifier);
-    assert_int_equal(classes.problem, BERTH_SINGLE_LABEL);
-    assert_int_equal(classes.count, CLASSES);
-    assert_string_equal(classes.names[0], "no");
-    assert_string_equal(classes.names[2], "yes");
-    assert_int_equal(berth_classifier_max_length(classifier), 16);
-    for (int score = 0; score < 4; score++) {
-        OK(berth_classifier_classify(classifier, expected.texts, expected.count,
-                                     (enum berth_score)score, scores[0], statuses, &error));
+    assert_string_equal(berth_model_label(model, 0), "no");
+    assert_string_equal(berth_model_label(model, 2), "yes");
+    assert_null(berth_model_label(model, CLASSES));
+    assert_true(berth_model_number(model, "labels") == CLASSES);
+    assert_true(berth_model_number(model, "max_length") == 16);
+    for (size_t score = 0; score < 4; score++) {
+        struct berth_result *result = run_all(model, "classify", expected.texts, expected.count,
+                                              SETTINGS("score", settings[score]));
         for (size_t i = 0; i < expected.count; i++) {
+            size_t rows, width;
+            const float *scores = berth_result_rows(result, i, &rows, &width);
             const json *row = json_at(expected.rows, i);
             const json *right = json_member(json_member(row, "scores"), names[score]);
+            assert_true(rows == 1 && width == CLASSES);
             for (size_t k = 0; k < CLASSES; k++) {
-                if (!(fabs((double)scores[i][k] - real_at(right, k)) <= 3e-6)) {
+                if (!(fabs((double)scores[k] - real_at(right, k)) <= 3e-6)) {
                     fail_msg("text %zu, class %zu, %s: %g instead of %g", i, k, names[score],
-                             (double)scores[i][k], real_at(right, k));
+                             (double)scores[k], real_at(right, k));
                 }
             }
-            assert_int_equal(statuses[i].error.status, BERTH_OK);
-            assert_int_equal(statuses[i].tokens, json_length(json_member(row, "ids")));
-            assert_int_equal(statuses[i].truncated, json_truth(json_member(row, "truncated")));
+            check_outcome(result, i, row);
+            check_classes(model, result, i, scores);
         }
+        berth_result_free(result);
     }
-    berth_classifier_close(classifier);
+    berth_close(model);
     json_free(expected.file);
 }
 
 static void hidden_states_equal_transformers(void **state) {
-    const struct berth_config config = config_of(2);
     struct expected expected;
-    struct berth_encoder *encoder;
-    struct berth_error error;
-    struct berth_hidden_states states[TEXTS_MAX];
+    struct berth_model *model = open_batched("2");
     expected_open(&expected);
-    OPEN(encoder, &config, &encoder);
-    assert_int_equal(berth_encoder_size(encoder), SIZE);
-    assert_int_equal(berth_encoder_max_length(encoder), 16);
-    OK(berth_encoder_hidden_states(encoder, expected.texts, expected.count, states, &error));
+    assert_true(berth_model_number(model, "dimensions") == SIZE);
+    struct berth_result *result = run_all(model, "hidden", expected.texts, expected.count, NULL);
     for (size_t i = 0; i < expected.count; i++) {
         const json *row = json_at(expected.rows, i), *right = json_member(row, "hidden");
-        assert_int_equal(states[i].status.error.status, BERTH_OK);
-        assert_int_equal(states[i].status.tokens * SIZE, json_length(right));
-        assert_int_equal(states[i].status.truncated, json_truth(json_member(row, "truncated")));
+        size_t rows, width;
+        const float *numbers = berth_result_rows(result, i, &rows, &width);
+        assert_int_equal(width, SIZE);
+        assert_int_equal(rows * width, json_length(right));
+        check_outcome(result, i, row);
         for (size_t k = 0; k < json_length(right); k++) {
-            assert_true(fabs((double)states[i].rows[k] - real_at(right, k)) <= 1e-5);
+            assert_true(fabs((double)numbers[k] - real_at(right, k)) <= 1e-5);
         }
     }
-    berth_hidden_states_free(states, expected.count);
-    assert_null(states[0].rows);
-    berth_encoder_close(encoder);
+    berth_result_free(result);
+    berth_close(model);
     json_free(expected.file);
 }
 
 static void pairs_have_transformers_tokens(void **state) {
-    const struct berth_config config = config_of(2);
     struct expected expected;
-    struct berth_tokenizer *tokenizer;
-    struct berth_error error;
+    struct berth_model *model = open_batched("2");
     expected_open(&expected);
-    OK(berth_tokenizer_open(&config, &tokenizer, &error));
+    struct berth_result *result = run_all(model, "tokenize", expected.texts, expected.count,
+                                          SETTINGS("offsets", "characters"));
     for (size_t i = 0; i < expected.count; i++) {
         const json *row = json_at(expected.rows, i), *ids = json_member(row, "ids");
-        struct berth_input_token *tokens;
         size_t count;
-        int truncated;
-        OK(berth_tokenizer_encode_pair(tokenizer, &expected.texts[i], 16, &tokens, &count,
-                                       &truncated, &error));
+        const struct berth_item *tokens = berth_result_items(result, i, &count);
         assert_int_equal(count, json_length(ids));
-        assert_int_equal(truncated, json_truth(json_member(row, "truncated")));
+        check_outcome(result, i, row);
         for (size_t k = 0; k < count; k++) {
             const json *offsets = json_at(json_member(row, "offsets"), k);
-            assert_int_equal(tokens[k].token.id, json_as_integer(json_at(ids, k)));
-            assert_int_equal(tokens[k].type,
+            assert_int_equal(tokens[k].id, json_as_integer(json_at(ids, k)));
+            assert_int_equal(tokens[k].group,
                              json_as_integer(json_at(json_member(row, "types"), k)));
-            assert_int_equal(tokens[k].token.start, json_as_integer(json_at(offsets, 0)));
-            assert_int_equal(tokens[k].token.end, json_as_integer(json_at(offsets, 1)));
+            assert_int_equal(tokens[k].start, json_as_integer(json_at(offsets, 0)));
+            assert_int_equal(tokens[k].end, json_as_integer(json_at(offsets, 1)));
         }
-        assert_string_equal(tokens[0].token.piece, "[CLS]");
-        assert_string_equal(tokens[count - 1].token.piece, "[SEP]");
-        berth_input_tokens_free(tokens);
-        assert_int_equal(berth_tokenizer_encode_pair(tokenizer, &expected.texts[i], 3, &tokens,
-                                                     &count, NULL, &error),
-                         BERTH_USAGE);
-        assert_null(tokens);
+        assert_string_equal(tokens[0].text, "[CLS]");
+        assert_string_equal(tokens[count - 1].text, "[SEP]");
     }
-    berth_tokenizer_close(tokenizer);
+    berth_result_free(result);
+    berth_close(model);
     json_free(expected.file);
 }
 
 // --- many texts in one call ----------------------------------------------------------------------
 
+static const char *const tasks[] = {"classify", "embed", "hidden", "tokenize", "answer"};
+enum { TASKS = 5, PAIRED = 4 }; // the last one has pairs of its own
+
 // Texts of different lengths, made of known and unknown words.
 struct many {
     char lines[MANY][256];
-    struct berth_text texts[MANY];
-    struct berth_question questions[MANY];
+    struct berth_text texts[TASKS][MANY];
 };
 
 static void many_fill(struct many *many) {
@@ -196,91 +179,67 @@ static void many_fill(struct many *many) {
             random = random * 1664525 + 1013904223;
             strcat(strcat(line, words[(random >> 16) % 14]), " ");
         }
-        many->texts[i] = (struct berth_text){line, i % 3 == 1 ? many->lines[i / 2] : NULL};
-        many->questions[i] = (struct berth_question){.question = "what colour has the ball ?",
-                                                     .context = line,
-                                                     .capacity = 1 + i % 4,
-                                                     .with_no_answer = -1};
-    }
-    many->questions[5].max_answer_length = 2;
-    many->questions[6].with_no_answer = 1;
-}
-
-// A model of each kind, opened alike.
-struct handles {
-    struct berth_answerer *model;
-    struct berth_classifier *classifier;
-    struct berth_encoder *encoder;
-};
-
-static void handles_open(struct handles *handles, struct berth_config config) {
-    OPEN(classifier, &config, &handles->classifier);
-    OPEN(encoder, &config, &handles->encoder);
-    config.doc_stride = 4; // several windows
-    OPEN(model, &config, &handles->model);
-}
-
-static void handles_close(const struct handles *handles) {
-    berth_answerer_close(handles->model);
-    berth_classifier_close(handles->classifier);
-    berth_encoder_close(handles->encoder);
-}
-
-struct results {
-    float scores[MANY][CLASSES], embeddings[MANY][SIZE];
-    struct berth_text_status statuses[2][MANY];
-    struct berth_hidden_states states[MANY];
-    struct berth_answers answers[MANY];
-};
-
-static const struct berth_embedding how = {BERTH_POOL_MEAN, 1};
-
-// Processes texts [first, end) in one call of each function.
-static enum berth_status process(const struct handles *handles, const struct many *many,
-                                 size_t first, size_t end, struct results *results) {
-    const struct berth_text *texts = many->texts + first;
-    const size_t count = end - first;
-    enum berth_status statuses[] = {
-        berth_classifier_classify(handles->classifier, texts, count, BERTH_SCORE_USUAL,
-                                  results->scores[first], results->statuses[0] + first, NULL),
-        berth_encoder_embed_many(handles->encoder, texts, count, how, results->embeddings[first],
-                                 results->statuses[1] + first, NULL),
-        berth_encoder_hidden_states(handles->encoder, texts, count, results->states + first, NULL),
-        berth_answerer_answer_many(handles->model, many->questions + first, count,
-                                results->answers + first, NULL)};
-    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
-        if (statuses[i] != BERTH_OK) {
-            return statuses[i];
+        for (size_t task = 0; task < TASKS; task++) {
+            const int is_pair = i % 3 == 1 && strcmp(tasks[task], "embed") != 0;
+            many->texts[task][i] =
+                task == PAIRED
+                    ? (struct berth_text){.text = "what colour has the ball ?", .pair = line}
+                    : (struct berth_text){.text = line,
+                                          .pair = is_pair ? many->lines[i / 2] : NULL};
         }
     }
-    return BERTH_OK;
+}
+
+static const char *const *settings_of(size_t task) {
+    static const char *const top[] = {"top", "4", NULL};
+    return task == PAIRED ? top : NULL;
+}
+
+// The results of calls with `group` texts each.
+struct results {
+    struct berth_result *of[TASKS][MANY];
+    size_t group;
+};
+
+static enum berth_status process(const struct berth_model *model, const struct many *many,
+                                 size_t count, struct results *results) {
+    enum berth_status status = BERTH_OK;
+    for (size_t task = 0; task < TASKS; task++) {
+        for (size_t i = 0; i < count; i += results->group) {
+            const size_t left = count - i;
+            struct berth_error error;
+            results->of[task][i] = berth_run(model, tasks[task], many->texts[task] + i,
+                                             left < results->group ? left : results->group,
+                                             settings_of(task), NULL, &error);
+            status = status == BERTH_OK ? error.status : status;
+        }
+    }
+    return status;
 }
 
 static void results_free(struct results *results) {
-    berth_hidden_states_free(results->states, MANY);
-    berth_answer_lists_free(results->answers, MANY);
+    for (size_t i = 0; i < TASKS * MANY; i++) {
+        berth_result_free(results->of[i / MANY][i % MANY]);
+    }
     free(results);
 }
 
-static int same_answers(const struct berth_answers *a, const struct berth_answers *b) {
-    int same = a->error.status == b->error.status && a->count == b->count && a->tokens == b->tokens;
-    for (size_t i = 0; same && i < a->count; i++) {
-        const struct berth_answer *x = &a->answers[i], *y = &b->answers[i];
-        same = strcmp(x->text, y->text) == 0 && x->start == y->start && x->end == y->end &&
-               memcmp(&x->probability, &y->probability, sizeof x->probability) == 0 &&
-               memcmp(&x->start_logit, &y->start_logit, sizeof x->start_logit) == 0 &&
-               memcmp(&x->end_logit, &y->end_logit, sizeof x->end_logit) == 0;
-    }
-    return same;
+static struct results *results_of(const struct berth_model *model, const struct many *many,
+                                  size_t group) {
+    struct results *results = calloc(1, sizeof *results);
+    assert_non_null(results);
+    results->group = group;
+    (void)process(model, many, MANY, results);
+    return results;
 }
 
 static int same_text(const struct results *a, const struct results *b, size_t i) {
-    const struct berth_hidden_states *x = &a->states[i], *y = &b->states[i];
-    return memcmp(a->scores[i], b->scores[i], sizeof a->scores[i]) == 0 &&
-           memcmp(a->embeddings[i], b->embeddings[i], sizeof a->embeddings[i]) == 0 &&
-           x->status.tokens == y->status.tokens &&
-           memcmp(x->rows, y->rows, (size_t)x->status.tokens * SIZE * sizeof *x->rows) == 0 &&
-           same_answers(&a->answers[i], &b->answers[i]);
+    int same = 1;
+    for (size_t task = 0; task < TASKS; task++) {
+        same &= same_found(a->of[task][i / a->group * a->group], i % a->group,
+                           b->of[task][i / b->group * b->group], i % b->group);
+    }
+    return same;
 }
 
 static void check_same(const char *what, const struct results *a, const struct results *b) {
@@ -291,20 +250,15 @@ static void check_same(const char *what, const struct results *a, const struct r
     }
 }
 
-static struct results *results_alone(const struct handles *handles, const struct many *many) {
-    struct results *alone = calloc(1, sizeof *alone);
-    assert_non_null(alone);
+// That texts of one call are not all alike, and that some answers are from several windows.
+static void check_variety(const struct results *together) {
+    int has_windows = 0, has_cut = 0, has_pairs = 0;
     for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(process(handles, many, i, i + 1, alone), BERTH_OK);
+        has_windows |= berth_result_outcome(together->of[PAIRED][0], i)->tokens > 2 * 16;
+        has_cut |= berth_result_outcome(together->of[0][0], i)->truncated;
+        has_pairs |= !same_found(together->of[0][0], i, together->of[0][0], 0);
     }
-    return alone;
-}
-
-static struct results *results_together(const struct handles *handles, const struct many *many) {
-    struct results *together = calloc(1, sizeof *together);
-    assert_non_null(together);
-    assert_int_equal(process(handles, many, 0, MANY, together), BERTH_OK);
-    return together;
+    assert_true(has_windows && has_cut && has_pairs);
 }
 
 static void one_call_gives_the_bits_of_single_calls(void **state) {
@@ -312,139 +266,136 @@ static void one_call_gives_the_bits_of_single_calls(void **state) {
                                                "avx512", "avx512bf16", "amx"};
     static struct many many;
     many_fill(&many);
-    for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
-        struct berth_config config = config_of(i % 2 ? 3 : 32);
+    for (size_t i = 0; i < COUNT_OF(instructions); i++) {
         struct berth_error error;
-        struct berth_encoder *encoder;
-        struct handles handles;
-        config.instructions = instructions[i];
-        config.precision = i % 2 ? BERTH_BF16 : BERTH_FP32;
-        if (berth_encoder_open(&config, silent, &encoder, &error) == BERTH_UNAVAILABLE) {
-            continue; // the processor lacks these instructions
-        }
-        berth_encoder_close(encoder);
-        handles_open(&handles, config);
-        struct results *alone = results_alone(&handles, &many);
-        struct results *together = results_together(&handles, &many);
-        check_same(config.instructions, alone, together);
-        results_free(alone);
-        results_free(together);
-        handles_close(&handles);
-    }
-}
-
-static void answers_are_those_of_one_question(void **state) {
-    static struct many many;
-    struct berth_config config = config_of(32);
-    struct handles handles;
-    struct berth_error error;
-    many_fill(&many);
-    handles_open(&handles, config);
-    struct results *together = results_together(&handles, &many);
-    int several = 0;
-    for (size_t i = 0; i < MANY; i++) {
-        const struct berth_question *question = &many.questions[i];
-        struct berth_answers one = {.answers = NULL};
-        struct berth_answer answers[4];
-        if (question->max_answer_length > 0 || question->with_no_answer >= 0) {
+        struct berth_model *model =
+            berth_open(FOLDER,
+                       SETTINGS(USUAL, "threads", "2", "instructions", instructions[i], "precision",
+                                i % 2 ? "bf16" : "fp32", "predict_batch_size", i % 2 ? "3" : "32"),
+                       NULL, &error);
+        if (model == NULL) {
+            assert_int_equal(error.status, BERTH_UNAVAILABLE); // the processor lacks them
+            assert_true(i > 1);
             continue;
         }
-        OK(berth_answerer_answer(handles.model, question->question, question->context, answers,
-                              question->capacity, &one.count, &error));
-        one.answers = answers;
-        one.tokens = together->answers[i].tokens;
-        assert_true(same_answers(&one, &together->answers[i]));
-        several |= one.tokens > 2 * berth_answerer_max_length(handles.model);
-        berth_answers_free(answers, one.count);
+        struct results *alone = results_of(model, &many, 1);
+        struct results *together = results_of(model, &many, MANY);
+        check_variety(together);
+        check_same(instructions[i], alone, together);
+        results_free(alone);
+        results_free(together);
+        berth_close(model);
     }
-    assert_true(several); // some questions had several windows
-    results_free(together);
-    handles_close(&handles);
 }
 
-static void a_question_has_options_of_its_own(void **state) {
-    struct berth_config config = config_of(32);
-    struct handles handles;
-    struct berth_error error;
-    handles_open(&handles, config);
-    struct berth_question questions[3];
-    struct berth_answers answers[3];
-    for (size_t i = 0; i < 3; i++) {
-        questions[i] = (struct berth_question){.question = "what colour ?",
-                                               .context = "red blue green black red blue",
-                                               .capacity = 20,
-                                               .max_answer_length = i == 1 ? 1 : 0,
-                                               .with_no_answer = i == 2 ? 1 : -1};
+// Text i of a result has "no answer" among its items.
+static int has_no_answer(const struct berth_result *result) {
+    size_t count;
+    const struct berth_item *items = berth_result_items(result, 0, &count);
+    int found = 0;
+    for (size_t i = 0; i < count; i++) {
+        found |= items[i].start < 0 && items[i].text[0] == '\0';
     }
-    OK(berth_answerer_answer_many(handles.model, questions, 3, answers, &error));
-    int longer = 0, none[3] = {0};
-    for (size_t i = 0; i < 3; i++) {
-        for (size_t k = 0; k < answers[i].count; k++) {
-            const int words = strchr(answers[i].answers[k].text, ' ') != NULL;
-            longer |= i == 0 && words;
-            assert_false(i == 1 && words);
-            none[i] |= answers[i].answers[k].start < 0;
-        }
+    return found;
+}
+
+static int has_long_answer(const struct berth_result *result) {
+    size_t count;
+    const struct berth_item *items = berth_result_items(result, 0, &count);
+    int found = 0;
+    for (size_t i = 0; i < count; i++) {
+        found |= strchr(items[i].text, ' ') != NULL;
     }
-    assert_true(longer);
-    assert_true(!none[0] && !none[1] && none[2]);
-    berth_answer_lists_free(answers, 3);
-    handles_close(&handles);
+    return found;
+}
+
+static void a_call_has_settings_of_its_own(void **state) {
+    static const char *const settings[][5] = {{"top", "20"},
+                                              {"top", "20", "max_answer_length", "1"},
+                                              {"top_k", "20", "version_2_with_negative", "true"}};
+    struct berth_model *model = open_batched("32");
+    struct berth_result *results[3];
+    for (size_t i = 0; i < 3; i++) {
+        results[i] =
+            run_one(model, "answer", "what colour ?", "red blue green black red blue", settings[i]);
+    }
+    assert_true(has_long_answer(results[0]) && !has_long_answer(results[1]));
+    assert_true(!has_no_answer(results[0]) && !has_no_answer(results[1]));
+    assert_true(has_no_answer(results[2]));
+    for (size_t i = 0; i < 3; i++) {
+        berth_result_free(results[i]);
+    }
+    berth_close(model);
 }
 
 // --- bad texts -----------------------------------------------------------------------------------
 
+// Rows of a text that failed are zeros; of hidden states there are none.
+static void check_failed_rows(const struct berth_result *result, size_t input, int has_row) {
+    size_t rows, width;
+    const float *numbers = berth_result_rows(result, input, &rows, &width);
+    assert_int_equal(rows, has_row);
+    for (size_t i = 0; i < rows * width; i++) {
+        assert_true(numbers[i] == 0);
+    }
+}
+
+static void check_failure(const struct berth_result *result, size_t input, enum berth_status status,
+                          const char *message) {
+    size_t count;
+    assert_int_equal(berth_result_outcome(result, input)->status, status);
+    assert_string_equal(berth_result_outcome(result, input)->message, message);
+    assert_null(berth_result_items(result, input, &count));
+    assert_int_equal(count, 0);
+    assert_null(berth_result_text((struct berth_result *)result, input));
+}
+
+static void check_first_failure(const struct berth_model *model, const struct many *many,
+                                size_t task, size_t input, const char *message) {
+    struct berth_error error;
+    struct berth_result *result =
+        berth_run(model, tasks[task], many->texts[task], MANY, NULL, NULL, &error);
+    assert_non_null(result);
+    assert_int_equal(error.input, input);
+    assert_string_equal(error.message, message);
+    assert_int_equal(error.status, berth_result_outcome(result, input)->status);
+    berth_result_free(result);
+}
+
 static void a_bad_text_does_not_affect_the_others(void **state) {
     static struct many good, bad;
-    const struct berth_config config = config_of(3);
-    struct handles handles;
+    struct berth_model *model = open_batched("3");
     many_fill(&good);
     many_fill(&bad);
-    handles_open(&handles, config);
-    bad.texts[0].text = NULL;
-    bad.texts[17] = (struct berth_text){NULL, "pair"};
-    bad.questions[0].context = NULL;
-    bad.questions[17].question = NULL;
-    bad.questions[20].question = " \n ";
-    bad.questions[23].context = "";
-    bad.questions[8].max_answer_length = -3;
-    bad.questions[11].with_no_answer = 9;
-    struct results *right = results_together(&handles, &good);
-    struct results *found = results_together(&handles, &bad);
-    for (size_t i = 0; i < MANY; i++) {
-        const int is_bad = bad.texts[i].text == NULL;
-        const enum berth_status wanted = is_bad ? BERTH_USAGE : BERTH_OK;
-        assert_int_equal(found->statuses[0][i].error.status, wanted);
-        assert_int_equal(found->statuses[1][i].error.status, wanted);
-        assert_int_equal(found->states[i].status.error.status, wanted);
-        if (is_bad) {
-            static const float zeros[SIZE];
-            assert_string_equal(found->statuses[0][i].error.message, "the text is NULL");
-            assert_memory_equal(found->scores[i], zeros, sizeof found->scores[i]);
-            assert_memory_equal(found->embeddings[i], zeros, sizeof found->embeddings[i]);
-            assert_null(found->states[i].rows);
-        }
+    int is_bad[MANY] = {[0] = 1, [8] = 1, [17] = 1, [20] = 1, [23] = 1};
+    for (size_t task = 0; task < PAIRED; task++) {
+        bad.texts[task][0].text = NULL;
+        bad.texts[task][17] = (struct berth_text){.pair = "pair"};
     }
-    static const struct {
-        size_t question;
-        enum berth_status status;
-        const char *message;
-    } failures[] = {
-        {0, BERTH_USAGE, "the context is NULL"},
-        {17, BERTH_USAGE, "the question is NULL"},
-        {20, BERTH_USAGE, "the question has no words"},
-        {23, BERTH_BAD_DATA, "the context has no words to answer from"},
-        {8, BERTH_USAGE, "max_answer_length: expected a number of tokens or 0, found -3"},
-        {11, BERTH_USAGE, "with_no_answer: expected -1, 0 or 1, found 9"}};
-    int is_bad[MANY] = {0};
-    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
-        const struct berth_answers *answers = &found->answers[failures[i].question];
-        is_bad[failures[i].question] = 1;
-        assert_int_equal(answers->error.status, failures[i].status);
-        assert_string_equal(answers->error.message, failures[i].message);
-        assert_null(answers->answers);
-        assert_int_equal(answers->count, 0);
+    bad.texts[1][8].pair = "pair"; // embeddings have none
+    struct berth_text *questions = bad.texts[PAIRED];
+    questions[0].pair = NULL;
+    questions[17].text = NULL;
+    questions[20].text = " \n ";
+    questions[23].pair = "";
+    struct results *right = results_of(model, &good, MANY), *found = results_of(model, &bad, MANY);
+    for (size_t task = 0; task < PAIRED; task++) {
+        check_failure(found->of[task][0], 0, BERTH_USAGE, "the text is NULL");
+        check_failure(found->of[task][0], 17, BERTH_USAGE, "the text is NULL");
+        check_first_failure(model, &bad, task, 0, "text 1: the text is NULL");
     }
+    check_failure(found->of[1][0], 8, BERTH_USAGE, "the task embed takes one text, not a pair");
+    check_failed_rows(found->of[0][0], 17, 1);
+    check_failed_rows(found->of[1][0], 17, 1);
+    check_failed_rows(found->of[1][0], 8, 1);
+    check_failed_rows(found->of[2][0], 17, 0);
+    const struct berth_result *answers = found->of[PAIRED][0];
+    check_failure(answers, 0, BERTH_USAGE, "the context is NULL");
+    check_failure(answers, 17, BERTH_USAGE, "the question is NULL");
+    check_failure(answers, 20, BERTH_USAGE, "the question has no words");
+    check_failure(answers, 23, BERTH_BAD_DATA, "the context has no words to answer from");
+    questions[0].pair = "";
+    check_first_failure(model, &bad, PAIRED, 0, "text 1: the context has no words to answer from");
     for (size_t i = 0; i < MANY; i++) {
         if (!is_bad[i] && !same_text(found, right, i)) {
             fail_msg("text %zu has other results beside bad ones", i);
@@ -452,36 +403,45 @@ static void a_bad_text_does_not_affect_the_others(void **state) {
     }
     results_free(right);
     results_free(found);
-    handles_close(&handles);
+    berth_close(model);
 }
 
-static void a_call_with_only_bad_texts_succeeds(void **state) {
-    const struct berth_config config = config_of(3);
-    const struct berth_text none = {NULL, NULL};
-    const struct berth_question question = {.question = "who ?", .context = ""};
-    struct handles handles;
-    struct berth_error error;
-    float numbers[SIZE];
-    struct berth_text_status status;
-    struct berth_hidden_states states;
-    struct berth_answers answers;
-    handles_open(&handles, config);
-    OK(berth_classifier_classify(handles.classifier, &none, 1, BERTH_SCORE_USUAL, numbers, &status,
-                                 &error));
-    assert_int_equal(status.error.status, BERTH_USAGE);
-    OK(berth_encoder_embed_many(handles.encoder, &none, 1, how, numbers, &status, &error));
-    assert_int_equal(status.error.status, BERTH_USAGE);
-    OK(berth_encoder_hidden_states(handles.encoder, &none, 1, &states, &error));
-    assert_int_equal(states.status.error.status, BERTH_USAGE);
-    OK(berth_answerer_answer_many(handles.model, &question, 1, &answers, &error));
-    assert_int_equal(answers.error.status, BERTH_BAD_DATA);
-    handles_close(&handles);
+// Also if it must fit and does not.
+static void a_call_with_only_bad_texts_has_a_result(void **state) {
+    static const struct {
+        const char *task;
+        struct berth_text text;
+        const char *settings[3];
+        enum berth_status status;
+    } rows[] = {{"classify", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"embed", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"hidden", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"tokenize", {.text = NULL}, {NULL}, BERTH_USAGE},
+                {"answer", {.text = "who ?", .pair = ""}, {NULL}, BERTH_BAD_DATA},
+                {"embed",
+                 {.text = "a a a a a a a a a a a a a a a a a a"},
+                 {"overflow", "error", NULL},
+                 BERTH_USAGE},
+                {"embed", {.text = "red"}, {"dimensions", "17", NULL}, BERTH_USAGE}};
+    struct berth_model *model = open_batched("3");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct berth_error error;
+        struct berth_result *result =
+            berth_run(model, rows[i].task, &rows[i].text, 1, rows[i].settings, NULL, &error);
+        assert_non_null(result);
+        assert_int_equal(berth_result_outcome(result, 0)->status, rows[i].status);
+        assert_int_equal(error.status, rows[i].status);
+        assert_int_equal(error.input, 0);
+        check_failed_rows(result, 0, i < 2 || i > 4);
+        berth_result_free(result);
+    }
+    berth_close(model);
 }
 
 // --- threads -------------------------------------------------------------------------------------
 
 struct caller {
-    const struct handles *handles;
+    const struct berth_model *model;
     const struct many *many;
     const struct results *right;
     size_t group; // texts of a call
@@ -492,10 +452,8 @@ static void *call(void *argument) {
     struct caller *caller = argument;
     for (int round = 0; round < 3; round++) {
         struct results *found = calloc(1, sizeof *found);
-        for (size_t i = 0; i < MANY; i += caller->group) {
-            const size_t end = i + caller->group < MANY ? i + caller->group : MANY;
-            caller->failed |= process(caller->handles, caller->many, i, end, found) != BERTH_OK;
-        }
+        found->group = caller->group;
+        caller->failed |= process(caller->model, caller->many, MANY, found) != BERTH_OK;
         for (size_t i = 0; i < MANY && !caller->failed; i++) {
             caller->failed |= !same_text(found, caller->right, i);
         }
@@ -504,17 +462,16 @@ static void *call(void *argument) {
     return NULL;
 }
 
-static void threads_share_handles(void **state) {
+// Also if none of them has run a task before, so that they open it at the same time.
+static void threads_share_a_model(void **state) {
     static struct many many;
-    const struct berth_config config = config_of(3);
-    struct handles handles;
+    struct berth_model *first = open_batched("3"), *model = open_batched("3");
     struct caller callers[THREADS];
     pthread_t threads[THREADS];
     many_fill(&many);
-    handles_open(&handles, config);
-    struct results *right = results_together(&handles, &many);
+    struct results *right = results_of(first, &many, MANY);
     for (size_t i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){&handles, &many, right, 1 + 8 * i, 0};
+        callers[i] = (struct caller){model, &many, right, 1 + 8 * i, 0};
         assert_int_equal(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
@@ -522,79 +479,74 @@ static void threads_share_handles(void **state) {
         assert_false(callers[i].failed);
     }
     results_free(right);
-    handles_close(&handles);
+    berth_close(first);
+    berth_close(model);
 }
 
-// --- arguments -----------------------------------------------------------------------------------
+// --- few ----------------------------------------------------------------------------------------
 
-// Which arguments must not be NULL: test_arguments.c.
-static void nothing_to_process_is_no_error(void **state) {
-    struct handles h;
-    struct berth_error error;
-    handles_open(&h, config_of(3));
-    OK(berth_classifier_classify(h.classifier, NULL, 0, BERTH_SCORE_USUAL, NULL, NULL, &error));
-    OK(berth_encoder_embed_many(h.encoder, NULL, 0, how, NULL, NULL, &error));
-    OK(berth_encoder_hidden_states(h.encoder, NULL, 0, NULL, &error));
-    OK(berth_answerer_answer_many(h.model, NULL, 0, NULL, &error));
-    assert_int_equal(berth_classifier_classes(NULL).count, 0);
-    assert_int_equal(berth_classifier_max_length(NULL), 0);
-    assert_int_equal(berth_answerer_max_length(NULL), 0);
-    assert_int_equal(berth_encoder_max_length(NULL), 0);
-    berth_classifier_close(NULL);
-    berth_answer_lists_free(NULL, 2);
-    berth_hidden_states_free(NULL, 2);
-    berth_input_tokens_free(NULL);
-    handles_close(&h);
-}
-
-static void an_unknown_score_is_refused(void **state) {
-    const struct berth_text text = {"ben", NULL};
-    struct handles h;
-    struct berth_error error;
-    struct berth_text_status status;
-    float numbers[CLASSES];
-    handles_open(&h, config_of(3));
-    assert_int_equal(berth_classifier_classify(h.classifier, &text, 1, (enum berth_score)4, numbers,
-                                               &status, &error),
-                     BERTH_USAGE);
-    assert_non_null(strstr(error.message, "score 4"));
-    handles_close(&h);
+static void no_texts_are_no_error(void **state) {
+    struct berth_model *model = open_batched("3");
+    for (size_t task = 0; task < TASKS; task++) {
+        size_t count = 7, rows = 7, width = 7;
+        struct berth_result *result = run_all(model, tasks[task], NULL, 0, NULL);
+        assert_null(berth_result_items(result, 0, &count));
+        assert_null(berth_result_rows(result, 0, &rows, &width));
+        assert_null(berth_result_outcome(result, 0));
+        assert_null(berth_result_text(result, 0));
+        assert_true(count == 0 && rows == 0 && width == 0);
+        berth_result_free(result);
+    }
+    berth_close(model);
 }
 
 // --- out of memory ----------------------------------------------------------------------------
 
+// Whether a text of a result has no memory.
+static int has_failed_text(const struct results *results, size_t count) {
+    int failed = 0;
+    for (size_t i = 0; i < TASKS * count; i++) {
+        const struct berth_outcome *outcome =
+            berth_result_outcome(results->of[i / count][0], i % count);
+        failed |= outcome != NULL && outcome->status == BERTH_NO_MEMORY;
+    }
+    return failed;
+}
+
 // Every allocation of a call fails in turn: the call or a text of it says so, and nothing leaks.
 static void every_allocation_may_fail(void **state) {
+    enum { FEW = 6 };
     static struct many many;
-    struct berth_config config = config_of(3);
-    config.threads = 1; // for the same allocations in every round
-    struct handles handles;
+    // One thread, for the same allocations in every round.
+    struct berth_model *model =
+        open_model(FOLDER, SETTINGS(USUAL, "threads", "1", "predict_batch_size", "3"));
     many_fill(&many);
-    handles_open(&handles, config);
     // The device keeps what it makes for new shapes.
-    results_free(results_together(&handles, &many));
+    results_free(results_of(model, &many, MANY));
     // Most allocations are for the candidates of answers, all alike: of the later ones some are
     // tried.
-    for (uint64_t call = 0, calls = 0; call <= calls; call += call > 100 ? 40 : 1) {
+    for (uint64_t call = 0, calls = 0; call <= calls; call += call > 200 ? 40 : 1) {
         struct results *found = calloc(1, sizeof *found);
+        found->group = FEW;
         memory_fail_at(call, 0);
-        enum berth_status status = process(&handles, &many, 0, 6, found);
+        const enum berth_status status = process(model, &many, FEW, found);
         const uint64_t made = memory_fail_at(0, 0);
         if (call == 0) {
             calls = made;
             assert_in_range(calls, 100, 2000);
         }
-        for (size_t i = 0; i < 6 && status == BERTH_OK; i++) {
-            status = found->answers[i].error.status != BERTH_OK
-                         ? found->answers[i].error.status
-                         : found->states[i].status.error.status;
-        }
         if (status != (call == 0 ? BERTH_OK : BERTH_NO_MEMORY)) {
             fail_msg("allocation %d: status %d", (int)call, (int)status);
         }
+        size_t results = 0;
+        for (size_t task = 0; task < TASKS; task++) {
+            results += found->of[task][0] != NULL;
+        }
+        // One call failed as a whole, or one of its texts.
+        assert_int_equal(results, call > 0 && !has_failed_text(found, FEW) ? TASKS - 1 : TASKS);
         results_free(found);
     }
-    handles_close(&handles);
+    berth_close(model);
 }
 
 int main(void) {
@@ -603,13 +555,11 @@ int main(void) {
         cmocka_unit_test(hidden_states_equal_transformers),
         cmocka_unit_test(pairs_have_transformers_tokens),
         cmocka_unit_test(one_call_gives_the_bits_of_single_calls),
-        cmocka_unit_test(answers_are_those_of_one_question),
-        cmocka_unit_test(a_question_has_options_of_its_own),
+        cmocka_unit_test(a_call_has_settings_of_its_own),
         cmocka_unit_test(a_bad_text_does_not_affect_the_others),
-        cmocka_unit_test(a_call_with_only_bad_texts_succeeds),
-        cmocka_unit_test(threads_share_handles),
-        cmocka_unit_test(nothing_to_process_is_no_error),
-        cmocka_unit_test(an_unknown_score_is_refused),
+        cmocka_unit_test(a_call_with_only_bad_texts_has_a_result),
+        cmocka_unit_test(threads_share_a_model),
+        cmocka_unit_test(no_texts_are_no_error),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("many texts", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the library where the system starts no more threads, as under a container's limit: calls
 // are refused, where OpenMP would end the process, and succeed once the limit is gone.
+#include "api/opened.h"
 #include "core/calls.h"
 #include "core/scratch.h"
 
@@ -9,14 +10,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MODEL BERTH_TEST_SOURCE_DIR "/tests/golden/classifier"
 
-enum { THREADS = 3, TEXTS = 5, SIZE = 16 };
+enum { THREADS = 3, TEXTS = 5 };
 
-static const struct berth_log silent;
 static struct berth_error error;
+static const char *const settings[] = {"device", "cpu", "threads", "3", "precision", "fp32", NULL};
 
 // --- the system ---------------------------------------------------------------------------------
 
@@ -62,74 +62,93 @@ static struct berth_config config_of_threads(void) {
     return config;
 }
 
+static void check_refusal(void) {
+    expect_refusal(&error, BERTH_CONFIG, "only 2 of 3 threads can be started");
+    error.message[0] = '\0';
+}
+
 #define REFUSED(call)                                                                              \
     do {                                                                                           \
-        error.message[0] = '\0';                                                                   \
-        assert_int_equal(call, BERTH_CONFIG);                                                      \
-        assert_non_null(strstr(error.message, "only 2 of 3 threads can be started"));              \
+        assert_null(call);                                                                         \
+        check_refusal();                                                                           \
     } while (0)
 
 static void jobs_are_refused(void **state) {
     const char *const texts[] = {MODEL "/vocab.txt"};
     const struct berth_prepare_input input = {.texts = texts, .text_count = 1};
-    const struct berth_vocab_settings words = {
-        .texts = texts, .text_count = 1, .output = scratch("vocab")};
     struct berth_config config = config_of_threads();
-    struct berth_encoder *encoder;
-    config.train_file = config.predict_file = config.output_dir = scratch("none");
+    const char *none = config.output_dir = scratch("none");
     config.vocab_file = MODEL "/vocab.txt";
     room = 1;
-    REFUSED(berth_encoder_open(&config, silent, &encoder, &error));
-    REFUSED(job_train("squad", &config, silent, NULL, NULL, &error));
-    REFUSED(job_predict("squad", &config, silent, NULL, NULL, &error));
-    REFUSED(berth_vocab_train(&config, &words, silent, NULL, NULL, &error));
-    REFUSED(berth_prepare(&config, &input, silent, NULL, NULL, &error));
-    REFUSED(berth_pack(&config, scratch_folder, config.output_dir, silent, NULL, NULL, &error));
-    REFUSED(berth_init_model("tiny", config.output_dir, 1, &error)); // as OMP_NUM_THREADS says
+    REFUSED(berth_open(MODEL, settings, NULL, &error));
+    REFUSED(berth_job("train",
+                      SETTINGS("task", "answer", "model_name_or_path", MODEL, "train_file", none,
+                               "output_dir", none, "device", "cpu", "threads", "3"),
+                      NULL, &error));
+    REFUSED(berth_job("predict",
+                      SETTINGS("task", "answer", "model_name_or_path", MODEL, "predict_file", none,
+                               "output_dir", none, "device", "cpu", "threads", "3"),
+                      NULL, &error));
+    REFUSED(berth_job("vocab",
+                      SETTINGS("text", texts[0], "output", scratch("vocab"), "threads", "3"), NULL,
+                      &error));
+    // As OMP_NUM_THREADS says.
+    REFUSED(berth_job("init", SETTINGS("config", "tiny", "output", none), NULL, &error));
+    assert_int_equal(berth_prepare(&config, &input, (struct berth_log){0}, NULL, NULL, &error),
+                     BERTH_CONFIG);
+    check_refusal();
+    assert_int_equal(berth_pack(&config, scratch_folder, config.output_dir, (struct berth_log){0},
+                                NULL, NULL, &error),
+                     BERTH_CONFIG);
+    check_refusal();
     room = 1000;
 }
 
 struct caller {
-    const struct berth_encoder *encoder;
+    const struct berth_model *model;
     int room;
-    enum berth_status status;
     struct berth_error error;
-    float found[TEXTS][SIZE];
+    struct berth_result *found;
 };
 
 static void *embed(void *context) {
-    static const char *const texts[TEXTS] = {"red ball", "the blue coat", "ben ?", "anna", "lamp"};
+    static const struct berth_text texts[TEXTS] = {{.text = "red ball"},
+                                                   {.text = "the blue coat"},
+                                                   {.text = "ben ?"},
+                                                   {.text = "anna"},
+                                                   {.text = "lamp"}};
     struct caller *caller = context;
     room = caller->room;
-    caller->status =
-        berth_encoder_embed(caller->encoder, texts, TEXTS, berth_encoder_usual(caller->encoder),
-                            caller->found[0], &caller->error);
+    berth_result_free(caller->found);
+    caller->found = berth_run(caller->model, "embed", texts, TEXTS, NULL, NULL, &caller->error);
     return NULL;
 }
 
 // OpenMP starts threads for each thread of the program that computes.
 static void calls_of_other_threads_are_refused(void **state) {
-    const struct berth_config config = config_of_threads();
-    struct berth_encoder *encoder;
     pthread_t thread;
-    assert_int_equal(berth_encoder_open(&config, silent, &encoder, &error), BERTH_OK);
-    struct caller own = {.encoder = encoder, .room = 1000}, other = {.encoder = encoder, .room = 1};
+    struct berth_model *model = open_model(MODEL, settings);
+    struct caller own = {.model = model, .room = 1000}, other = {.model = model, .room = 1};
     (void)embed(&own);
-    assert_int_equal(own.status, BERTH_OK);
+    assert_int_equal(own.error.status, BERTH_OK);
     assert_int_equal(pthread_create(&thread, NULL, embed, &other), 0);
     pthread_join(thread, NULL);
-    assert_int_equal(other.status, BERTH_CONFIG);
-    assert_non_null(strstr(other.error.message, "only 2 of 3 threads can be started"));
+    assert_null(other.found);
+    expect_refusal(&other.error, BERTH_CONFIG, "only 2 of 3 threads can be started");
     own.room = 1;
     (void)embed(&own); // has its threads
-    assert_int_equal(own.status, BERTH_OK);
+    assert_int_equal(own.error.status, BERTH_OK);
     other.room = 1000;
     room = 1000;
     assert_int_equal(pthread_create(&thread, NULL, embed, &other), 0);
     pthread_join(thread, NULL);
-    assert_int_equal(other.status, BERTH_OK);
-    assert_memory_equal(own.found, other.found, sizeof own.found);
-    berth_encoder_close(encoder);
+    assert_int_equal(other.error.status, BERTH_OK);
+    for (size_t i = 0; i < TEXTS; i++) {
+        assert_true(same_found(own.found, i, other.found, i));
+    }
+    berth_result_free(own.found);
+    berth_result_free(other.found);
+    berth_close(model);
 }
 
 int main(void) {

@@ -24,15 +24,13 @@ keeps() {
 
 "$check" >"$work/log" 2>&1 || die "the interface is not the kept one; for a new version run dev/check-abi --update"
 
-breaks 'a field in the middle' 's/^( *)double start_logit, end_logit;/\1int64_t planted;\n&/'
-breaks 'a field of another type' 's/^( *)int64_t max_answer_length; +\/\* tokens.*/\1int32_t max_answer_length; \/*/'
-breaks 'a field of the settings before others' 's/^( *)const char \*train_file;/\1const char *planted;\n&/'
+breaks 'a field in the middle' 's/^( *)double score;/\1int64_t planted;\n&/'
+breaks 'a field of another type' 's/^( *)int64_t tokens;/\1int32_t tokens;/'
 breaks 'another value of an enum' 's/BERTH_IO = 74/BERTH_IO = 73/'
-breaks 'a new value of an enum in the settings' 's/BERTH_FP16, /BERTH_FP16, BERTH_PLANTED, /'
-breaks 'a new enum value before others' 's/^( *)BERTH_POOL_CLS,/\1BERTH_POOL_PLANTED,\n&/'
-breaks 'a missing function' '/^void berth_string_free/d'
-breaks 'another argument' 's/^void berth_string_free\(char \*text\)/void berth_string_free(char *text, int planted)/'
-
-breaks 'a field of the settings after all others, to be kept with --update,' '/uint64_t given\[4\]/,/^\};/ s/^\};/    int planted;\n};/'
-keeps 'a new function' 's/^void berth_string_free/void berth_planted(int planted);\n&/'
+breaks 'a new enum value before others' 's/^( *)BERTH_FINISH,/\1BERTH_PLANTED,\n&/'
+breaks 'a missing function' '/^void berth_close/d'
+breaks 'another argument' 's/^void berth_close\(struct berth_model \*model\)/void berth_close(struct berth_model *model, int planted)/'
+breaks 'a field after all others of a struct that programs make' 's/^( *)size_t more_count;/&\n\1size_t planted;/'
+breaks 'a field after all others that are given out, to be kept with --update,' 's/^( *)int truncated;/&\n\1int64_t planted;/'
+keeps 'a new function' 's/^void berth_close/void berth_planted(int planted);\n&/'
 echo "all good"

@@ -10,7 +10,7 @@ sed 's/<[^>]*>//g; s/&lt;/</g; s/&#160;/ /g' "$work/html/berth_8h.html" >"$work/
 for name in $(grep -v '^static inline' include/berth.h | grep -oE '\bberth_[a-z0-9_]+\(' | tr -d '(' | sort -u); do
     grep -qE "\b$name\b" "$work/text" || die "no $name"
 done
-for words in 'Answers a question from a context' 'an output cannot be created' 'Calls of one job are never concurrent'; do
+for words in 'Runs a task, a row of' 'an output cannot be created' 'concurrent, but may come from a thread of the library'; do
     grep -rqF "$words" "$work/html" || die "not in the reference: $words"
 done
 [ -s "$work/man/man3/berth.h.3" ] || die "no manual page"

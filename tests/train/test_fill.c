@@ -2,81 +2,43 @@
 // Tests words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
 // dev/goldens/fill.py), in fp32: scores, tokens and decoded texts, of one text or of several at
 // once; whole distributions; what is refused.
+#include "api/opened.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <string.h>
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/fill"
 
 enum { TEXTS = 6, TOP_K = 4, WORDS = 37, PADDED = 40 };
 
-static struct berth_filler *open_filler_of(const char *folder, int64_t length) {
-    struct berth_config config;
-    struct berth_filler *filler;
-    struct berth_error error = {0};
-    berth_config_init(&config);
-    config.model_name_or_path = folder;
-    config.vocab_file = FOLDER "/vocab.txt";
-    config.device = "cpu";
-    config.threads = 2;
-    if (length > 0) {
-        config.max_seq_length = length;
-    }
-    if (berth_filler_open(&config, (struct berth_log){0}, &filler, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    return filler;
+static struct berth_model *open_filler_of(const char *folder, const char *length) {
+    return open_model(folder, SETTINGS("vocab_file", FOLDER "/vocab.txt", "device", "cpu",
+                                       "threads", "2", "max_seq_length", length));
+}
+
+static struct berth_model *open_filler(const char *length) {
+    return open_filler_of(FOLDER, length);
 }
 
 static size_t own_threads(void) {
-    char **names;
-    size_t count = 0;
-    assert_int_equal(dir_list("/proc/self/task", &names, NULL), BERTH_OK);
-    while (names[count] != NULL) {
-        count++;
-    }
-    memory_free(names);
-    return count;
+    return count_entries("/proc/self/task");
 }
 
 // The first test: OpenMP's threads stay. Its default is not the number of threads to use.
 static void starts_no_other_threads(void **state) {
     (void)state;
-    struct berth_config config;
-    struct berth_filler *filler;
-    struct berth_filled filled;
-    const char *const text = "the [MASK]";
     const size_t before = own_threads();
-    berth_config_init(&config);
-    config.model_name_or_path = FOLDER;
-    config.device = "cpu";
-    config.threads = 1;
     omp_set_num_threads(4);
-    assert_int_equal(berth_filler_open(&config, (struct berth_log){0}, &filler, NULL), BERTH_OK);
-    assert_int_equal(berth_fill(filler, &text, 1, 1, &filled, NULL), BERTH_OK);
-    berth_filled_free(&filled, 1);
-    berth_filler_close(filler);
+    struct berth_model *model = open_model(FOLDER, SETTINGS("device", "cpu", "threads", "1"));
+    berth_result_free(run_one(model, "fill", "the [MASK]", NULL, NULL));
+    berth_close(model);
     omp_set_num_threads(1);
     assert_int_equal(own_threads(), before);
-}
-
-static struct berth_filler *open_filler(int64_t length) {
-    return open_filler_of(FOLDER, length);
-}
-
-static void fill(const struct berth_filler *filler, const char *const *texts, size_t count,
-                 size_t top_k, struct berth_filled *filled) {
-    struct berth_error error = {0};
-    if (berth_fill(filler, texts, count, top_k, filled, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
 }
 
 static json *golden;
@@ -94,114 +56,144 @@ static int close_golden(void **state) {
 
 static double largest;
 
-static void compare_word(const struct berth_word *word, const json *expected) {
+static void compare_word(const struct berth_item *word, const json *expected) {
     const double apart = fabs(word->score - json_as_real(json_member(expected, "score")));
     largest = apart > largest ? apart : largest;
     assert_true(apart < 2e-6);
-    assert_int_equal(word->token, json_as_integer(json_member(expected, "token")));
-    assert_string_equal(word->token_str, json_text(json_member(expected, "token_str")));
-    assert_string_equal(word->sequence, json_text(json_member(expected, "sequence")));
+    assert_int_equal(word->id, json_as_integer(json_member(expected, "token")));
+    assert_string_equal(word->text, json_text(json_member(expected, "token_str")));
 }
 
-static void compare_text(const struct berth_filled *filled, const json *found) {
+// The JSON of a text is the pipeline's: its words, and the text with each of them.
+static void compare_json(struct berth_result *result, size_t input, const json *found) {
+    const char *text = berth_result_text(result, input);
     const int has_one = !json_is_array_value(json_at(found, 0));
-    assert_int_equal(filled->masks, has_one ? 1 : json_length(found));
-    assert_int_equal(filled->top_k, TOP_K);
-    for (size_t mask = 0; mask < filled->masks; mask++) {
-        const json *words = has_one ? found : json_at(found, mask);
-        for (size_t i = 0; i < TOP_K; i++) {
-            compare_word(&filled->words[mask * TOP_K + i], json_at(words, i));
+    json *own;
+    assert_non_null(text);
+    assert_int_equal(json_read_memory("the result", text, strlen(text), &own, NULL), BERTH_OK);
+    assert_int_equal(json_length(own),
+                     json_length(found) < TOP_K && has_one ? 0 : json_length(own));
+    for (size_t i = 0; i < json_length(own); i++) {
+        for (size_t k = 0; k < (has_one ? 1 : TOP_K); k++) {
+            const json *word = has_one ? json_at(own, i) : json_at(json_at(own, i), k);
+            const json *right = has_one ? json_at(found, i) : json_at(json_at(found, i), k);
+            assert_string_equal(json_text(json_member(word, "sequence")),
+                                json_text(json_member(right, "sequence")));
+            assert_string_equal(json_text(json_member(word, "token_str")),
+                                json_text(json_member(right, "token_str")));
+            assert_int_equal(json_as_integer(json_member(word, "token")),
+                             json_as_integer(json_member(right, "token")));
         }
     }
+    json_free(own);
+}
+
+static void compare_text(struct berth_result *result, size_t input, const json *found) {
+    const int has_one = !json_is_array_value(json_at(found, 0));
+    const size_t masks = has_one ? 1 : json_length(found);
+    size_t count;
+    const struct berth_item *items = berth_result_items(result, input, &count);
+    assert_int_equal(count, masks * TOP_K);
+    for (size_t mask = 0; mask < masks; mask++) {
+        const json *words = has_one ? found : json_at(found, mask);
+        for (size_t i = 0; i < TOP_K; i++) {
+            const struct berth_item *word = &items[mask * TOP_K + i];
+            assert_int_equal(word->group, mask);
+            compare_word(word, json_at(words, i));
+        }
+    }
+    compare_json(result, input, found);
 }
 
 static void equals_the_pipeline(void **state) {
     (void)state;
-    struct berth_filler *filler = open_filler(0);
-    const char *texts[TEXTS];
-    struct berth_filled filled[TEXTS], alone;
+    struct berth_model *model = open_filler("24");
+    struct berth_text texts[TEXTS] = {{.text = NULL}};
     assert_int_equal(json_length(golden), TEXTS);
     for (size_t i = 0; i < TEXTS; i++) {
-        texts[i] = json_text(json_member(json_at(golden, i), "text"));
+        texts[i].text = json_text(json_member(json_at(golden, i), "text"));
     }
-    fill(filler, texts, TEXTS, TOP_K, filled);
+    struct berth_result *together = run_all(model, "fill", texts, TEXTS, SETTINGS("top", "4"));
     for (size_t i = 0; i < TEXTS; i++) {
         const json *found = json_member(json_at(golden, i), "found");
-        compare_text(&filled[i], found);
-        fill(filler, &texts[i], 1, TOP_K, &alone);
-        compare_text(&alone, found);
-        berth_filled_free(&alone, 1);
+        compare_text(together, i, found);
+        struct berth_result *alone = run_all(model, "fill", &texts[i], 1, SETTINGS("top", "4"));
+        compare_text(alone, 0, found);
+        assert_true(same_found(together, i, alone, 0));
+        berth_result_free(alone);
     }
     print_message("scores apart by %.1e\n", largest);
-    berth_filled_free(filled, TEXTS);
-    berth_filler_close(filler);
+    berth_result_free(together);
+    berth_close(model);
 }
 
 // More masks than a batch or a segment of the decoder holds; every other text is the same.
 static void many_texts(void **state) {
     (void)state;
     enum { MANY = 400 };
-    static const char *texts[MANY];
-    static struct berth_filled filled[MANY];
-    struct berth_filler *filler = open_filler(0);
+    static struct berth_text texts[MANY];
+    struct berth_model *model = open_filler("24");
     for (size_t i = 0; i < MANY; i++) {
-        texts[i] = i % 2 == 0 ? "[MASK] [MASK] [MASK] the dog" : "the zebra is [MASK]";
+        texts[i].text = i % 2 == 0 ? "[MASK] [MASK] [MASK] the dog" : "the zebra is [MASK]";
     }
-    fill(filler, texts, MANY, WORDS, filled);
+    struct berth_result *result = run_all(model, "fill", texts, MANY, SETTINGS("top", "37"));
     for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(filled[i].masks, i % 2 == 0 ? 3 : 1);
+        size_t count;
+        const struct berth_item *own = berth_result_items(result, i, &count);
         double sum = 0;
+        assert_int_equal(count, (i % 2 == 0 ? 3 : 1) * WORDS);
+        assert_true(same_found(result, i, result, i % 2));
         for (size_t word = 0; word < WORDS; word++) {
-            const struct berth_word *own = &filled[i].words[word];
-            const struct berth_word *first = &filled[i % 2].words[word];
-            sum += own->score;
-            assert_int_equal(own->token, first->token);
-            assert_true(fabs(own->score - first->score) < 1e-6);
-            assert_true(word == 0 || own->score <= own[-1].score);
+            sum += own[word].score;
+            assert_true(word == 0 || own[word].score <= own[word - 1].score);
         }
         assert_true(fabs(sum - 1) < 1e-5);
     }
-    berth_filled_free(filled, MANY);
-    berth_filler_close(filler);
+    berth_result_free(result);
+    berth_close(model);
 }
 
-static void refuse(const struct berth_filler *filler, const char *text, size_t top_k,
+// The second of two texts is refused.
+static void refuse(const struct berth_model *model, const char *text, const char *top,
                    enum berth_status status, const char *words) {
-    const char *texts[] = {"[MASK]", text};
-    struct berth_filled filled[2];
+    const struct berth_text texts[] = {{.text = "[MASK]"}, {.text = text}};
     struct berth_error error;
-    assert_int_equal(berth_fill(filler, texts, 2, top_k, filled, &error), status);
-    if (strstr(error.message, words) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", words, error.message);
-    }
+    struct berth_result *result =
+        berth_run(model, "fill", texts, 2, SETTINGS("top", top), NULL, &error);
+    expect_refusal(&error, status, words);
+    berth_result_free(result);
 }
 
 // A text that fails has its own error, and the others their words.
 static void one_fails_of_many(void **state) {
     (void)state;
     enum { COUNT = 4 };
-    static const char *const texts[COUNT] = {"the dog", "the zebra is [MASK]", NULL, "[MASK] dog"};
+    static const struct berth_text texts[COUNT] = {{.text = "the dog"},
+                                                   {.text = "the zebra is [MASK]"},
+                                                   {.text = NULL},
+                                                   {.text = "[MASK] dog"}};
     static const enum berth_status expected[COUNT] = {BERTH_BAD_DATA, BERTH_OK, BERTH_USAGE,
                                                       BERTH_OK};
-    struct berth_filler *filler = open_filler(8);
-    struct berth_filled filled[COUNT], alone;
-    struct berth_text_status statuses[COUNT];
-    assert_int_equal(berth_fill_many(filler, texts, COUNT, 2, filled, statuses, NULL), BERTH_OK);
+    struct berth_model *model = open_filler("8");
+    struct berth_error error;
+    struct berth_result *result =
+        berth_run(model, "fill", texts, COUNT, SETTINGS("top", "2"), NULL, &error);
+    assert_int_equal(error.status, BERTH_BAD_DATA);
+    assert_int_equal(error.input, 0);
     for (size_t i = 0; i < COUNT; i++) {
-        assert_int_equal(statuses[i].error.status, expected[i]);
-        assert_int_equal(filled[i].masks, expected[i] == BERTH_OK);
+        size_t count;
+        (void)berth_result_items(result, i, &count);
+        assert_int_equal(berth_result_outcome(result, i)->status, expected[i]);
+        assert_int_equal(count, expected[i] == BERTH_OK ? 2 : 0);
     }
-    assert_int_equal(statuses[3].tokens, 4);
-    fill(filler, &texts[3], 1, 2, &alone);
-    assert_int_equal(alone.words[0].token, filled[3].words[0].token);
-    assert_string_equal(alone.words[1].sequence, filled[3].words[1].sequence);
-    berth_filled_free(&alone, 1);
-    berth_filled_free(filled, COUNT);
-    // Only texts that fail.
-    assert_int_equal(berth_fill_many(filler, &texts[2], 1, 2, filled, statuses, NULL), BERTH_OK);
-    assert_int_equal(statuses[0].error.status, BERTH_USAGE);
-    assert_int_equal(berth_filler_max_length(filler), 8);
-    berth_filler_close(filler);
+    assert_int_equal(berth_result_outcome(result, 3)->tokens, 4);
+    struct berth_result *alone = run_all(model, "fill", &texts[3], 1, SETTINGS("top", "2"));
+    assert_true(same_found(result, 3, alone, 0));
+    assert_string_equal(berth_result_text(result, 3), berth_result_text(alone, 0));
+    berth_result_free(alone);
+    berth_result_free(result);
+    assert_true(berth_model_number(model, "max_length") == 8);
+    berth_close(model);
 }
 
 // A model with more rows than the vocabulary has pieces, which it prefers to all words.
@@ -226,36 +218,33 @@ static void write_padded_model(void) {
 // transformers decodes such a row to "", too.
 static void a_row_without_a_piece_is_an_empty_word(void **state) {
     (void)state;
-    static const char *const texts[1] = {"the [MASK]"};
-    struct berth_filled filled;
     write_padded_model();
-    struct berth_filler *filler = open_filler_of(scratch_folder, 8);
-    fill(filler, texts, 1, TOP_K, &filled);
+    struct berth_model *model = open_filler_of(scratch_folder, "8");
+    struct berth_result *result = run_one(model, "fill", "the [MASK]", NULL, SETTINGS("top", "4"));
+    size_t count;
+    const struct berth_item *words = berth_result_items(result, 0, &count);
+    assert_int_equal(count, TOP_K);
     for (size_t i = 0; i < TOP_K; i++) {
-        const struct berth_word *word = &filled.words[i];
-        assert_int_equal(word->token >= WORDS, i < PADDED - WORDS);
-        assert_non_null(word->token_str);
-        assert_int_equal(word->token_str[0] == '\0', word->token >= WORDS);
+        assert_int_equal(words[i].id >= WORDS, i < PADDED - WORDS);
+        assert_int_equal(words[i].text[0] == '\0', words[i].id >= WORDS);
     }
-    berth_filled_free(&filled, 1);
-    berth_filler_close(filler);
+    berth_result_free(result);
+    berth_close(model);
 }
 
 static void refusals(void **state) {
     (void)state;
     static const char long_text[] =
         "a 10 20 30 40 50 60 70 80 90 100 110 120 130 140 150 160 17\u00e4ther";
-    struct berth_filler *filler = open_filler(8);
-    refuse(filler, long_text, 1, BERTH_BAD_DATA, "150 160 17...\"");
-    refuse(filler, "the dog", 1, BERTH_BAD_DATA, "text 2: no [MASK] in \"the dog\"");
-    refuse(filler, "the the the the the the [MASK]", 1, BERTH_BAD_DATA,
+    struct berth_model *model = open_filler("8");
+    refuse(model, long_text, "1", BERTH_BAD_DATA, "150 160 17...\"");
+    refuse(model, "the dog", "1", BERTH_BAD_DATA, "text 2: no [MASK] in \"the dog\"");
+    refuse(model, "the the the the the the [MASK]", "1", BERTH_BAD_DATA,
            "text 2: no [MASK] in the first max_seq_length tokens");
-    refuse(filler, NULL, 1, BERTH_USAGE, "text 2 of 2 is NULL");
-    refuse(filler, "[MASK]", 0, BERTH_USAGE, "top_k: expected 1 to 37, found 0");
-    refuse(filler, "[MASK]", WORDS + 1, BERTH_USAGE, "found 38");
-    assert_int_equal(berth_fill(filler, NULL, 0, 1, NULL, NULL), BERTH_OK);
-    berth_filler_close(filler);
-    berth_filler_close(NULL);
+    refuse(model, NULL, "1", BERTH_USAGE, "text 2: the text is NULL");
+    refuse(model, "[MASK]", "0", BERTH_USAGE, "top: expected a whole number of at least 1, found");
+    refuse(model, "[MASK]", "38", BERTH_USAGE, "expected 1 to 37, found 38");
+    berth_close(model);
 }
 
 int main(void) {

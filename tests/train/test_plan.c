@@ -2,6 +2,7 @@
 // Tests the plan: its sum, the refusal with a batch size that would fit, and its total against the
 // memory that a run really uses. Also runs whole jobs in this process, where the leak checker sees
 // them.
+#include "api/opened.h"
 #include "bench/bench.h"
 #include "bench/bench_data.h"
 #include "core/clock.h"
@@ -12,7 +13,6 @@
 #include "train/machine/cgroup.h"
 #include "train/machine/machine.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -548,8 +548,7 @@ static void test_jobs_in_one_process(void **state) {
     run.config.predict_file = fixture_keep("dev.json");
     run.config.output_dir = fixture_keep("predicted");
     struct berth_run_result predicted;
-    assert_int_equal(job_predict("squad", &run.config, silent, NULL, &predicted, &error),
-                     BERTH_OK);
+    assert_int_equal(job_predict("squad", &run.config, silent, NULL, &predicted, &error), BERTH_OK);
     for (size_t i = 0; i < 2; i++) { // exact_match and f1
         assert_true(predicted.metrics[i].value == result.metrics[i].value);
     }
@@ -583,6 +582,13 @@ static void test_a_stopped_job_ends_without_measuring_the_machine(void **state) 
     assert_true(isnan(result.mfu));
 }
 
+// The fixture's model, with the settings of its runs and one more.
+static struct berth_model *open_reader(const char *name, const char *value) {
+    return open_model(in_folder("model"),
+                      SETTINGS("device", "cpu", "max_seq_length", "28", "doc_stride", "8",
+                               "max_query_length", "8", name, value));
+}
+
 static int count_samples(void *context, const struct berth_sample *sample) {
     int *count = context;
     assert_int_equal(sample->index, 1 + *count);
@@ -606,53 +612,43 @@ static void test_show_and_answer(void **state) {
                                       (struct berth_selection){.first = 99, .count = 1}, silent,
                                       count_samples, &count, &error),
                      BERTH_USAGE);
-    struct berth_answerer *model;
-    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_OK);
-    struct berth_answer answers[3];
-    size_t found;
+    struct berth_model *model = open_reader("features", "google");
     // Long enough for several windows, and for several passes.
     char context[4096] = "";
     for (int i = 0; i < 60; i++) {
         strcat(context, "the red ball of anna is blue . ");
     }
-    assert_int_equal(
-        berth_answerer_answer(model, "what colour is the ball ?", context, answers, 3, &found, &error),
-        BERTH_OK);
+    size_t found;
+    struct berth_result *result =
+        run_one(model, "answer", "what colour is the ball ?", context, SETTINGS("top", "3"));
+    const struct berth_item *answers = berth_result_items(result, 0, &found);
     assert_int_equal(found, 3);
-    assert_true(answers[0].probability >= answers[1].probability);
+    assert_true(answers[0].score >= answers[1].score);
     assert_memory_equal(context + answers[0].start, answers[0].text, strlen(answers[0].text));
-    berth_answers_free(answers, found);
-    assert_int_equal(berth_answerer_answer(model, "what ?", "", answers, 3, &found, &error),
-                     BERTH_BAD_DATA);
-    berth_answerer_close(model);
-    berth_answerer_close(NULL);
+    assert_int_equal(strlen(answers[0].text), answers[0].end - answers[0].start);
+    berth_result_free(result);
+    berth_close(model);
 }
 
 // A model in memory no longer needs the strings that it was opened with; contradictions among them
 // are reported when it is opened.
 static void test_settings_are_read_at_opening(void **state) {
-    struct fixture_run run = fixture_default("unused");
-    struct berth_log silent = {0};
     struct berth_error error = {0};
-    struct berth_answerer *model;
-    struct berth_answer answer;
-    size_t found;
     char rules[] = "keras", context[4096] = "";
     for (int i = 0; i < 60; i++) {
         strcat(context, "the red ball of anna is blue . ");
     }
-    run.config.features = rules;
-    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_OK);
+    const struct berth_text asked = {.text = "what colour is the ball ?", .pair = context};
+    struct berth_model *model = open_reader("features", rules);
     memset(rules, 'x', sizeof rules - 1);
-    assert_int_equal(
-        berth_answerer_answer(model, "what colour is the ball ?", context, &answer, 1, &found, &error),
-        BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "features keras do not split"));
-    berth_answerer_close(model);
-    run.config.features = "google";
-    run.config.keras_end = "exclusive";
-    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_CONFIG);
+    struct berth_result *result = berth_run(model, NULL, &asked, 1, NULL, NULL, &error);
+    expect_refusal(&error, BERTH_BAD_DATA, "features keras do not split");
+    berth_result_free(result);
+    berth_close(model);
+    model = berth_open(in_folder("model"), SETTINGS("features", "google", "keras_end", "exclusive"),
+                       NULL, &error);
     assert_null(model);
+    assert_int_equal(error.status, BERTH_CONFIG);
 }
 
 static void test_benchmarks(void **state) {

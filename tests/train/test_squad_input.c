@@ -3,7 +3,7 @@
 // refuses.
 #include "core/scratch.h"
 #include "data/squad_fixture.h"
-#include "train/tasks/squad_input.h"
+#include "task/squad_input.h"
 
 static char notes[4096];
 

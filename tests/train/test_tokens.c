@@ -2,11 +2,11 @@
 // Tests token classification from files to files: a tiny model learns which words are names,
 // results have the layouts of run_ner, long sentences lose no word, a stopped run resumes with the
 // same bytes; weighted and smoothed classes, frozen layers, tagging in memory.
+#include "api/opened.h"
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 // --- files --------------------------------------------------------------------------------------
@@ -404,64 +404,98 @@ static void what_does_not_fit_is_reported(void **state) {
 
 // --- in memory ----------------------------------------------------------------------------------
 
+// The error of a call that found something else.
+static enum berth_status wrong(const char *what, struct berth_error *error) {
+    return error_set(error, BERTH_FAILURE, "wrong %s", what);
+}
+
 // Texts of one call have the tags that each has alone, and one that fails takes none with it.
-static enum berth_status tag_many(const struct berth_config *config, struct berth_error *error) {
+static enum berth_status tag_many(const struct berth_model *model, int64_t length,
+                                  struct berth_error *error) {
     enum { COUNT = 4 };
-    static const char *const texts[COUNT] = {"The book of ben is green black .", NULL, " \n",
-                                             "the ball of Anna is red blue. the ball of ben."};
-    struct berth_tagger *tagger;
-    struct berth_tags tags[COUNT], alone;
-    struct berth_text_status statuses[COUNT];
-    TRY(berth_tagger_open(config, (struct berth_log){0}, &tagger, error));
-    TRY(berth_tag_many(tagger, texts, COUNT, tags, statuses, error));
-    int right = statuses[1].error.status == BERTH_USAGE && tags[1].words == NULL &&
-                statuses[2].tokens == 0 && tags[2].word_count == 0 && statuses[0].tokens == 10 &&
-                statuses[3].tokens > 14 &&
-                berth_tagger_max_length(tagger) == config->max_seq_length;
-    for (size_t i = 0; i < COUNT; i += 3) {
-        TRY(berth_tag(tagger, texts[i], &alone, error));
-        right &= alone.word_count == tags[i].word_count && alone.entity_count > 0 &&
-                 alone.entity_count == tags[i].entity_count;
-        for (size_t w = 0; right && w < alone.word_count; w++) {
-            const struct berth_tagged_word *own = &alone.words[w], *other = &tags[i].words[w];
-            right = own->start == other->start && own->label != NULL &&
-                    strcmp(own->label, other->label) == 0 && fabs(own->score - other->score) < 1e-5;
+    static const struct berth_text texts[COUNT] = {
+        {.text = "The book of ben is green black ."},
+        {.text = NULL},
+        {.text = " \n"},
+        {.text = "the ball of Anna is red blue. the ball of ben."}};
+    static const char *const each_word[] = {"aggregation", "none", NULL};
+    int right = berth_model_number(model, "max_length") == (double)length;
+    for (int by_word = 0; by_word < 2; by_word++) {
+        const char *const *settings = by_word ? each_word : NULL;
+        struct berth_error own;
+        size_t count;
+        struct berth_result *result = berth_run(model, "tag", texts, COUNT, settings, NULL, &own);
+        right &= own.status == BERTH_USAGE && own.input == 1 &&
+                 berth_result_items(result, 1, NULL) == NULL &&
+                 berth_result_outcome(result, 1)->status == BERTH_USAGE &&
+                 berth_result_outcome(result, 2)->tokens == 0 &&
+                 berth_result_items(result, 2, &count) == NULL && count == 0 &&
+                 berth_result_outcome(result, 0)->tokens == 10 &&
+                 berth_result_outcome(result, 3)->tokens > 14;
+        for (size_t i = 0; i < COUNT; i += 3) {
+            struct berth_result *alone =
+                berth_run(model, "tag", &texts[i], 1, settings, NULL, &own);
+            (void)berth_result_items(alone, 0, &count);
+            right &= own.status == BERTH_OK && count > 0 && same_found(result, i, alone, 0);
+            berth_result_free(alone);
         }
-        berth_tags_done(&alone);
+        berth_result_free(result);
     }
-    for (size_t i = 0; i < COUNT; i++) {
-        berth_tags_done(&tags[i]);
-    }
-    berth_tagger_close(tagger);
-    return right ? BERTH_OK
-                 : error_set(error, BERTH_FAILURE, "texts of one call have other tags than alone");
+    return right ? BERTH_OK : wrong("tags of one call", error);
+}
+
+static int is_at(const struct berth_item *item, const char *text, int64_t start, int64_t end) {
+    return strcmp(item->text, text) == 0 && item->start == start && item->end == end;
+}
+
+static enum berth_status tag_sentences(const struct berth_model *model, size_t sentences,
+                                       struct berth_error *error) {
+    static const char *const texts[] = {
+        "the ball of Anna is red blue.",
+        "the ball of Anna is red blue. The book of ben is green black ."};
+    const struct berth_text one = {.text = texts[sentences - 1]}, empty = {.text = " \n"};
+    size_t count, words, none;
+    struct berth_result *entities = berth_run(model, "tag", &one, 1, NULL, NULL, error);
+    struct berth_result *labels = berth_run(
+        model, "tag", &one, 1, (const char *const[]){"aggregation", "none", NULL}, NULL, error);
+    struct berth_result *nothing = berth_run(model, "tag", &empty, 1, NULL, NULL, error);
+    const struct berth_item *found = berth_result_items(entities, 0, &count);
+    const struct berth_item *label = berth_result_items(labels, 0, &words);
+    (void)berth_result_items(nothing, 0, &none);
+    const int right =
+        count == 2 * sentences && is_at(&found[0], "PER", 12, 16) &&
+        is_at(&found[1], "COL", 20, 28) && found[count - 1].score > 0.5 &&
+        found[count - 1].score <= 1 && words > count && is_at(&label[0], "B-PER", 12, 16) &&
+        is_at(&label[1], "B-COL", 20, 23) &&
+        strcmp(berth_model_label(model, (size_t)label[0].id), "B-PER") == 0 && none == 0 &&
+        strcmp(berth_result_text(nothing, 0), "[]") == 0 &&
+        strstr(berth_result_text(entities, 0), "\"word\":\"Anna\",\"start\":12,\"end\":16") != NULL;
+    berth_result_free(entities);
+    berth_result_free(labels);
+    berth_result_free(nothing);
+    return right ? BERTH_OK : wrong("tags", error);
 }
 
 // Runs in the child, like every job.
 static enum berth_status tag_text(const char *task, const struct berth_config *config,
                                   struct berth_log log, const volatile int *stop,
                                   struct berth_run_result *result, struct berth_error *error) {
-    static const char *const texts[] = {
-        "the ball of Anna is red blue.",
-        "the ball of Anna is red blue. The book of ben is green black ."};
-    const size_t sentences = config->max_seq_length < 32 ? 2 : 1; // in several windows, in one
-    struct berth_tagger *tagger;
-    struct berth_tags tags;
-    TRY(berth_tagger_open(config, log, &tagger, error));
-    TRY(berth_tag(tagger, texts[sentences - 1], &tags, error));
-    const struct berth_entity *found = tags.entities, *last = found + tags.entity_count - 1;
-    const int right = tags.word_count == 8 * sentences && tags.entity_count == 2 * sentences &&
-                      strcmp(found[0].type, "PER") == 0 && found[0].start == 12 &&
-                      found[0].end == 16 && strcmp(found[1].type, "COL") == 0 &&
-                      found[1].start == 20 && found[1].end == 28 && last->score > 0.5 &&
-                      last->score <= 1 && strcmp(tags.words[3].label, "B-PER") == 0;
-    berth_tags_done(&tags);
-    TRY(berth_tag(tagger, " \n", &tags, error));
-    const int empty = tags.word_count == 0 && tags.entity_count == 0;
-    berth_tags_done(&tags);
-    berth_tagger_close(tagger);
-    TRY(tag_many(config, error));
-    return right && empty ? BERTH_OK : error_set(error, BERTH_FAILURE, "wrong tags");
+    char length[24];
+    snprintf(length, sizeof length, "%d", (int)config->max_seq_length);
+    struct berth_model *model = berth_open(
+        config->model_name_or_path,
+        (const char *const[]){"device", "cpu", "threads", "1", "max_seq_length", length, NULL},
+        NULL, error);
+    if (model == NULL) {
+        return error->status;
+    }
+    // Two sentences in several windows, or one in one.
+    enum berth_status status = tag_sentences(model, config->max_seq_length < 32 ? 2 : 1, error);
+    if (status == BERTH_OK) {
+        status = tag_many(model, config->max_seq_length, error);
+    }
+    berth_close(model);
+    return status;
 }
 
 static void a_text_is_tagged_in_memory(void **state) {

@@ -10,7 +10,6 @@
 #include "train/engine/stop.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
-#include "train/tasks/squad_input.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,8 +41,8 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
     const struct length_limits limits =
         model_files_limits(&predictor->files, kind->usual_length, config->model_name_or_path);
     TRY(inputs_fit_length(config, &limits, log, error));
-    if (kind->head == PARAM_HEAD_SPAN) {
-        TRY(squad_input_follow_model(config, &predictor->files, log, error));
+    if (kind->follow != NULL) {
+        TRY(kind->follow(config, &predictor->files, log, error));
     }
     return machine_device_open(config, predictor->comm, log, &predictor->device, error);
 }
@@ -206,7 +205,8 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct predictor_kind kind = {
-        job->task->head, option_default_integer("max_seq_length", job->task->defaults)};
+        job->task->head, option_default_integer("max_seq_length", job->task->defaults),
+        job->task->follow};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {.use = job->use,
                              .config = config,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference jobs: opening a model, predicting a whole file, showing samples.
+// Inference jobs: opening a model, predicting a whole file.
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 
@@ -23,6 +23,9 @@ struct predictor {
 struct predictor_kind {
     enum param_head head;
     int64_t usual_length; // of the sequences (struct length_limits)
+    // As of struct task.
+    enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
+                                const struct berth_log *log, struct berth_error *error);
 };
 
 // Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the
@@ -52,15 +55,5 @@ struct predict_args {
 // caller has set it to what a failure returns.
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error);
-
-// The arguments of berth_show_squad.
-struct show_args {
-    const struct berth_config *config;
-    struct berth_selection samples;
-    const struct berth_log *log;
-    int (*visit)(void *context, const struct berth_sample *sample);
-    void *context;
-};
-enum berth_status show_squad(const struct show_args *args, struct berth_error *error);
 
 #endif

@@ -10,7 +10,6 @@
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
-#include "train/tasks/squad_input.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -235,8 +234,8 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
     TRY(inputs_fit_length(config, &limits, &job->log, error));
-    if (job->task->head == PARAM_HEAD_SPAN) {
-        TRY(squad_input_follow_model(config, &job->files, &job->log, error));
+    if (job->task->follow != NULL) {
+        TRY(job->task->follow(config, &job->files, &job->log, error));
     }
     // A missing file is reported before the training file is read.
     TRY(job->task->has_validation(config, &job->has_evaluation, error));

@@ -91,6 +91,10 @@ struct task {
     int has_loss;            // an evaluation has a loss
     int predicts_separately; // do_predict runs as a separate job after training, with the saved
                              // model
+    // Fits the settings to what a model that was trained for the task says of itself; NULL: it says
+    // nothing.
+    enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
+                                const struct berth_log *log, struct berth_error *error);
     // Sets the task's own defaults and checks that required settings are present.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);
@@ -123,15 +127,6 @@ struct task {
     enum berth_status (*write)(const struct task_set *set, const struct task_results *results,
                                struct berth_error *error);
 };
-
-// All tasks: applies the macro `row` to each name.
-#define TASKS(row) row(squad) row(classify) row(tokens) row(embed) row(pretrain) row(mlm)
-
-#define TASK_DECLARE(name) extern const struct task task_##name;
-TASKS(TASK_DECLARE)
-
-extern const struct task *const tasks[]; // [task_count]
-extern const size_t task_count;
 
 // Reads a set. Call task_set_close even on failure.
 enum berth_status task_set_open(struct task_set *set, const struct task *task,

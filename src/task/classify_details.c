@@ -2,7 +2,7 @@
 // What reports show about an evaluation of classes besides its scores: the confusion matrix and
 // sample answers. Not for regressions and multi-label models.
 #include "core/memory.h"
-#include "train/tasks/classify.h"
+#include "task/classify.h"
 #include "train/tasks/confusion.h"
 #include "train/tasks/samples.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Provides SQuAD files as sequences for the packer, and stores the logits of a prediction.
-#ifndef BERTH_TRAIN_TASKS_SQUAD_INPUT_H
-#define BERTH_TRAIN_TASKS_SQUAD_INPUT_H
+#ifndef BERTH_TASK_SQUAD_INPUT_H
+#define BERTH_TASK_SQUAD_INPUT_H
 
 #include "core/error.h"
 #include "core/log.h"
@@ -64,5 +64,15 @@ enum berth_status squad_logits_init(struct squad_logits *logits,
 size_t squad_logits_bytes(const struct squad_feature_set *set);
 void squad_logits_done(struct squad_logits *logits);
 void squad_logits_receive(void *logits, size_t index, const float *numbers, int64_t count);
+
+// The arguments of berth_show_squad.
+struct show_args {
+    const struct berth_config *config;
+    struct berth_selection samples;
+    const struct berth_log *log;
+    int (*visit)(void *context, const struct berth_sample *sample);
+    void *context;
+};
+enum berth_status show_squad(const struct show_args *args, struct berth_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows single questions of a data set with the model's answers (predict.h).
+// Shows single questions of a data set with the model's answers.
 //
 // By Keras's rules it shows what the CSCS demos show: the samples are the entries that training
 // would use, and the answer combines the best start and the best end, chosen independently.
@@ -8,10 +8,10 @@
 #include "core/rng.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_match.h"
+#include "task/squad_input.h"
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
 #include "train/machine/machine.h"
-#include "train/tasks/squad_input.h"
 
 #define STREAM_SAMPLES 0x53414D50u // stream of random numbers
 
@@ -258,7 +258,7 @@ static enum berth_status visit_samples(const struct show_args *args, const struc
 static enum berth_status run(const struct show_args *args, struct show *show,
                              struct berth_error *error) {
     show->config = *args->config;
-    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0};
+    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0, squad_input_follow_model};
     TRY(predictor_open(&show->predictor, &show->config, &kind, comm_self(), args->log, error));
     TRY(choose(args, show, error));
     if (show->part.count == 0) {

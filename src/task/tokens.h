@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the task "tokens" shares with tagging texts in memory (api/tagger.c), and its details for
+// What the task "tokens" shares with tagging texts in memory (tag.c), and its details for
 // reports.
-#ifndef BERTH_TRAIN_TASKS_TOKENS_H
-#define BERTH_TRAIN_TASKS_TOKENS_H
+#ifndef BERTH_TASK_TOKENS_H
+#define BERTH_TASK_TOKENS_H
 
 #include "core/calls.h"
 #include "core/log.h"

@@ -4,9 +4,9 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "task/tokens.h"
 #include "train/tasks/confusion.h"
 #include "train/tasks/samples.h"
-#include "train/tasks/tokens.h"
 
 #include <math.h>
 #include <string.h>

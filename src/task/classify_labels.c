@@ -3,7 +3,7 @@
 // set's labels are among them.
 #include "core/memory.h"
 #include "data/pairs/pair_labels.h"
-#include "train/tasks/classify.h"
+#include "task/classify.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "core/memory.h"
 #include "data/tables/label_names.h"
 #include "metrics/glue_metrics.h"
-#include "train/tasks/classify.h"
+#include "task/classify.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,36 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a task's row opens and runs the network of its model. Threads prepare texts concurrently; in
-// the network they take turns, batch by batch.
-#ifndef BERTH_TASK_MODEL_H
-#define BERTH_TASK_MODEL_H
+// the network they take turns, batch by batch, and the short calls of threads that wait for their
+// turns are run as one.
+#ifndef BERTH_TASK_NETWORK_H
+#define BERTH_TASK_NETWORK_H
 
+#include "core/thread.h"
 #include "data/pairs/pair_features.h"
 #include "task/task.h"
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
 
+struct waiting_call;
+
 struct network {
     struct predictor predictor;
-    struct batch_extent extent; // of the largest batch
-    int threads;                // for the texts of a call
-    struct fair_lock *lock;     // held while a batch passes through
+    struct batch_extent extent;   // of the largest batch
+    int threads;                  // for the texts of a call
+    struct fair_lock lock;        // held while a batch passes through
+    pthread_mutex_t list;         // guards:
+    struct waiting_call *waiting; // short calls that no thread has begun to run
 };
 
-// Opens files and device, fits max_seq_length to the model and `usual_length` (struct
-// length_limits), and sets the extent: batches of predict_batch_size sequences of full length, at
-// most INFER_TOKENS tokens, filled with as many sequences as fit, of which each has at least
-// `least` tokens.
-enum berth_status network_open(struct task_model *model, enum param_head head, int64_t usual_length,
+// Opens files and device (predictor_open), and sets the extent: batches of predict_batch_size
+// sequences of full length, at most INFER_TOKENS tokens, filled with as many sequences as fit, of
+// which each has at least `least` tokens.
+enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error);
 // Then allocates memory and reads the weights. Clears the config's strings, which are borrowed and
 // needed only for opening.
 enum berth_status network_load(struct task_model *model, const struct task_opening *opening,
                                struct berth_error *error);
+void network_close(struct network *network);
 // The number of threads for a call's texts, of which there are `count`; 1 if others cannot be
 // started, which network_run refuses.
 int network_threads(const struct task_model *model, size_t count);
-// Fills in the extent, the group and the lock, and calls infer_run.
+// Calls infer_run, with the extent, the group and the lock of the network; perhaps together with
+// those of other threads, whose functions it then calls.
 enum berth_status network_run(const struct task_model *model, struct infer_args args,
                               struct berth_error *error);
 

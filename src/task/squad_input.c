@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/tasks/squad_input.h"
+#include "task/squad_input.h"
 
 #include "core/clock.h"
 #include "core/file.h"

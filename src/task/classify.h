@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the task "classify" that its parts share (classify*.c): its set, labels, scores and
 // result files.
-#ifndef BERTH_TRAIN_TASKS_CLASSIFY_H
-#define BERTH_TRAIN_TASKS_CLASSIFY_H
+#ifndef BERTH_TASK_CLASSIFY_H
+#define BERTH_TASK_CLASSIFY_H
 
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_features.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/tasks/squad_details.h"
+#include "task/squad_details.h"
 
 #include "core/memory.h"
 #include "core/utf8.h"

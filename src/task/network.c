@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/network.h"
+
+#include "core/finite.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "train/engine/plan.h"
+#include "train/machine/machine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+// --- the network ---------------------------------------------------------------------------------
+
+enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
+                               int64_t least, const struct task_opening *opening,
+                               struct berth_error *error) {
+    struct berth_config *config = &model->config;
+    struct network *network = memory_array_zeroed(1, sizeof *network);
+    if (network == NULL) {
+        return error_no_memory(error, sizeof *network, "a model");
+    }
+    model->network = network;
+    fair_lock_init(&network->lock);
+    pthread_mutex_init(&network->list, NULL);
+    TRY(predictor_open(&network->predictor, config, kind, opening->comm, opening->log, error));
+    model->tokenizer = network->predictor.files.tokenizer;
+    const int64_t length = config->max_seq_length, batch = config->predict_batch_size;
+    const int64_t all = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;
+    const int64_t tokens = all > length ? all : length;
+    network->extent =
+        (struct batch_extent){.tokens = tokens, .sequences = tokens / least, .max_length = length};
+    return BERTH_OK;
+}
+
+void network_close(struct network *network) {
+    fair_lock_done(&network->lock);
+    pthread_mutex_destroy(&network->list);
+    predictor_done(&network->predictor);
+    memory_free(network);
+}
+
+static void clear_strings(struct berth_config *config) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (option_rows[i].type == OPTION_TEXT) {
+            *(const char **)((char *)config + option_rows[i].offset) = NULL;
+        }
+    }
+}
+
+enum berth_status network_load(struct task_model *model, const struct task_opening *opening,
+                               struct berth_error *error) {
+    struct network *network = model->network;
+    struct predictor *predictor = &network->predictor;
+    const struct bert_config *shape = &predictor->files.shape;
+    const int64_t outputs = param_head_outputs(predictor->files.table.head, shape);
+    const struct engine_shape engine = {.infer = network->extent};
+    struct plan_args plan = {.state = &predictor->state,
+                             .config = shape,
+                             .shape = &engine,
+                             .processes = predictor->comm->local_size,
+                             .exchange = predictor->comm->bytes,
+                             .data = (uint64_t)(network->extent.tokens * outputs) * sizeof(float)};
+    TRY(plan_memory_admit(&plan, NULL, error));
+    TRY(predictor_load(predictor, &model->config, &network->extent, opening->log, error));
+    network->threads = machine_threads(&model->config);
+    clear_strings(&model->config);
+    return BERTH_OK;
+}
+
+int network_threads(const struct task_model *model, size_t count) {
+    const size_t most = (size_t)model->network->threads;
+    const int threads = (int)(count > most ? most : count > 0 ? count : 1);
+    return machine_start_threads(threads, NULL) == BERTH_OK ? threads : 1;
+}
+
+// The caller holds the lock.
+static enum berth_status run_locked(const struct task_model *model, struct infer_args args,
+                                    struct berth_error *error) {
+    struct network *network = model->network;
+    struct infer_result timing;
+    TRY(machine_start_threads(network->threads, error));
+    args.extent = &network->extent;
+    args.group = model->group;
+    args.lock = &network->lock;
+    return infer_run(&network->predictor.engine, &args, &timing, error);
+}
+
+// --- short calls of several threads --------------------------------------------------------------
+
+// A call with more sequences than this is run alone.
+#define SHORT_CALL 32
+
+struct waiting_call {
+    const struct infer_args *args;
+    int is_taken, is_done; // by the thread that runs it; read under the network's lock
+    struct berth_error error;
+    struct waiting_call *next;
+};
+
+// The sequences of calls that are run as one.
+struct merged {
+    const struct infer_args *args; // of the first call, which the others are like
+    struct part {
+        const struct infer_args *args;
+        size_t index;
+    } * parts; // [count]
+    size_t count;
+};
+
+static struct packer_sequence merged_get(const void *data, size_t index) {
+    const struct part *part = &((const struct merged *)data)->parts[index];
+    return part->args->source->get(part->args->source->data, part->index);
+}
+
+static void merged_extract(void *context, size_t index, const float *logits, int64_t count,
+                           float *extracted) {
+    const struct part *part = &((const struct merged *)context)->parts[index];
+    part->args->extract(part->args->context, part->index, logits, count, extracted);
+}
+
+static void merged_extract_words(void *context, const float *logits, int64_t words,
+                                 float *extracted) {
+    const struct infer_args *args = ((const struct merged *)context)->args;
+    args->extract_words(args->context, logits, words, extracted);
+}
+
+static void merged_receive(void *context, size_t index, const float *logits, int64_t count) {
+    const struct part *part = &((const struct merged *)context)->parts[index];
+    part->args->receive(part->args->context, part->index, logits, count);
+}
+
+static int are_alike(const struct infer_args *a, const struct infer_args *b) {
+    return a->receive == b->receive && a->extract == b->extract &&
+           a->extract_words == b->extract_words && a->extracted_count == b->extracted_count &&
+           a->reads_first == b->reads_first;
+}
+
+// Takes the calls like `first` from the list, it among them, and links them behind `*taken`.
+static size_t take_waiting(struct network *network, const struct waiting_call *first,
+                           struct waiting_call **taken) {
+    size_t sequences = 0;
+    *taken = NULL;
+    pthread_mutex_lock(&network->list);
+    for (struct waiting_call **at = &network->waiting; *at != NULL;) {
+        struct waiting_call *call = *at;
+        if (!are_alike(call->args, first->args)) {
+            at = &call->next;
+            continue;
+        }
+        *at = call->next;
+        call->next = *taken;
+        call->is_taken = 1;
+        *taken = call;
+        sequences += call->args->source->count;
+    }
+    pthread_mutex_unlock(&network->list);
+    return sequences;
+}
+
+static enum berth_status run_merged(const struct task_model *model, struct waiting_call *calls,
+                                    size_t sequences, struct berth_error *error) {
+    struct merged merged = {.args = calls->args,
+                            .parts = memory_array(sequences, sizeof *merged.parts)};
+    if (merged.parts == NULL) {
+        return error_no_memory(error, sequences * sizeof *merged.parts, "the texts");
+    }
+    for (const struct waiting_call *call = calls; call != NULL; call = call->next) {
+        for (size_t i = 0; i < call->args->source->count; i++) {
+            merged.parts[merged.count++] = (struct part){.args = call->args, .index = i};
+        }
+    }
+    const struct packer_source source = {.get = merged_get, .data = &merged, .count = merged.count};
+    struct infer_args args = *merged.args;
+    args.source = &source;
+    args.extract = args.extract != NULL ? merged_extract : NULL;
+    args.extract_words = args.extract_words != NULL ? merged_extract_words : NULL;
+    args.receive = merged_receive;
+    args.context = &merged;
+    const enum berth_status status = run_locked(model, args, error);
+    memory_free(merged.parts);
+    return status;
+}
+
+// The thread that gets the lock first runs all short calls that wait then; the others find theirs
+// done when they get it.
+static enum berth_status run_short(const struct task_model *model, const struct infer_args *args,
+                                   struct berth_error *error) {
+    struct network *network = model->network;
+    struct waiting_call own = {.args = args}, *calls;
+    pthread_mutex_lock(&network->list);
+    own.next = network->waiting;
+    network->waiting = &own;
+    pthread_mutex_unlock(&network->list);
+    fair_lock_acquire(&network->lock);
+    while (own.is_taken && !own.is_done) { // between two batches of the thread that runs it
+        fair_lock_release(&network->lock);
+        fair_lock_acquire(&network->lock);
+    }
+    if (!own.is_taken) {
+        struct berth_error failure = {.status = BERTH_OK};
+        const size_t sequences = take_waiting(network, &own, &calls);
+        (void)run_merged(model, calls, sequences, &failure);
+        for (struct waiting_call *call = calls; call != NULL; call = call->next) {
+            call->error = failure;
+            call->is_done = 1;
+        }
+    }
+    fair_lock_release(&network->lock);
+    return error_copy(error, &own.error);
+}
+
+enum berth_status network_run(const struct task_model *model, struct infer_args args,
+                              struct berth_error *error) {
+    struct network *network = model->network;
+    if (args.source->count == 0) {
+        return BERTH_OK;
+    }
+    if (args.source->count <= SHORT_CALL && network->predictor.comm->size == 1) {
+        return run_short(model, &args, error);
+    }
+    fair_lock_acquire(&network->lock);
+    const enum berth_status status = run_locked(model, args, error);
+    fair_lock_release(&network->lock);
+    return status;
+}
+
+// --- texts as inputs -----------------------------------------------------------------------------
+
+static enum berth_status list_valid(struct text_inputs *inputs, const struct task_model *model,
+                                    struct task_text *const *texts, size_t count,
+                                    struct berth_error *error) {
+    const struct model_files *files = &model->network->predictor.files;
+    struct pair_example *examples = memory_array_zeroed(count, sizeof *examples);
+    inputs->dataset.examples = examples;
+    inputs->dataset.name = "the texts";
+    inputs->texts = memory_array(count, sizeof *inputs->texts);
+    if (examples == NULL || inputs->texts == NULL) {
+        return error_no_memory(error, count * sizeof *examples, "the texts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct task_text *text = texts[i];
+        if (text->texts[1] != NULL && !model_files_distinguish_pairs(files)) {
+            char message[200];
+            snprintf(message, sizeof message,
+                     "the two texts of a pair cannot be distinguished by a model with "
+                     "type_vocab_size %" PRId64 "; use a model with type_vocab_size 2",
+                     files->shape.type_vocab_size);
+            task_text_fail(text, BERTH_USAGE, message);
+            continue;
+        }
+        inputs->texts[inputs->dataset.count] = text;
+        examples[inputs->dataset.count++] = (struct pair_example){.text = text->texts[0],
+                                                                  .pair = text->texts[1],
+                                                                  .line = i + 1,
+                                                                  .label = -1,
+                                                                  .value = NAN,
+                                                                  .label_count = -1};
+    }
+    return BERTH_OK;
+}
+
+enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
+                                   const char *prompt, struct task_text *const *texts, size_t count,
+                                   struct berth_error *error) {
+    *inputs = (struct text_inputs){.texts = NULL};
+    TRY(list_valid(inputs, model, texts, count, error));
+    TRY(pairs_put_prompt(&inputs->dataset, prompt, &inputs->prompted, error));
+    TRY(pair_features_build(&inputs->dataset, model->tokenizer, model->max_tokens,
+                            network_threads(model, inputs->dataset.count), &inputs->features,
+                            error));
+    for (size_t i = 0; i < inputs->features.count; i++) {
+        inputs->texts[i]->tokens_read = inputs->features.features[i].length;
+        inputs->texts[i]->truncated = inputs->features.features[i].truncated;
+    }
+    return BERTH_OK;
+}
+
+void text_inputs_done(struct text_inputs *inputs) {
+    pair_feature_set_done(&inputs->features);
+    memory_free(inputs->prompted);
+    memory_free(inputs->texts);
+    memory_free(inputs->dataset.examples);
+}
+
+struct packer_source text_inputs_source(const struct text_inputs *inputs) {
+    return (struct packer_source){
+        .get = pair_features_sequence, .data = &inputs->features, .count = inputs->features.count};
+}
+
+int text_check_finite(struct task_text *text, const float *numbers, size_t count) {
+    const size_t finite = (size_t)finite_count(numbers, (int64_t)count);
+    if (finite < count) {
+        char message[200];
+        snprintf(message, sizeof message,
+                 "number %zu of %zu of the result is not finite (%g); the model's weights are "
+                 "damaged or its training diverged",
+                 finite + 1, count, (double)numbers[finite]);
+        task_text_fail(text, BERTH_FAILURE, message);
+    }
+    return finite == count;
+}

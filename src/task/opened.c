@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are opened for a task, by default for the one that their files name.
+#include "core/comm.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "core/words.h"
+#include "format/json/json.h"
+#include "task/network.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// The class of the model in its config.json.
+static enum berth_status read_architecture(const char *folder, char *name, size_t size,
+                                           struct berth_error *error) {
+    char *text = NULL, path[4096]; // for messages
+    json *config = NULL;
+    *name = '\0';
+    TRY(berth_inspect(folder, NULL, NULL, &text, error));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    enum berth_status status =
+        text != NULL ? json_read_memory(path, text, strlen(text), &config, error) : BERTH_OK;
+    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
+    if (first != NULL && strlen(first) < size) {
+        strcpy(name, first);
+    }
+    json_free(config);
+    berth_string_free(text);
+    return status;
+}
+
+// Whether modules.json lists the Transformer in the folder itself alone, whose class has the head:
+// the rule by which sentence_read, too, knows a cross-encoder.
+static int is_cross_encoder(const json *modules) {
+    const json *module = json_at(modules, 0);
+    const char *type = json_text(json_member(module, "type"));
+    const char *path = json_text(json_member(module, "path"));
+    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
+    const char *class = dot != NULL ? dot + 1 : type;
+    return json_length(modules) == 1 && class != NULL && strcmp(class, "Transformer") == 0 &&
+           path != NULL && path[0] == '\0';
+}
+
+// Whether the folder is a sentence encoder of sentence-transformers, whose weights may be those of
+// a model with a head.
+static enum berth_status find_encoder(const char *folder, int *found, struct berth_error *error) {
+    char path[4096];
+    json *modules = NULL;
+    *found = 0;
+    if (snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
+        access(path, F_OK) == 0) {
+        TRY(json_read_file(path, &modules, error));
+        *found = !is_cross_encoder(modules);
+        json_free(modules);
+    }
+    return BERTH_OK;
+}
+
+// The row for a model's architecture, the class in its config.json: that of the longest end.
+static const struct task_row *find_row(const char *architecture) {
+    const struct task_row *found = NULL;
+    size_t longest = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        for (size_t k = 0; k < 2 && task_rows[i]->architectures[k] != NULL; k++) {
+            const char *end = task_rows[i]->architectures[k];
+            if (text_ends_with(architecture, end) && (found == NULL || strlen(end) > longest)) {
+                found = task_rows[i];
+                longest = strlen(end);
+            }
+        }
+    }
+    return found;
+}
+
+enum berth_status task_of_folder(const char *folder, const struct task_row **task,
+                                 struct berth_error *error) {
+    char name[128];
+    int is_encoder;
+    TRY(read_architecture(folder, name, sizeof name, error));
+    TRY(find_encoder(folder, &is_encoder, error));
+    *task = find_row(is_encoder ? "" : name);
+    return BERTH_OK;
+}
+
+// As task_of_folder, for a file of weights: the model's other files are beside it.
+static enum berth_status task_of_file(const char *path, const struct task_row **task,
+                                      struct berth_error *error) {
+    char *folder = file_parent(path);
+    const enum berth_status status =
+        folder != NULL ? task_of_folder(folder, task, error) : path_no_memory(error);
+    memory_free(folder);
+    return status;
+}
+
+static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
+    struct berth_config *config = &model->config;
+    if (config->model_name_or_path == NULL) {
+        return BERTH_OK; // a vocabulary alone
+    }
+    TRY(berth_find_model(config->model_name_or_path, &model->path, error));
+    config->model_name_or_path = model->path;
+    TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
+    if (model->task != NULL) {
+        return BERTH_OK;
+    }
+    return dir_exists(model->path) ? task_of_folder(model->path, &model->task, error)
+                                   : task_of_file(model->path, &model->task, error);
+}
+
+static enum berth_status open_parts(struct task_model *model, const struct task_opening *opening,
+                                    struct berth_error *error) {
+    struct berth_config *config = &model->config;
+    TRY(option_check(config, error));
+    TRY(comm_settle(opening->comm, find_files(model, error), error));
+    if (config->precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
+        option_forget(config, option_find("precision"));
+        option_apply_default(config, "precision", model->task->job);
+    }
+    model->own = memory_array_zeroed(1, model->task->own_size);
+    if (model->own == NULL) {
+        return error_no_memory(error, model->task->own_size, "a model");
+    }
+    TRY(model->task->open(model, opening, error));
+    model->max_tokens = config->max_seq_length;
+    return BERTH_OK;
+}
+
+enum berth_status task_model_open(const struct task_row *task, const struct berth_config *config,
+                                  const struct task_opening *opening, struct task_model **model,
+                                  struct berth_error *error) {
+    struct task_model *opened = memory_array_zeroed(1, sizeof *opened);
+    *model = NULL;
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a model");
+    }
+    opened->task = task;
+    opened->config = *config;
+    const struct task_opening whole = {.comm = opening->comm != NULL ? opening->comm : comm_self(),
+                                       .log = opening->log};
+    const enum berth_status status = open_parts(opened, &whole, error);
+    if (status != BERTH_OK) {
+        task_model_close(opened);
+        return status;
+    }
+    *model = opened;
+    return BERTH_OK;
+}
+
+void task_model_close(struct task_model *model) {
+    if (model == NULL) {
+        return;
+    }
+    if (model->network != NULL) {
+        network_close(model->network);
+    } else {
+        tokenizer_close(model->tokenizer);
+    }
+    if (model->own != NULL && model->task->done != NULL) {
+        model->task->done(model->own);
+    }
+    memory_free(model->own);
+    memory_free(model->path);
+    memory_free(model);
+}
+
+// --- numbers of tokens ---------------------------------------------------------------------------
+
+static int64_t count_tokens(const struct task_model *model, const char *words) {
+    struct token_list list = {0};
+    const size_t bytes = strlen(words);
+    const enum berth_status status = tokenizer_encode(model->tokenizer, words, bytes, &list, NULL);
+    const size_t count = status == BERTH_OK ? list.count : bytes; // too many rather than too few
+    token_list_done(&list);
+    return (int64_t)count;
+}
+
+int64_t task_count_tokens(const struct task_model *model, const struct task_text *text) {
+    const int64_t pair = text->texts[1] != NULL ? 1 + count_tokens(model, text->texts[1]) : 0;
+    return 2 + count_tokens(model, text->texts[0]) + pair;
+}
+
+// Windows of a long context repeat the question; other texts are truncated.
+int64_t task_computed_tokens(const struct task_model *model, int64_t tokens) {
+    return tokens <= model->max_tokens ? tokens
+           : model->task->uses_windows ? 2 * tokens
+                                       : model->max_tokens;
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests the programs of examples/: each is compiled as C99, C11 and C++17 against an installed library with only
+# pkg-config, without warnings, and all forms print the same, which is what the program finds, or transformers
+# (tests/golden). And which folder and which questions run-demo takes from its options.
+. "$(dirname "$0")/lib.sh"
+golden=$SOURCE/tests/golden
+cmake --install "$BUILD" --prefix "$work/prefix" >"$out" 2>"$err" || fail "installing failed"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name berth.pc)")
+export PKG_CONFIG_PATH
+flags=$(pkg-config --cflags --libs berth)
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir berth)
+export LD_LIBRARY_PATH
+strict="-Wall -Wextra -Wpedantic -Werror -pthread ${SANITIZE:+-fsanitize=$SANITIZE}"
+for name in answer fill tag rerank train threads convert; do
+    for standard in c99 c11; do
+        what="$name as $standard"
+        $CC -std=$standard $strict "$SOURCE/examples/$name.c" $flags -o "$work/$name-$standard" 2>"$err" || fail "compiling"
+    done
+    what="$name as C++17"
+    $CXX -x c++ -std=c++17 $strict "$SOURCE/examples/$name.c" -x none $flags -o "$work/$name-c++17" 2>"$err" || fail "compiling"
+done
+what="nearest as C++17"
+$CXX -std=c++17 $strict "$SOURCE/examples/nearest.cpp" $flags -o "$work/nearest-c++17" 2>"$err" || fail "compiling"
+
+# example NAME WORDS... <INPUT: runs each form of it; what they print is in $out.
+example() {
+    local name=$1 form
+    shift
+    what="$name $*"
+    cat >"$work/input"
+    for form in "$work/$name-"*; do
+        rm -rf "$work/new"
+        "$form" "$@" >"$out" 2>"$err" <"$work/input"
+        code=$?
+        expect_code 0
+        [ ! -e "$work/$name.before" ] || cmp -s "$work/$name.before" "$out" || fail "${form##*/} prints something else"
+        cp "$out" "$work/$name.before"
+    done
+    rm -f "$work/$name.before"
+}
+# found NAME FILE...: compares what was printed with what is in the files.
+found() {
+    python3 -B "$(dirname "$0")/check_examples.py" "$1" "$out" "${@:2}" >"$work/found" 2>&1 || fail "$(cat "$work/found")"
+}
+berth() {
+    "$BERTH" "$@" >"$work/shown" 2>"$work/log" </dev/null || { cp "$work/log" "$err"; fail "berth $*"; }
+}
+
+make_model "$work/model"
+example answer "$work/model" 'Where did Ada live?' 'Ada lived in Oslo.' </dev/null
+berth answer --model "$work/model" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' --top 3 --json
+found answer "$work/shown"
+"$work/answer-c99" "$work/none" 'Where?' 'There.' >"$out" 2>"$err"
+code=$?
+expect_code 66
+expect_err "$work/none"
+"$work/answer-c99" >"$out" 2>"$err"
+code=$?
+expect_code 2
+
+example fill "$golden/fill" 'the [MASK] fox jumped over the lazy dog.' </dev/null
+found fill "$golden/fill/fill.json"
+
+example tag "$golden/tags" <<END
+The quick fox jumped over the lazy dog in Paris, France.
+END
+found tag "$golden/tags/tags.json"
+
+printf '%s\n' 'the red ball' 'the blue coat' 'anna and ben' 'the lamp of anna' 'a red lamp' '' 'ben ?' >"$work/lines"
+example threads "$golden/encoder" "$work/lines" </dev/null
+grep . "$work/lines" >"$work/texts"
+berth embed --model "$golden/encoder" --normalize false --input "$work/texts"
+found threads "$work/shown"
+example nearest "$golden/encoder" "$work/lines" 'the red lamp' </dev/null
+(echo 'the red lamp'; cat "$work/texts") >"$work/asked"
+berth embed --model "$golden/encoder" --normalize true --input "$work/asked"
+found nearest "$work/shown" "$work/texts"
+
+printf 'a,b,label\n%s\n' 'Where?,In Oslo.,0.5' 'Where?,At noon.,-1.5' 'Who?,Ada.,2.25' >"$work/scores.csv"
+berth finetune classify --model "$work/model" --train_file "$work/scores.csv" --text_column a --text_pair_column b \
+    --label_column label --max_steps 2 --max_seq_length 32 --output_dir "$work/scorer"
+printf '%s\n' 'In Oslo.' 'At noon, perhaps.' 'Ada lived there.' >"$work/passages"
+example rerank "$work/scorer" 'Where did Ada live?' <"$work/passages"
+(echo a,b; sed 's/^/Where did Ada live?,"/; s/$/"/' "$work/passages") >"$work/passages.csv"
+berth predict classify --model "$work/scorer" --predict_file "$work/passages.csv" --text_column a --text_pair_column b \
+    --output_dir "$work/predicted"
+found rerank "$work/predicted/test_results.tsv" "$work/passages"
+
+example train "$work/model" "$work/new" </dev/null
+steps=$(sed -n 's/ updates$//p' "$out")
+printf 'text,label\n' >"$work/films.csv"
+printf '%s\n' 'The film was great,good' 'I found it lovely,good' 'This is awful,bad' 'It was boring,bad' 'It was great,good' \
+    'The film was lovely,good' 'I found it awful,bad' 'This is boring,bad' >>"$work/films.csv"
+cp -r "$work/new" "$work/of-example"
+# With the schedule of all 50 epochs, as the example that ended early.
+berth finetune classify --model "$work/model" --train_file "$work/films.csv" --text_column text --label_column label \
+    --train_batch_size 8 --num_train_epochs 50 --learning_rate 1e-3 --output_dir "$work/films" \
+    --json_summary "$work/films.jsonl"
+found train "$work/films.jsonl" "$work/of-example/config.json"
+[ "$steps" -lt 50 ] || cmp -s "$work/of-example/model.safetensors" "$work/films/model.safetensors" || fail "other weights"
+
+example convert "$golden/classifier" "$work/new" onnx </dev/null
+berth inspect "$work/new"
+found convert "$work/shown"
+
+# The demo, whose build and program only print how they are called.
+demo=$work/demo
+mkdir -p "$demo/dev" "$demo/build/demo"
+cp "$(dirname "$0")/../../run-demo" "$demo"
+for program in dev/install-dependencies cmake build/demo/berth; do
+    printf '#!/bin/sh\necho "${0##*/} $*"\n' >"$demo/$program"
+    chmod +x "$demo/$program"
+done
+demo() { # OUTPUT WORDS...
+    local output=$1
+    shift
+    what="run-demo $*"
+    PATH=$demo:$PATH "$demo/run-demo" --model m --train t "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+    expect_out "berth show squad --model $output --input d "
+    expect_out "The model is in $output"
+}
+for words in '--output own' '--output_dir own' '--output-dir=own' '--output=own' '-o own'; do
+    demo own $words --dev d
+    expect_no "$out" --overwrite_output_dir
+done
+for words in '--dev d' '--dev=d' '--validation_file d' '--validation-file=d'; do
+    demo demo-output/real $words
+    expect_out "--output demo-output/real --overwrite_output_dir"
+done
+for seed in abc -1 1x '' 18446744073709551616; do
+    what="generate, seed \"$seed\""
+    "$BUILD/demo/generate" "$work" "$seed" >"$out" 2>"$err"
+    code=$?
+    expect_code 2
+    expect_err "SEED is a number from 0 to 18446744073709551615"
+done
+finish
