@@ -548,7 +548,6 @@ static const struct task training = {.name = "squad",
 
 // === the row =====================================================================================
 
-=======
 static void write_line(struct json_line *line, const struct task_text *text) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "question", text->texts[0]);
@@ -570,9 +569,8 @@ static void write_line(struct json_line *line, const struct task_text *text) {
     json_line_close(line, '}');
 }
 
-// === training, evaluation and prediction of files =======================================const
-// struct task_row row_answer = {
-.training = &training,
+const struct task_row row_answer = {
+    .training = &training,
     .about = {.name = "answer",
               .pipeline = "question-answering",
               .text = "question",
@@ -583,9 +581,13 @@ static void write_line(struct json_line *line, const struct task_text *text) {
               .has_items = 1,
               .trains = 1,
               .help = "the answers to a question that are in a context, best first"},
-    .architectures = {"ForQuestionAnswering"}, .job = JOB_ANSWER,
+    .architectures = {"ForQuestionAnswering"},
+    .job = JOB_ANSWER,
     .settings = "top max_answer_length version_2_with_negative align_to_words offsets",
-    .uses_windows = 1, .own_size = sizeof(struct answerer), .open = open_row, .run = run_row,
+    .uses_windows = 1,
+    .own_size = sizeof(struct answerer),
+    .open = open_row,
+    .run = run_row,
     .write = write_row,
     .outputs = {{"answer", TASK_ITEM_TEXT},
                 {"score", TASK_ITEM_SCORE},
@@ -599,6 +601,4 @@ static void write_line(struct json_line *line, const struct task_text *text) {
              .sample = {"squad-minilm", "Where do I live?", "I live in Bern."},
              .notes = "The answer comes first, then the text with the answer highlighted (black on "
                       "light green) where colours are on; quiet prints the answer only.",
-             .write = write_line}
-}
-;
+             .write = write_line}};
