@@ -713,13 +713,14 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
     } else {
         usage = about->needs_pair ? say("%s | FILE]", usage) : say("%s\n--model DIR [FILE]", usage);
     }
-    add_text(verb, &next,
-             (struct option_row){CLI_TEXT("jsonl", NULL), .unit = "FILE",
-                                 .help = say("texts as JSON lines, objects with %s \"%s\"%s%s%s; "
-                                             "- is standard input",
-                                             pair != NULL ? "keys" : "key", about->text,
-                                             pair != NULL ? " and \"" : "",
-                                             pair != NULL ? pair : "", pair != NULL ? "\"" : "")});
+    add_text(
+        verb, &next,
+        (struct option_row){CLI_TEXT("jsonl", NULL), .unit = "FILE",
+                            .help = say("texts as JSON lines, objects with the %s \"%s\"%s%s%s; "
+                                        "- is standard input",
+                                        pair != NULL ? "keys" : "key", about->text,
+                                        pair != NULL ? " and \"" : "", pair != NULL ? pair : "",
+                                        pair != NULL ? "\"" : "")});
     while (option_next_name(&settings, name)) {
         add_setting(verb, &next, task, name);
     }
