@@ -81,8 +81,8 @@ static void describe_elsewhere(const struct cli_verb *verb, const char *name, ch
         char words[64];
         cli_verb_words(owner, " ", words, sizeof words);
         snprintf(text, size, "`berth %s%s%s` has it", words,
-                 owner->library_task != NULL ? " --objective " : "",
-                 owner->library_task != NULL ? owner->objective : "");
+                 cli_shares_words(owner) ? " --objective " : "",
+                 cli_shares_words(owner) ? owner->objective : "");
     } else {
         compat_describe_flag(name, text, size);
     }
@@ -392,14 +392,20 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
 
 // --- the whole line ------------------------------------------------------------------------------
 
+enum berth_status cli_missing_option(const struct cli_verb *verb, const char *name,
+                                     struct berth_error *error) {
+    char usage[USAGE_SIZE];
+    print_usage(verb, usage, sizeof usage);
+    return error_set(error, BERTH_USAGE, "option --%s is required; usage: %s", name, usage);
+}
+
 static enum berth_status check_required(const struct cli_call *call, struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
     const char *required = verb->required;
     char name[OPTION_NAME_SIZE], usage[USAGE_SIZE];
     while (option_next_name(&required, name)) {
         if (!cli_is_given(call, name)) {
-            print_usage(verb, usage, sizeof usage);
-            return error_set(error, BERTH_USAGE, "option --%s is required; usage: %s", name, usage);
+            return cli_missing_option(verb, name, error);
         }
     }
     if (call->argument_count < verb->arguments_min) {

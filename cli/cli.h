@@ -74,8 +74,15 @@ struct cli_verb {
 };
 
 // The program's verbs, NULL at the end (verb_list.c), and what makes the functions below know them.
-extern const struct cli_verb *const cli_verb_list[];
+const struct cli_verb *const *cli_list_verbs(void);
 void cli_use_verbs(const struct cli_verb *const *list);
+// The verb of the task with that number in the library's table; it is made when it is called.
+enum { CLI_RUN_VERBS_MAX = 16 };
+const struct cli_verb *cli_run_verb(size_t index);
+// Opens the model that the options describe for a task; `batch`: predict_batch_size without that
+// option, or NULL. NULL after a failure.
+struct berth_model *cli_open_model(struct cli_call *call, const char *task, const char *batch,
+                                   struct berth_error *error);
 // Every verb by its number (verbs.c); NULL after the last.
 const struct cli_verb *cli_verb_at(size_t index);
 // The verb with that name, task and objective (NULL: not given); the first one with the name if
@@ -83,6 +90,11 @@ const struct cli_verb *cli_verb_at(size_t index);
 const struct cli_verb *cli_find_verb(const char *name, const char *task, const char *objective);
 // The value of --objective among the words before "--"; NULL: not given.
 const char *cli_objective_of(size_t count, const char *const *words);
+// Whether the word is the verb's task, by the name that the verb has, its name in training or that
+// of the library's table: "squad" and "answer" are one.
+int cli_is_task(const struct cli_verb *verb, const char *word);
+// Whether the verb has the words of one before it, and only its objective distinguishes them.
+int cli_shares_words(const struct cli_verb *verb);
 // "finetune squad", with `between` in place of the blank.
 void cli_verb_words(const struct cli_verb *verb, const char *between, char *text, size_t size);
 // The tasks of all verbs with that name: "squad or classify".
@@ -91,12 +103,11 @@ void cli_list_tasks(const char *name, char *text, size_t size);
 enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error);
 
 // The verbs of tasks (tasks.c), and the others.
-enum { CLI_TASK_VERBS = 14 };
+enum { CLI_TASK_VERBS = 15 };
 extern const struct cli_verb cli_task_verbs[CLI_TASK_VERBS];
-extern const struct cli_verb cli_as, cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
-    cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
-    cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion,
-    cli_report, cli_plot;
+extern const struct cli_verb cli_as, cli_show, cli_tokenize, cli_features, cli_inspect, cli_convert,
+    cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch, cli_prepare, cli_pack,
+    cli_vocab, cli_serve, cli_help, cli_man, cli_completion, cli_report, cli_plot;
 
 // --- the command line ----------------------------------------------------------------------------
 
@@ -148,6 +159,10 @@ void cli_free_owned(void);
 enum berth_status cli_check_output(const struct cli_call *call, const char *name, const char *value,
                                    struct berth_error *error);
 
+// BERTH_USAGE: the option is required.
+enum berth_status cli_missing_option(const struct cli_verb *verb, const char *name,
+                                     struct berth_error *error);
+
 // Whether an option of the verb was given.
 int cli_is_given(const struct cli_call *call, const char *name);
 // Sets a row of the option table by its name; cli_set_default only if it was not given.
@@ -180,6 +195,8 @@ void cli_note(const struct cli_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // A log for jobs without a reporter: always warnings, and notes unless quiet.
 struct berth_log cli_log(struct cli_call *call);
+// The same for a watch, whose context is the call.
+enum berth_wish cli_see(void *context, const struct berth_record *record);
 // From now on, standard output on a terminal shows control characters instead of sending them,
 // except for cli_style.
 void cli_guard_output(void);
@@ -221,7 +238,7 @@ struct json_line;
 // Reads a whole file, or standard input for "-" (memory_free).
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
-// The lines of the file that the verb's argument names, else of standard input.
+// The lines of a file, or of standard input for "-".
 struct cli_lines {
     const char *name;   // of the file, for messages
     const char **items; // [count], without line ends
@@ -230,8 +247,8 @@ struct cli_lines {
 };
 // BERTH_BAD_DATA: it is not text in UTF-8 or UTF-16. Free with cli_lines_done, also after a
 // failure.
-enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *lines,
-                                 struct berth_error *error);
+enum berth_status cli_read_lines(const struct cli_call *call, const char *path,
+                                 struct cli_lines *lines, struct berth_error *error);
 void cli_lines_done(struct cli_lines *lines);
 // Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);

@@ -89,7 +89,7 @@ static void offer_verbs(struct candidates *out) {
 static void offer_tasks(struct candidates *out, const char *name) {
     const struct cli_verb *verb;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        if (strcmp(name, verb->name) == 0 && verb->task != NULL && verb->library_task == NULL) {
+        if (strcmp(name, verb->name) == 0 && verb->task != NULL && !cli_shares_words(verb)) {
             offer(out, "", verb->task, verb->summary);
         }
     }

@@ -294,7 +294,7 @@ static void put_verbs(struct page *page, size_t index, const char *name,
         if (describe(verb, name, &other) && same_text(&other, text)) {
             page->verb = verb;
             put(page, before, "berth ", "");
-            put_verb(page, "", verb->library_task != NULL ? " --objective mlm" : "");
+            put_verb(page, "", cli_shares_words(verb) ? " --objective mlm" : "");
             before = ", ";
         }
     }
@@ -328,8 +328,7 @@ static enum berth_status print_words(struct page *page, const struct cli_call *c
     const struct cli_verb *verb = cli_find_verb(words[0], task, cli_value(call, "objective"));
     const struct cli_topic *topic = cli_find_topic(words[0]);
     if (verb != NULL) {
-        const size_t read =
-            1 + (task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0);
+        const size_t read = 1 + (task != NULL && cli_is_task(verb, task));
         return cli_help_verb(verb, read < call->argument_count ? words[read] : NULL, error);
     }
     if (topic != NULL) {

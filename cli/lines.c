@@ -28,9 +28,8 @@ static enum berth_status cut(struct cli_lines *lines, char *text, size_t length,
     return BERTH_OK;
 }
 
-enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *lines,
-                                 struct berth_error *error) {
-    const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
+enum berth_status cli_read_lines(const struct cli_call *call, const char *path,
+                                 struct cli_lines *lines, struct berth_error *error) {
     const int is_input = strcmp(path, "-") == 0;
     size_t length;
     char *text;

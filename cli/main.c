@@ -70,7 +70,7 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
     if (verb->task == NULL) {
         return BERTH_OK;
     }
-    if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
+    if (*count == 0 || !cli_is_task(verb, (*words)[0])) {
         int other = *count > 0 && (*words)[0][0] != '-'; // a word that is not a task
         char tasks[128];
         cli_list_tasks(verb->name, tasks, sizeof tasks);
@@ -250,7 +250,7 @@ static enum berth_status expect_others(struct berth_error *error) {
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
-    cli_use_verbs(cli_verb_list);
+    cli_use_verbs(cli_list_verbs());
     if (expect_others(&error) != BERTH_OK) {
         return finish(error.status, &error);
     }

@@ -217,7 +217,7 @@ static void put_entries(struct manual *manual, const struct cli_topic *topic) {
 static void name_page(const struct cli_verb *verb, char name[PAGE_NAME_SIZE]) {
     char words[64];
     cli_verb_words(verb, "-", words, sizeof words);
-    const int has_more = verb->library_task != NULL; // another verb has the same words
+    const int has_more = cli_shares_words(verb);
     snprintf(name, PAGE_NAME_SIZE, "berth-%s%s%s", words, has_more ? "-" : "",
              has_more ? verb->library_task : "");
 }

@@ -86,6 +86,11 @@ struct berth_log cli_log(struct cli_call *call) {
     return (struct berth_log){.write = write_record, .context = call};
 }
 
+enum berth_wish cli_see(void *context, const struct berth_record *record) {
+    write_record(context, record);
+    return BERTH_CONTINUE;
+}
+
 int cli_colour(void) {
     return terminal_colour(STDOUT_FILENO);
 }

@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,11 +26,17 @@ static const struct option_row options[] = {
     {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
 };
 
+#define BATCH 512                     // lines that are tokenized together
+#define BATCH_BYTES ((size_t)1 << 20) // or so many bytes
+
 struct job {
-    struct berth_tokenizer *tokenizer;
-    int ids, offsets, special;
-    int flush; // flush after each line for an interactive user
-    struct berth_token cls, sep;
+    struct berth_model *model;
+    int ids, offsets, special, is_terminal;
+    struct berth_item marks[2]; // [CLS] and [SEP]
+    struct berth_result *of_marks;
+    const char *settings[5];
+    struct buffer lines; // of the batch, each with its NUL
+    size_t firsts[BATCH], count;
     size_t ill_formed;
 };
 
@@ -43,14 +50,14 @@ static void put_number(int64_t value) {
     fwrite_unlocked(digits + at, 1, sizeof digits - at, stdout);
 }
 
-static void put_token(const struct job *job, const struct berth_token *token, int first) {
+static void put_token(const struct job *job, const struct berth_item *token, int first) {
     if (!first) {
         putc_unlocked(' ', stdout);
     }
     if (job->ids) {
         put_number(token->id);
     } else {
-        fputs_unlocked(token->piece, stdout);
+        fputs_unlocked(token->text, stdout);
     }
     if (job->offsets) {
         putc_unlocked(':', stdout);
@@ -60,39 +67,89 @@ static void put_token(const struct job *job, const struct berth_token *token, in
     }
 }
 
-static enum berth_status put_line(struct job *job, const char *text, size_t length,
-                                  struct berth_error *error) {
-    struct berth_token *tokens;
-    size_t count, ill_formed = 0;
-    TRY(berth_tokenizer_encode(job->tokenizer, text, length, &tokens, &count, &ill_formed, error));
-    job->ill_formed += ill_formed;
+static void put_line(const struct job *job, const struct berth_item *tokens, size_t count) {
     if (job->special) {
-        put_token(job, &job->cls, 1);
+        put_token(job, &job->marks[0], 1);
     }
     for (size_t i = 0; i < count; i++) {
         put_token(job, &tokens[i], i == 0 && !job->special);
     }
     if (job->special) {
-        put_token(job, &job->sep, 0);
+        put_token(job, &job->marks[1], 0);
     }
     putc_unlocked('\n', stdout);
-    berth_tokens_free(tokens);
-    if (job->flush) {
-        cli_flush_early();
-    }
-    return BERTH_OK;
 }
 
-// [CLS] and [SEP], the input of a model for a text without tokens.
-static enum berth_status find_special(struct job *job, struct berth_error *error) {
+static enum berth_status put_batch(struct job *job, struct berth_error *error) {
+    struct berth_text texts[BATCH] = {{0}};
+    for (size_t i = 0; i < job->count; i++) {
+        texts[i].text = job->lines.bytes + job->firsts[i];
+    }
+    struct berth_result *result =
+        berth_run(job->model, NULL, texts, job->count, job->settings, NULL, error);
+    enum berth_status status = error->status;
+    for (size_t i = 0, count; status == BERTH_OK && i < job->count; i++) {
+        const struct berth_item *tokens = berth_result_items(result, i, &count);
+        put_line(job, tokens, count);
+    }
+    berth_result_free(result);
+    job->count = 0;
+    buffer_clear(&job->lines);
+    if (job->is_terminal) {
+        cli_flush_early();
+    }
+    return status;
+}
+
+// Ill-formed sequences and NUL become characters that the tokenizer drops.
+static void add_damaged(struct job *job, const char *text, size_t length) {
+    for (size_t at = 0; at < length;) {
+        uint32_t point;
+        const size_t bytes = utf8_decode(text + at, length - at, &point);
+        if (point == UTF8_ILL_FORMED) {
+            buffer_put_text(&job->lines, "\xEF\xBF\xBD");
+            job->ill_formed++;
+        } else if (point == 0) {
+            buffer_put_byte(&job->lines, 1);
+        } else {
+            buffer_put(&job->lines, text + at, bytes);
+        }
+        at += bytes;
+    }
+}
+
+static enum berth_status add_line(struct job *job, const char *text, size_t length,
+                                  struct berth_error *error) {
+    job->firsts[job->count++] = job->lines.length;
+    if (utf8_text_prefix(text, length) == length) {
+        buffer_put(&job->lines, text, length);
+    } else {
+        add_damaged(job, text, length);
+    }
+    buffer_put_byte(&job->lines, '\0');
+    if (job->lines.failed) {
+        return error_no_memory(error, job->lines.length, "a line");
+    }
+    return job->count == BATCH || job->lines.length >= BATCH_BYTES || job->is_terminal
+               ? put_batch(job, error)
+               : BERTH_OK;
+}
+
+// The input of a model for a text without tokens.
+static enum berth_status find_marks(struct job *job, struct berth_error *error) {
     const struct berth_text empty = {.text = ""};
-    struct berth_input_token *tokens;
     size_t count;
-    TRY(berth_tokenizer_encode_pair(job->tokenizer, &empty, 4, &tokens, &count, NULL, error));
-    job->cls = tokens[0].token;
-    job->sep = tokens[1].token;
-    job->cls.start = job->cls.end = job->sep.start = job->sep.end = 0;
-    berth_input_tokens_free(tokens);
+    job->of_marks = berth_run(job->model, NULL, &empty, 1, NULL, NULL, error);
+    if (error->status != BERTH_OK) {
+        return error_set(error, error->status, "%s",
+                         berth_result_outcome(job->of_marks, 0) != NULL
+                             ? berth_result_outcome(job->of_marks, 0)->message
+                             : error->message);
+    }
+    memcpy(job->marks, berth_result_items(job->of_marks, 0, &count), sizeof job->marks);
+    for (size_t i = 0; i < 2; i++) {
+        job->marks[i].start = job->marks[i].end = 0;
+    }
     return BERTH_OK;
 }
 
@@ -182,10 +239,13 @@ static enum berth_status put_all(struct job *job, struct input *input, struct be
     TRY(read_head(input, error));
     enum berth_status status = read_line(input, &line, &found, error);
     while (status == BERTH_OK && found && !ferror(stdout)) {
-        status = put_line(job, line.length > 0 ? line.bytes : "", line.length, error);
+        status = add_line(job, line.length > 0 ? line.bytes : "", line.length, error);
         if (status == BERTH_OK) {
             status = read_line(input, &line, &found, error);
         }
+    }
+    if (status == BERTH_OK && job->count > 0) {
+        status = put_batch(job, error);
     }
     memory_free(line.bytes);
     return status;
@@ -194,12 +254,15 @@ static enum berth_status put_all(struct job *job, struct input *input, struct be
 static enum berth_status prepare(struct job *job, struct cli_call *call,
                                  struct berth_error *error) {
     TRY(cli_apply_cased(call, error));
-    TRY(berth_tokenizer_open(&call->config, &job->tokenizer, error));
+    job->model = cli_open_model(call, "tokenize", NULL, error);
+    if (job->model == NULL) {
+        return error->status;
+    }
     job->ids = cli_flag(call, "ids");
     job->offsets = cli_flag(call, "offsets");
     job->special = cli_flag(call, "special");
-    job->flush = terminal_is(STDOUT_FILENO);
-    return job->special ? find_special(job, error) : BERTH_OK;
+    job->is_terminal = terminal_is(STDOUT_FILENO);
+    return job->special ? find_marks(job, error) : BERTH_OK;
 }
 
 static enum berth_status run_on(struct job *job, struct cli_call *call, struct input *input,
@@ -234,10 +297,13 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         input.name = path;
         TRY(open_text(path, &input.file, error));
     }
-    struct job job = {0};
+    static struct job job = {
+        .settings = {"add_special_tokens", "false", "offsets", "characters", NULL}};
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     enum berth_status status = run_on(&job, call, &input, error);
-    berth_tokenizer_close(job.tokenizer);
+    buffer_done(&job.lines);
+    berth_result_free(job.of_marks);
+    berth_close(job.model);
     if (!standard) {
         fclose(input.file);
     }

@@ -2,14 +2,26 @@
 // The verbs of the program, in the order of its help. Only main.c knows them all: what the verbs
 // share (verbs.c) is given this list.
 #include "cli.h"
+#include "task/task.h"
 
-#define TASK(index) &cli_task_verbs[index]
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
-const struct cli_verb *const cli_verb_list[] = {
-    TASK(0),       TASK(1),    TASK(2),      TASK(3),      TASK(4),         TASK(5),
-    TASK(6),       TASK(7),    TASK(8),      TASK(9),      TASK(10),        TASK(11),
-    TASK(12),      TASK(13),   &cli_answer,  &cli_fill,    &cli_show,       &cli_tokenize,
-    &cli_features, &cli_embed, &cli_inspect, &cli_convert, &cli_compare,    &cli_init,
-    &cli_verify,   &cli_bench, &cli_doctor,  &cli_fetch,   &cli_prepare,    &cli_pack,
-    &cli_vocab,    &cli_serve, &cli_help,    &cli_man,     &cli_completion, &cli_report,
-    &cli_plot,     &cli_as,    NULL};
+static const struct cli_verb *const others[] = {
+    &cli_show,  &cli_features, &cli_inspect,    &cli_convert, &cli_compare, &cli_init,  &cli_verify,
+    &cli_bench, &cli_doctor,   &cli_fetch,      &cli_prepare, &cli_pack,    &cli_vocab, &cli_serve,
+    &cli_help,  &cli_man,      &cli_completion, &cli_report,  &cli_plot,    &cli_as};
+
+const struct cli_verb *const *cli_list_verbs(void) {
+    static const struct cli_verb *list[CLI_TASK_VERBS + CLI_RUN_VERBS_MAX + COUNT(others) + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < CLI_TASK_VERBS; i++) {
+        list[count++] = &cli_task_verbs[i];
+    }
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        list[count++] = task_rows[i]->job == JOB_TOKENIZE ? &cli_tokenize : cli_run_verb(i);
+    }
+    for (size_t i = 0; i < COUNT(others); i++) {
+        list[count++] = others[i];
+    }
+    return list;
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding the verb that words name, among those of verb_list.c.
+#include "api/job.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -15,9 +16,20 @@ const struct cli_verb *cli_verb_at(size_t index) {
     return verbs[index];
 }
 
+int cli_is_task(const struct cli_verb *verb, const char *word) {
+    const char *training = job_training_name(word);
+    const char *own = verb->library_task != NULL ? verb->library_task : verb->task;
+    return verb->task != NULL && (strcmp(word, verb->task) == 0 || strcmp(word, own) == 0 ||
+                                  (training != NULL && strcmp(training, own) == 0));
+}
+
+int cli_shares_words(const struct cli_verb *verb) {
+    return verb->objective != NULL && verb->library_task != NULL;
+}
+
 // How well a verb fits a task and an objective: by its task first.
 static int fits(const struct cli_verb *verb, const char *task, const char *objective) {
-    const int has_task = task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0;
+    const int has_task = task != NULL && cli_is_task(verb, task);
     const int has_objective =
         objective != NULL && verb->objective != NULL && strcmp(objective, verb->objective) == 0;
     return 2 * has_task + (has_objective && (has_task || verb->task == NULL));
@@ -61,8 +73,7 @@ void cli_list_tasks(const char *name, char *text, size_t size) {
     const struct cli_verb *verb;
     size_t count = 0, used = 0;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL && count < TASKS_MAX; i++) {
-        const int is_listed = verb->library_task != NULL; // under its first two words
-        if (strcmp(name, verb->name) == 0 && !is_listed) {
+        if (strcmp(name, verb->name) == 0 && !cli_shares_words(verb)) {
             tasks[count++] = verb->task;
         }
     }

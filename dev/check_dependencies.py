@@ -75,7 +75,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
 CLI_MAY = {"core", *PARTS}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "serve.c"}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "run.c", "serve.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
 FOREIGN_WORDS = {

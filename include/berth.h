@@ -139,8 +139,9 @@ struct berth_watch {
 struct berth_model;
 /* Opens a folder, a file of weights or the name of a fetched model, in any format that Berth reads.
  * Settings: device, precision, threads, max_seq_length, ... (the "open" ones of berth_option_at),
- * and weights "false": only shapes and tokens. BERTH_CONFIG: an architecture that Berth does not
- * have. */
+ * task, which is opened first (without it the one that the files name), and weights "false": only
+ * shapes and tokens. The path may be NULL for the task "tokenize" with the setting vocab_file.
+ * BERTH_CONFIG: an architecture that Berth does not have. */
 struct berth_model *berth_open(const char *path, const char *const *settings,
                                const struct berth_watch *watch, struct berth_error *error);
 void berth_close(struct berth_model *model);

@@ -4,6 +4,7 @@
 #include "task/embed.h"
 
 #include "api/arguments.h"
+#include "api/result.h"
 #include "core/memory.h"
 #include "model/sentence.h"
 #include "train/machine/machine.h"
@@ -19,15 +20,16 @@ struct embed {
     struct berth_log log;
     struct comm *comm;
     struct task_model *model;
-    const char *const *texts; // [count] of all ranks
+    const struct berth_text *texts; // [count] of all ranks
     size_t count;
-    size_t cut, first_cut; // texts that had more tokens than the model reads
-    const char **received; // the texts of the other ranks, in `block`
+    size_t cut, first_cut;       // texts that had more tokens than the model reads
+    struct berth_text *received; // the texts of the other ranks, in `block`
     char *block;
     struct task_text *round; // [round_size], as all below
     struct task_text **items;
     float *embeddings; // [][size]; of the first rank
     size_t size;
+    struct task_settings settings;
 };
 
 static int is_first(const struct embed *embed) {
@@ -50,14 +52,13 @@ static enum berth_status check_stop(const struct embed *embed, size_t done,
 // --- texts --------------------------------------------------------------------------------------
 
 static enum berth_status read_texts(struct embed *embed, struct berth_error *error) {
-    TRY(embed->job->read(embed->job->context, &embed->texts, &embed->count, error));
-    return argument_texts(embed->texts, embed->count, "text", error);
+    return embed->job->read(embed->job->context, &embed->texts, &embed->count, error);
 }
 
 static size_t total_bytes(const struct embed *embed) {
     size_t bytes = 0;
     for (size_t i = 0; i < embed->count; i++) {
-        bytes += strlen(embed->texts[i]) + 1;
+        bytes += strlen(embed->texts[i].text) + 1;
     }
     return bytes;
 }
@@ -66,14 +67,14 @@ static size_t total_bytes(const struct embed *embed) {
 static void fill_block(const struct embed *embed) {
     char *to = embed->block;
     for (size_t i = 0; i < embed->count; i++) {
-        to = stpcpy(to, embed->texts[i]) + 1;
+        to = stpcpy(to, embed->texts[i].text) + 1;
     }
 }
 
 static void split_block(struct embed *embed) {
     const char *from = embed->block;
     for (size_t i = 0; i < embed->count; i++) {
-        embed->received[i] = from;
+        embed->received[i].text = from;
         from += strlen(from) + 1;
     }
     embed->texts = embed->received;
@@ -82,7 +83,7 @@ static void split_block(struct embed *embed) {
 static enum berth_status allocate_block(struct embed *embed, size_t bytes,
                                         struct berth_error *error) {
     embed->block = memory_new(bytes + 1);
-    embed->received = memory_array(embed->count + 1, sizeof *embed->received);
+    embed->received = memory_array_zeroed(embed->count + 1, sizeof *embed->received);
     return embed->block != NULL && embed->received != NULL
                ? BERTH_OK
                : error_no_memory(error, bytes, "the texts of another rank");
@@ -119,7 +120,9 @@ static enum berth_status open_encoder(struct embed *embed, struct berth_error *e
     const struct task_opening opening = {.comm = embed->comm, .log = &embed->log};
     TRY(task_model_open(task_find("embed"), embed->config, &opening, &embed->model, error));
     embed->model->group = GROUP;
-    embed->size = embed->model->task->width(embed->model);
+    const size_t whole = embed->model->task->width(embed->model);
+    const size_t wanted = (size_t)embed->settings.dimensions;
+    embed->size = wanted > 0 && wanted < whole ? wanted : whole;
     const size_t texts = round_size(embed), numbers = is_first(embed) ? texts * embed->size : 0;
     embed->embeddings = memory_array(numbers, sizeof *embed->embeddings);
     embed->round = memory_array(texts, sizeof *embed->round);
@@ -129,11 +132,8 @@ static enum berth_status open_encoder(struct embed *embed, struct berth_error *e
                : error_no_memory(error, numbers * sizeof *embed->embeddings, "embeddings");
 }
 
-// The job's choices take precedence over the settings and the model's folder.
 static enum berth_status begin(struct embed *embed, struct berth_error *error) {
-    return is_first(embed) ? embed->job->begin(embed->job->context, embed_usual(embed->model),
-                                               embed->size, error)
-                           : BERTH_OK;
+    return is_first(embed) ? embed->job->begin(embed->job->context, embed->size, error) : BERTH_OK;
 }
 
 // Moves the results of a round to one array; the first text that failed ends the job.
@@ -159,10 +159,8 @@ static enum berth_status embed_round(struct embed *embed, size_t first, struct b
     const size_t left = embed->count - first;
     const size_t count = left < round_size(embed) ? left : round_size(embed);
     for (size_t i = 0; i < count; i++) {
-        embed->round[i] =
-            (struct task_text){.texts = {embed->texts[first + i]}, .settings = task_usual};
-        embed->round[i].settings.pooling = job->pooling;
-        embed->round[i].settings.normalize = job->normalize;
+        embed->round[i] = (struct task_text){.texts = {embed->texts[first + i].text},
+                                             .settings = embed->settings};
         embed->items[i] = &embed->round[i];
     }
     enum berth_status status = embed->model->task->run(embed->model, embed->items, count, error);
@@ -217,19 +215,9 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
     REQUIRE(job->begin, error);
     REQUIRE(job->put, error);
     REQUIRE(job->end, error);
-    if (job->pooling > BERTH_POOL_LAST) {
-        return error_set(error, BERTH_USAGE, "unknown pooling %d", job->pooling);
-    }
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
-    struct berth_config compared = *config; // of the ranks
-    if (job->pooling >= 0) {
-        compared.pooling = sentence_pooling_names[job->pooling];
-    }
-    if (job->normalize >= 0) {
-        compared.normalize = job->normalize;
-    }
-    enum berth_status status =
-        machine_comm_open("embed", &compared, &embed.log, &embed.comm, error);
+    TRY(task_settings_read(task_find("embed"), job->settings, &embed.settings, error));
+    enum berth_status status = machine_comm_open("embed", config, &embed.log, &embed.comm, error);
     if (status == BERTH_OK) {
         status = run(&embed, error);
     }

@@ -19,7 +19,7 @@ struct berth_model {
     atomic_int references;
     char *path;                  // folder or file of weights
     struct berth_config *config; // with the settings that were given to berth_open
-    const struct task_row *own;  // the task that its files name
+    const struct task_row *own;  // the task that it was opened for
     int without_weights;
     char *config_json;               // NULL: there is none
     char *architecture;              // ""; the class in config.json
@@ -33,9 +33,15 @@ struct berth_model {
     int tensors_listed;
 };
 
+struct model_opening {
+    const struct task_row *task; // what the model is opened for; NULL: the task that its files name
+    int without_weights;
+    const struct berth_log *log;
+};
 // Opens a folder or file with `config`, which the model owns from then on, also after a failure.
-enum berth_status model_open(const char *path, struct berth_config *config, int without_weights,
-                             const struct berth_log *log, struct berth_model **model,
+// The path may be NULL for the task tokenize.
+enum berth_status model_open(const char *path, struct berth_config *config,
+                             const struct model_opening *opening, struct berth_model **model,
                              struct berth_error *error);
 struct berth_model *model_keep(const struct berth_model *model);
 // What is opened for a task, which the model keeps.

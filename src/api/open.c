@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/json/json.h"
+#include "train/engine/inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,14 +43,22 @@ static enum berth_status find_architecture(struct berth_model *model, struct ber
                                        : error_no_memory(error, 0, "a model's architecture");
 }
 
-static enum berth_status open_files(struct berth_model *model, const char *path,
-                                    const struct berth_log *log, struct berth_error *error) {
-    const struct task_model *opened;
+static enum berth_status find_files(struct berth_model *model, const char *path,
+                                    struct berth_error *error) {
     TRY(berth_find_model(path, &model->path, error));
-    TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
-    TRY(read_config(model, error));
-    TRY(find_architecture(model, error));
+    TRY(path_require(model->path, MODEL_EXPECTED, error));
     model->config->model_name_or_path = model->path;
+    return read_config(model, error);
+}
+
+// A vocabulary alone has no path, but then the task is known.
+static enum berth_status open_files(struct berth_model *model, const char *path,
+                                    const struct task_row *task, const struct berth_log *log,
+                                    struct berth_error *error) {
+    const struct task_model *opened;
+    TRY(path != NULL ? find_files(model, path, error) : BERTH_OK);
+    TRY(find_architecture(model, error));
+    model->own = task != NULL ? task : model->own;
     return model->without_weights ? BERTH_OK : model_for(model, model->own, log, &opened, error);
 }
 
@@ -74,8 +83,8 @@ static void model_free(struct berth_model *model) {
     memory_free(model);
 }
 
-enum berth_status model_open(const char *path, struct berth_config *config, int without_weights,
-                             const struct berth_log *log, struct berth_model **model,
+enum berth_status model_open(const char *path, struct berth_config *config,
+                             const struct model_opening *opening, struct berth_model **model,
                              struct berth_error *error) {
     struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
     *model = NULL;
@@ -86,10 +95,10 @@ enum berth_status model_open(const char *path, struct berth_config *config, int 
     }
     opened->references = 1;
     opened->config = config;
-    opened->without_weights = without_weights;
+    opened->without_weights = opening->without_weights;
     opened->trained.steps = -1;
     pthread_mutex_init(&opened->lock, NULL);
-    const enum berth_status status = open_files(opened, path, log, error);
+    const enum berth_status status = open_files(opened, path, opening->task, opening->log, error);
     if (status != BERTH_OK) {
         model_free(opened);
         return status;
@@ -170,15 +179,24 @@ static enum berth_status set_weights(const char *value, int *without, struct ber
     return BERTH_OK;
 }
 
+static enum berth_status set_task(const char *value, const struct task_row **task,
+                                  struct berth_error *error) {
+    *task = task_find(value);
+    return *task != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "setting task: unknown task \"%s\"", value);
+}
+
 static enum berth_status read_settings(const char *const *settings, struct berth_config *config,
-                                       int *without_weights, struct berth_error *error) {
+                                       struct model_opening *opening, struct berth_error *error) {
     const char *name, *value;
-    *without_weights = 0;
     TRY(settings_check(settings, error));
     while (settings_next(&settings, &name, &value)) {
         const struct option_row *row = option_find(name);
         if (strcmp(name, "weights") == 0) {
-            TRY(set_weights(value, without_weights, error));
+            TRY(set_weights(value, &opening->without_weights, error));
+        } else if (strcmp(name, "task") == 0) {
+            TRY(set_task(value, &opening->task, error));
         } else if (row == NULL || !model_opens_with(row)) {
             return setting_refuse(name, "berth_open", error);
         } else {
@@ -194,20 +212,23 @@ struct berth_model *berth_open(const char *path, const char *const *settings,
     struct watching watching;
     struct berth_model *model = NULL;
     struct berth_config *config = berth_config_new();
-    int without_weights;
+    struct model_opening opening = {.log = &watching.log};
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
-    if (path == NULL || config == NULL) {
-        (void)(config == NULL ? error_no_memory(error, 0, "settings")
-                              : error_set(error, BERTH_USAGE, "berth_open: the path is NULL"));
+    if (config == NULL) {
+        (void)error_no_memory(error, 0, "settings");
+        return NULL;
+    }
+    enum berth_status status = read_settings(settings, config, &opening, error);
+    if (status == BERTH_OK && path == NULL &&
+        (opening.task == NULL || opening.task->job != JOB_TOKENIZE)) {
+        status = error_set(error, BERTH_USAGE, "berth_open: the path is NULL");
+    }
+    if (status != BERTH_OK) {
         berth_config_free(config);
         return NULL;
     }
-    if (read_settings(settings, config, &without_weights, error) != BERTH_OK) {
-        berth_config_free(config);
-        return NULL;
-    }
-    (void)model_open(path, config, without_weights, &watching.log, &model, error);
+    (void)model_open(path, config, &opening, &model, error);
     return model;
 }
 

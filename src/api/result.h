@@ -10,6 +10,10 @@ struct result_number {
     double value;
 };
 
+// What a call of the task asks for by settings of names and values.
+enum berth_status task_settings_read(const struct task_row *task, const char *const *settings,
+                                     struct task_settings *asked, struct berth_error *error);
+
 struct berth_result {
     // Of a task; otherwise NULL and 0.
     struct berth_model *model; // a reference

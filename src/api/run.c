@@ -15,8 +15,8 @@
 
 // --- settings and texts --------------------------------------------------------------------------
 
-static enum berth_status read_settings(const struct task_row *task, const char *const *settings,
-                                       struct task_settings *asked, struct berth_error *error) {
+enum berth_status task_settings_read(const struct task_row *task, const char *const *settings,
+                                     struct task_settings *asked, struct berth_error *error) {
     const char *name, *value;
     *asked = task_usual;
     TRY(settings_check(settings, error));
@@ -178,7 +178,7 @@ static enum berth_status run(struct berth_result *result, const struct berth_tex
                              struct berth_error *error) {
     const struct task_model *model;
     struct task_settings asked;
-    TRY(read_settings(result->task, settings, &asked, error));
+    TRY(task_settings_read(result->task, settings, &asked, error));
     TRY(model_for(result->model, result->task, &watching->log, &model, error));
     result->opened = model;
     TRY(make_texts(result, texts, &asked, error));

@@ -369,7 +369,8 @@ static struct berth_model *open_trained(struct training *training, struct berth_
             }
         }
     }
-    if (model_open(output, config, 0, &training->watching->log, &model, error) != BERTH_OK) {
+    if (model_open(output, config, &(struct model_opening){.log = &training->watching->log}, &model,
+                   error) != BERTH_OK) {
         return NULL;
     }
     model->trained = training->result;

@@ -188,15 +188,12 @@ struct berth_embedding {
 /* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
  * ends the job. */
 struct berth_embed_job {
-    int pooling;   /* enum berth_pooling; -1: as the settings and the folder say */
-    int normalize; /* 0, 1; -1: the same */
+    const char *const *settings; /* of the task embed, as of berth_run */
     /* Provides texts[count], valid until the job ends. */
-    enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
+    enum berth_status (*read)(void *context, const struct berth_text **texts, size_t *count,
                               struct berth_error *error);
-    /* Called once before the first embedding: how the model makes one by itself, and the number of
-     * elements of each embedding. */
-    enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
-                               struct berth_error *error);
+    /* Called once before the first embedding: the number of elements of each. */
+    enum berth_status (*begin)(void *context, size_t size, struct berth_error *error);
     /* Receives embeddings[count][size], in the order of the texts. */
     enum berth_status (*put)(void *context, const float *embeddings, size_t count,
                              struct berth_error *error);

@@ -27,6 +27,11 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
                                   struct berth_error *error) {
     struct answerer *own = model->own;
     const struct berth_config *config = &model->config;
+    if (!config->version_2_with_negative &&
+        option_name_is_given(config, "null_score_diff_threshold")) {
+        log_note(opening->log,
+                 "null_score_diff_threshold has no effect without version_2_with_negative");
+    }
     TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_SPAN, 0, squad_input_follow_model},
                      2, opening, error));
     TRY(squad_input_feature_options(config, &own->features, error));
@@ -175,6 +180,16 @@ static int64_t offset_of(const struct task_text *text, int64_t character) {
     return text_position_in(&position, text->settings.unit);
 }
 
+// The logits of an item's start and end, which it refers to beside the text.
+static const void *own_logits(struct task_text *text, const struct squad_candidate *candidate) {
+    const float logits[2] = {candidate->start_logit, candidate->end_logit};
+    char *own = memory_new(sizeof logits);
+    if (own != NULL) {
+        memcpy(own, logits, sizeof logits);
+    }
+    return task_text_own(text, own);
+}
+
 // The chosen candidate first, then those before it, then those after it.
 static void make_items(struct task_text *text, const struct squad_result *result) {
     const size_t wanted = result->count < top_of(text) ? result->count : top_of(text);
@@ -188,6 +203,7 @@ static void make_items(struct task_text *text, const struct squad_result *result
         items[i].score = from->probability;
         items[i].start = offset_of(text, from->begin);
         items[i].end = offset_of(text, from->end);
+        items[i].reserved[0] = own_logits(text, from);
     }
 }
 
@@ -275,8 +291,6 @@ static void write_row(struct json_line *line, const struct task_model *model,
         json_line_close(line, ']');
     }
 }
-
-// === training, evaluation and prediction of files ==============================================
 
 struct squad {
     struct squad_input input;
@@ -534,8 +548,31 @@ static const struct task training = {.name = "squad",
 
 // === the row =====================================================================================
 
-const struct task_row row_answer = {
-    .training = &training,
+=======
+static void write_line(struct json_line *line, const struct task_text *text) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "question", text->texts[0]);
+    json_line_text(line, "answer", text->item_count > 0 ? text->items[0].text : "");
+    json_line_open(line, "answers", '[');
+    for (size_t i = 0; i < text->item_count; i++) {
+        const struct berth_item *item = &text->items[i];
+        const float *logits = item->reserved[0];
+        json_line_open(line, NULL, '{');
+        json_line_text(line, "text", item->text);
+        json_line_real(line, "probability", item->score);
+        json_line_integer(line, "start", item->start);
+        json_line_integer(line, "end", item->end);
+        json_line_real(line, "start_logit", (double)logits[0]);
+        json_line_real(line, "end_logit", (double)logits[1]);
+        json_line_close(line, '}');
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+// === training, evaluation and prediction of files =======================================const
+// struct task_row row_answer = {
+.training = &training,
     .about = {.name = "answer",
               .pipeline = "question-answering",
               .text = "question",
@@ -546,15 +583,22 @@ const struct task_row row_answer = {
               .has_items = 1,
               .trains = 1,
               .help = "the answers to a question that are in a context, best first"},
-    .architectures = {"ForQuestionAnswering"},
-    .job = JOB_ANSWER,
+    .architectures = {"ForQuestionAnswering"}, .job = JOB_ANSWER,
     .settings = "top max_answer_length version_2_with_negative align_to_words offsets",
-    .uses_windows = 1,
-    .own_size = sizeof(struct answerer),
-    .open = open_row,
-    .run = run_row,
+    .uses_windows = 1, .own_size = sizeof(struct answerer), .open = open_row, .run = run_row,
     .write = write_row,
     .outputs = {{"answer", TASK_ITEM_TEXT},
                 {"score", TASK_ITEM_SCORE},
                 {"start", TASK_ITEM_START},
-                {"end", TASK_ITEM_END}}};
+                {"end", TASK_ITEM_END}},
+    .verb = {.jobs = JOB_ANSWER,
+             .reader = TASK_READ_BY_PEOPLE,
+             .top = "1",
+             .top_max = SQUAD_N_BEST_MAX,
+             .pair = "the text to find the answer in",
+             .sample = {"squad-minilm", "Where do I live?", "I live in Bern."},
+             .notes = "The answer comes first, then the text with the answer highlighted (black on "
+                      "light green) where colours are on; quiet prints the answer only.",
+             .write = write_line}
+}
+;

@@ -580,7 +580,14 @@ const struct task_row row_classify = {
     .is_listed = 1,
     .run = run_classify,
     .write = write_classify,
-    .outputs = {{"label", TASK_ITEM_TEXT}, {"scores", TASK_NUMBERS}}};
+    .outputs = {{"label", TASK_ITEM_TEXT}, {"scores", TASK_NUMBERS}},
+    .verb = {.jobs = JOB_FILL,
+             .reader = TASK_READ_BY_BOTH,
+             .top = "all",
+             .sample = {"reviews", "Works well."},
+             .notes = "Output is a line of JSON for each text, as from the text-classification "
+                      "pipeline of transformers: a list of {\"label\": \"...\", \"score\": P}, the "
+                      "most likely first; on a terminal lines for people."}};
 
 const struct task_row row_rerank = {
     .about = {.name = "rerank",
@@ -595,4 +602,10 @@ const struct task_row row_rerank = {
     .settings = "score overflow",
     .run = run_rerank,
     .write = task_write_numbers,
-    .outputs = {{"score", TASK_NUMBERS}}};
+    .outputs = {{"score", TASK_NUMBERS}},
+    .verb = {.jobs = JOB_FILL,
+             .reader = TASK_READ_BY_BOTH,
+             .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
+             .notes = "Each line of FILE, or of standard input, is a document. Output is "
+                      "{\"index\": N, \"score\": S} per document, in their order; on a terminal "
+                      "lines for people."}};

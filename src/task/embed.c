@@ -27,7 +27,8 @@
 
 struct encoder {
     struct sentence sentence;
-    struct berth_embedding usual;
+    struct berth_embedding own;   // as the model's folder says
+    struct berth_embedding usual; // as it was opened
 };
 
 static const struct encoder *encoder_of(const struct task_model *model) {
@@ -46,13 +47,26 @@ static void note_other_length(const struct task_model *model, int64_t usual_leng
     }
 }
 
+static void note_other_ways(const struct encoder *encoder, const struct berth_log *log) {
+    const struct berth_embedding own = encoder->own, usual = encoder->usual;
+    if (usual.pooling != own.pooling) {
+        log_note(log, "pooling: %s instead of the model's %s",
+                 sentence_pooling_names[usual.pooling], sentence_pooling_names[own.pooling]);
+    }
+    if (usual.normalize != own.normalize) {
+        log_note(log, "normalize: %s instead of the model's %s", usual.normalize ? "true" : "false",
+                 own.normalize ? "true" : "false");
+    }
+}
+
 static enum berth_status read_sentence(struct task_model *model, struct berth_error *error) {
     struct encoder *encoder = model->own;
     TRY(sentence_read(model->path, &encoder->sentence, error));
     TRY(inputs_follow_sentence(&model->config, model->path, error));
-    encoder->usual = encoder->sentence.found
-                         ? encoder->sentence.how
-                         : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+    encoder->own = encoder->sentence.found
+                       ? encoder->sentence.how
+                       : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+    encoder->usual = encoder->own;
     sentence_choose(&encoder->usual, model->config.pooling, model->config.normalize);
     return BERTH_OK;
 }
@@ -66,7 +80,9 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_NONE, length, NULL}, 2, opening,
                      error));
     note_other_length(model, length, opening->log);
-    return network_load(model, opening, error);
+    TRY(network_load(model, opening, error));
+    note_other_ways(encoder_of(model), opening->log);
+    return BERTH_OK;
 }
 
 static void done(void *own) {
@@ -681,7 +697,13 @@ const struct task_row row_embed = {
     ENCODES,
     .settings = "pooling normalize dimensions overflow",
     .run = run_embed,
-    .outputs = {{"embedding", TASK_NUMBERS}}};
+    .outputs = {{"embedding", TASK_NUMBERS}},
+    .verb = {.jobs = JOB_EMBED,
+             .sample = {"minilm", "A man sleeps."},
+             .notes = "The mean includes all of a text's tokens, [CLS] and [SEP] among them, as in "
+                      "sentence-transformers. A sentence-transformers folder determines how its "
+                      "texts are pooled, scaled and truncated. Output is {\"index\": N, "
+                      "\"embedding\": [...]} per line, or one float32 array [texts, size]."}};
 
 const struct task_row row_hidden = {.about = {.name = "hidden",
                                               .pipeline = "hidden-states",
@@ -693,4 +715,9 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     ENCODES,
                                     .settings = "overflow",
                                     .run = run_hidden,
-                                    .outputs = {{"hidden_states", TASK_NUMBERS}}};
+                                    .outputs = {{"hidden_states", TASK_NUMBERS}},
+                                    .verb = {.jobs = JOB_FILL,
+                                             .sample = {"minilm", "A man sleeps."},
+                                             .notes = "Output is {\"index\": N, "
+                                                      "\"hidden_states\": [[...], ...]} per "
+                                                      "line."}};

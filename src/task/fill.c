@@ -268,9 +268,13 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
     return status;
 }
 
-static void write_item(struct json_line *line, const struct berth_item *item) {
+static void write_item(struct json_line *line, const struct berth_item *item, int is_line) {
     json_line_open(line, NULL, '{');
-    json_line_real(line, "score", item->score);
+    if (is_line) {
+        json_line_float(line, "score", (float)item->score);
+    } else {
+        json_line_real(line, "score", item->score);
+    }
     json_line_integer(line, "token", item->id);
     json_line_text(line, "token_str", item->text);
     json_line_text(line, "sequence", item->reserved[0]);
@@ -278,26 +282,22 @@ static void write_item(struct json_line *line, const struct berth_item *item) {
 }
 
 // A list of words, or of such lists if the text has several masks.
-static void write_row(struct json_line *line, const struct task_model *model,
-                      const struct task_text *text) {
+static void write_words(struct json_line *line, const struct task_text *text, int is_line) {
     const struct berth_item *items = text->items, *end = items + text->item_count;
     const int has_several = text->item_count > 0 && end[-1].group > 0;
-    (void)model;
     json_line_open(line, NULL, '[');
     for (const struct berth_item *item = items; item < end; item++) {
         const int is_first = item == items || item[-1].group != item->group;
         if (has_several && is_first) {
             json_line_open(line, NULL, '[');
         }
-        write_item(line, item);
+        write_item(line, item, is_line);
         if (has_several && (item + 1 == end || item[1].group != item->group)) {
             json_line_close(line, ']');
         }
     }
     json_line_close(line, ']');
 }
-
-// === training, evaluation and prediction of files ==============================================
 
 struct mlm {
     struct text_sequences text;
@@ -566,6 +566,18 @@ static const struct task training = {.name = "mlm",
 
 // === the row =====================================================================================
 
+=======
+static void write_row(struct json_line *line, const struct task_model *model,
+                      const struct task_text *text) {
+    (void)model;
+    write_words(line, text, 0);
+}
+
+static void write_line(struct json_line *line, const struct task_text *text) {
+    write_words(line, text, 1);
+}
+
+// === training, evaluation and prediction of files =======================================//
 // Pre-training's checkpoints have the same head.
 const struct task_row row_fill = {
     .training = &training,
@@ -582,4 +594,14 @@ const struct task_row row_fill = {
     .run = run_row,
     .check = check_row,
     .write = write_row,
-    .outputs = {{"words", TASK_JSON}}};
+    .outputs = {{"words", TASK_JSON}},
+    .verb = {.jobs = JOB_FILL,
+             .top = "5",
+             .top_max = 1 << 24,
+             .sample = {"notes-bert", "It was [MASK] today."},
+             .notes =
+                 "Output is a line of JSON for each text, as from the fill-mask pipeline of "
+                 "transformers: a list of {\"score\": P, \"token\": ID, \"token_str\": "
+                 "\"...\", \"sequence\": \"...\"}, best first; for a text with several [MASK] a "
+                 "list of such lists. Each [MASK] is filled by itself.",
+             .write = write_line}};

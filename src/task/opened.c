@@ -96,6 +96,9 @@ static enum berth_status task_of_file(const char *path, const struct task_row **
 
 static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
     struct berth_config *config = &model->config;
+    if (config->model_name_or_path == NULL) {
+        return BERTH_OK; // a vocabulary alone
+    }
     TRY(berth_find_model(config->model_name_or_path, &model->path, error));
     config->model_name_or_path = model->path;
     TRY(path_require(model->path, "the folder of a model, or its file of weights", error));

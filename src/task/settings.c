@@ -8,7 +8,7 @@
 #define FIELD(its_name, member) .name = (its_name), .offset = offsetof(struct task_settings, member)
 
 const struct task_settings task_usual = {
-    .with_no_answer = -1, .whole_words = -1, .normalize = -1, .pooling = -1};
+    .with_no_answer = -1, .whole_words = -1, .normalize = -1, .pooling = -1, .special = 1};
 
 const struct option_row task_options[] = {
     {FIELD("top", top), .type = OPTION_INTEGER, AT_LEAST(1), .aliases = "top_k", .unit = "N",
@@ -25,12 +25,15 @@ const struct option_row task_options[] = {
      .help = "entities: words that belong together are one item; none: each word is"},
     {FIELD("pooling", pooling), .type = OPTION_CHOICE,
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
-     .help = "how to combine the tokens of a text"},
+     .shown = "as in the model's folder, else mean", .help = "how to combine the tokens of a text"},
     {FIELD("normalize", normalize), .type = OPTION_FLAG,
-     .help = "scale every embedding to length 1"},
+     .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
     {FIELD("dimensions", dimensions), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",
      .aliases = "truncate_dim",
      .help = "keep the first N numbers of an embedding; one of length 1 is scaled to it again"},
+    {FIELD("add_special_tokens", special), .type = OPTION_FLAG, .default_value = "true",
+     .help =
+         "tokens as the model reads them, at most max_seq_length; false: all of the text's own"},
     {FIELD("overflow", must_fit), .type = OPTION_CHOICE, .choices = "cut|error",
      .help = "what becomes of a text with more tokens than the model reads"},
     {FIELD("offsets", unit), .type = OPTION_CHOICE, .choices = "bytes|characters|utf16",

@@ -678,4 +678,12 @@ const struct task_row row_tag = {
     .label = label,
     .run = run_row,
     .write = write_row,
-    .outputs = {{"entities", TASK_JSON}}};
+    .outputs = {{"entities", TASK_JSON}},
+    .verb = {.jobs = JOB_FILL,
+             .reader = TASK_READ_BY_BOTH,
+             .sample = {"ner", "Ada lived in Oslo."},
+             .notes =
+                 "Output is a line of JSON for each text, as from the token-classification "
+                 "pipeline of transformers: a list of {\"entity_group\": \"...\", \"score\": P, "
+                 "\"word\": \"...\", \"start\": N, \"end\": N}; on a terminal lines for "
+                 "people."}};

@@ -33,6 +33,7 @@ struct task_settings {
     int whole_words;       // an answer is not cut within a word; -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
     int pooling;           // enum berth_pooling; -1: as the model says
+    int special;           // tokens: as the model reads them, or those of the text alone
     int must_fit;          // a text longer than the model reads fails, and is not truncated
     enum aggregation aggregation;
     enum berth_score score;
@@ -98,6 +99,24 @@ struct task_output {
     enum task_source source;
 };
 
+// The verb `berth NAME` (cli/run.c): JSON lines, or lines that people read.
+enum task_reader {
+    TASK_READ_BY_PROGRAMS,
+    TASK_READ_BY_BOTH,  // by people on a terminal
+    TASK_READ_BY_PEOPLE // by programs only with --json
+};
+struct task_verb {
+    unsigned jobs; // rows of the option table; those of JOB_DISTRIBUTED divide the work
+    enum task_reader reader;
+    const char *top;       // what the setting `top` is by itself, for the help; and at most
+    int64_t top_max;       // 0: any number
+    const char *pair;      // what the second text is, for the help; NULL: its name says it
+    const char *sample[3]; // a model, and texts for it; NULL: none
+    const char *notes;     // further help
+    // Writes the line of a text; NULL: as `write`, or "index" and the numbers.
+    void (*write)(struct json_line *line, const struct task_text *text);
+};
+
 struct task_row {
     struct berth_task about;      // what berth.h says of it
     const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
@@ -123,6 +142,7 @@ struct task_row {
     void (*write)(struct json_line *line, const struct task_model *model,
                   const struct task_text *text);
     struct task_output outputs[5];
+    struct task_verb verb;
 };
 
 // All rows, NULL after the last. A model's own task is that whose architecture ends its class.

@@ -11,9 +11,15 @@
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     (void)opening;
-    TRY(inputs_follow_sentence(&model->config, model->path, error));
-    TRY(inputs_find_tokenizer(&model->config, &model->tokenizer, error));
-    const struct tokenizer_special special = tokenizer_special_ids(model->tokenizer);
+    if (model->path != NULL) {
+        TRY(inputs_follow_sentence(&model->config, model->path, error));
+    }
+    return inputs_find_tokenizer(&model->config, &model->tokenizer, error);
+}
+
+static enum berth_status check_special(const struct tokenizer *tokenizer,
+                                       struct berth_error *error) {
+    const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     return special.cls >= 0 && special.sep >= 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
@@ -44,14 +50,18 @@ static void add_segment(const struct task_model *model, struct task_text *text, 
                                 .id = tokens[i].id,
                                 .group = type};
     }
-    add_special(tokenizer, text, tokenizer_special_ids(tokenizer).sep, type);
+    if (text->settings.special) {
+        add_special(tokenizer, text, tokenizer_special_ids(tokenizer).sep, type);
+    }
 }
 
 static enum berth_status tokenize(const struct task_model *model, struct task_text *text,
                                   struct token_list *list, struct berth_error *error) {
     const char *first = text->texts[0], *second = text->texts[1];
     const struct tokenizer *tokenizer = model->tokenizer;
-    const size_t special = second != NULL ? 3 : 2;
+    const int has_special = text->settings.special;
+    const size_t special = !has_special ? 0 : second != NULL ? 3 : 2;
+    TRY(has_special ? check_special(tokenizer, error) : BERTH_OK);
     TRY(tokenizer_encode(tokenizer, first, strlen(first), list, error));
     size_t kept = list->count, second_kept = 0;
     const size_t second_begin = list->count;
@@ -59,14 +69,18 @@ static enum berth_status tokenize(const struct task_model *model, struct task_te
         TRY(tokenizer_encode(tokenizer, second, strlen(second), list, error));
         second_kept = list->count - second_begin;
     }
-    pair_features_truncate(tokenizer, &kept, &second_kept, (size_t)model->max_tokens - special);
+    if (has_special) {
+        pair_features_truncate(tokenizer, &kept, &second_kept, (size_t)model->max_tokens - special);
+    }
     text->truncated = kept + second_kept < list->count;
     text->tokens_read = (int64_t)(kept + second_kept + special);
     if (task_text_items(text, (size_t)text->tokens_read) == NULL) {
         return BERTH_OK; // the text has failed
     }
     text->item_count = 0;
-    add_special(tokenizer, text, tokenizer_special_ids(tokenizer).cls, 0);
+    if (has_special) {
+        add_special(tokenizer, text, tokenizer_special_ids(tokenizer).cls, 0);
+    }
     add_segment(model, text, 0, list->items, kept);
     if (second != NULL) {
         add_segment(model, text, 1, list->items + second_begin, second_kept);
@@ -113,7 +127,7 @@ const struct task_row row_tokenize = {
               .has_items = 1,
               .help = "the pieces of a text as a model reads them; the group is the token type"},
     .job = JOB_TOKENIZE,
-    .settings = "offsets overflow",
+    .settings = "offsets overflow add_special_tokens",
     .open = open_row,
     .run = run_row,
     .write = write_row,

@@ -49,7 +49,7 @@ CASES = [  # typed before the tab key, then the words of the line
     ("berth convert a b --to tens", "berth convert a b --to tensorflow"),
     ("berth nonsense --learning_r", "berth nonsense --learning_r"),
 ]
-LISTED = ("berth finetune ", ["squad", "classify", "tokens", "embed"])
+LISTED = ("berth finetune ", ["squad", "classify", "tokens", "embed", "fill"])
 UNDESCRIBED = ("berth completion ", ["bash", "zsh", "fish"])
 
 

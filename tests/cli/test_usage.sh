@@ -22,9 +22,9 @@ base="finetune squad --model $work/model --train $work/data.json --output $work/
 # Unknown names, and the nearest known.
 refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
-refused 'did you mean "finetune classify"? `berth --help` lists the verbs' classify
+refused 'did you mean "finetune tokens"? `berth --help` lists the verbs' tokens
 refused 'unknown verb "xylophone"; `berth --help` lists the verbs' xylophone
-refused 'needs a task (squad, classify, tokens or embed)' finetune --model x
+refused 'needs a task (squad, classify, tokens, embed or fill)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 refused 'needs a task (squad): berth show squad --model DIR' show

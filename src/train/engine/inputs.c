@@ -491,11 +491,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
     TRY(path_require(
-        folder,
-        "a model folder: config.json or bert_config.json, vocab.txt or tokenizer.json, and the "
-        "weights as model.safetensors, pytorch_model.bin, or a checkpoint of TensorFlow, NVIDIA or "
-        "DeepSpeed",
-        error));
+        folder, MODEL_EXPECTED, error));
     enum berth_status status = config->config_file != NULL
                                    ? bert_config_read(config->config_file, &files->shape, error)
                                    : folder_read_config(folder, &files->shape, error);

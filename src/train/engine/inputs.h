@@ -36,6 +36,12 @@ const char *inputs_tokenizer_folder(const struct berth_config *config, const cha
 enum berth_status inputs_settle_gelu(const struct berth_config *config, struct bert_config *shape,
                                      struct berth_error *error);
 
+// What a model's folder must hold, for messages.
+#define MODEL_EXPECTED                                                                             \
+    "a model folder: config.json or bert_config.json, vocab.txt or tokenizer.json, and the "       \
+    "weights as model.safetensors, pytorch_model.bin, or a checkpoint of TensorFlow, NVIDIA or "   \
+    "DeepSpeed"
+
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
 // For the pre-training head the vocabulary may be missing. The caller must then call

@@ -1,0 +1,766 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs `berth answer`, `berth embed`, ...: one for each task of the library, made from its row
+// (task/task.h). A text, or a pair, is on the command line, or each line of a file or of standard
+// input is one. `berth tokenize` has a file of its own.
+#include "cli.h"
+#include "core/encoding.h"
+#include "core/file.h"
+#include "core/json_line.h"
+#include "core/launcher.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/terminal.h"
+#include "core/utf8.h"
+#include "core/words.h"
+#include "format/json/json.h"
+#include "task/task.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUND 512 // texts that are run and printed together
+// Windows of a single text that pass through the network together; memory for more is seldom used.
+#define WINDOWS "8"
+
+struct run {
+    struct cli_call *call;
+    const struct task_row *task;
+    struct berth_text *texts; // [count]
+    size_t count;
+    const char *source; // of the texts, for messages; NULL: the command line
+    struct cli_lines lines;
+    char *pair_bytes; // of the file with the pair
+    struct berth_model *model;
+    const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
+    const volatile int *stop;                      // NULL: signals end the program
+    size_t done, cut, first_cut;                   // texts, of which so many were truncated
+    // The output.
+    const char *output; // NULL: standard output
+    int npy, for_people;
+    size_t width; // of .npy
+    struct json_line line;
+    struct file_writer writer;
+};
+
+// Words that the rows make, for as long as the program runs.
+static const char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static const char *say(const char *format, ...) {
+    static char words[8192];
+    static size_t used;
+    va_list arguments;
+    va_start(arguments, format);
+    const char *said = words + used;
+    const int length = vsnprintf(words + used, sizeof words - used, format, arguments);
+    va_end(arguments);
+    used += (size_t)length + 1 < sizeof words - used ? (size_t)length + 1 : 0;
+    return said;
+}
+
+// --- texts ---------------------------------------------------------------------------------------
+
+static int is_blank(const char *text) {
+    return text[strspn(text, " \t\n\v\f\r")] == '\0';
+}
+
+// The second text of such a task is read whole, like an article.
+static int has_long_pair(const struct task_row *task) {
+    return task->about.needs_pair && task->uses_windows;
+}
+
+static const char *given(const struct run *run, const char *name) {
+    return name != NULL ? cli_value(run->call, name) : NULL;
+}
+
+// The name of the option for a file with the pair; NULL: there is none.
+static const char *pair_file(const struct task_row *task) {
+    return has_long_pair(task) ? say("%s_file", task->about.pair) : NULL;
+}
+
+static const char *pair_meaning(const struct task_row *task) {
+    return task->verb.pair != NULL ? task->verb.pair : "some text";
+}
+
+static enum berth_status check_blank(const char *name, const char *text, const char *expected,
+                                     struct berth_error *error) {
+    return text == NULL || !is_blank(text)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "--%s is blank; expected %s", name, expected);
+}
+
+static enum berth_status refuse_both(const char *name, const char *other, int are_both,
+                                     struct berth_error *error) {
+    return !are_both ? BERTH_OK
+                     : error_set(error, BERTH_USAGE, "--%s and the file %s contradict each other",
+                                 name, other);
+}
+
+// Checks the options before standard input is read or a model is opened.
+static enum berth_status check_options(const struct run *run, struct berth_error *error) {
+    const struct berth_task *about = &run->task->about;
+    const char *text = given(run, about->text), *pair = given(run, about->pair);
+    const char *file = run->call->argument_count > 0 ? run->call->arguments[0] : NULL;
+    const char *objects = given(run, "jsonl");
+    const char *name = pair_file(run->task);
+    TRY(refuse_both(about->text, objects, text != NULL && objects != NULL, error));
+    TRY(refuse_both("jsonl", file, file != NULL && objects != NULL, error));
+    TRY(refuse_both(pair != NULL ? about->pair : about->text, file,
+                    file != NULL && text != NULL && (pair != NULL || !about->needs_pair), error));
+    if (pair != NULL && given(run, name) != NULL) {
+        return error_set(error, BERTH_USAGE, "give --%s or --%s, not both", about->pair, name);
+    }
+    if (!about->needs_pair) {
+        return BERTH_OK;
+    }
+    TRY(check_blank(about->text, text, say("a %s", about->text), error));
+    return check_blank(about->pair, pair, pair_meaning(run->task), error);
+}
+
+// A task with pairs needs its first text, and other ones, a first text for a second.
+static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
+    const struct berth_task *about = &task_find(call->verb->name)->about;
+    const int has_pair = about->pair != NULL && cli_value(call, about->pair) != NULL;
+    return cli_is_given(call, "model_name_or_path") && cli_value(call, about->text) == NULL &&
+                   cli_value(call, "jsonl") == NULL && (about->needs_pair || has_pair)
+               ? cli_missing_option(call->verb, about->text, error)
+               : BERTH_OK;
+}
+
+// Ill-formed sequences count as U+FFFD, which the tokenizer drops.
+static void warn_of_ill_formed(const char *name, const char *text) {
+    const size_t length = text != NULL ? strlen(text) : 0;
+    const size_t valid = length > 0 ? utf8_valid_prefix(text, length) : 0;
+    if (valid < length) {
+        cli_warning("the %s contains ill-formed UTF-8 (first at byte %zu), which is dropped", name,
+                    valid);
+    }
+}
+
+static enum berth_status read_pair_file(struct run *run, const char **pair,
+                                        struct berth_error *error) {
+    char *text;
+    const char *path = given(run, pair_file(run->task));
+    size_t length;
+    if (path == NULL && terminal_is(STDIN_FILENO)) {
+        cli_note(run->call, "reading the text from the terminal; Ctrl-D ends it");
+    }
+    TRY(cli_read(path != NULL ? path : "-", &run->pair_bytes, &length, error));
+    path = path != NULL ? path : "standard input";
+    TRY(encoding_normalise_owned(path, &run->pair_bytes, &text, &length, error));
+    while (length > 0 && text[length - 1] == '\n') {
+        text[--length] = '\0';
+    }
+    *pair = text;
+    if (strlen(text) != length) {
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the %s is NUL; expected text",
+                         path, strlen(text), run->task->about.pair);
+    }
+    return !is_blank(text) ? BERTH_OK
+                           : error_set(error, BERTH_BAD_DATA, "%s: blank; expected %s", path,
+                                       pair_meaning(run->task));
+}
+
+static enum berth_status allocate(struct run *run, size_t count, struct berth_error *error) {
+    run->texts = memory_array_zeroed(count + 1, sizeof *run->texts);
+    run->count = count;
+    return run->texts != NULL ? BERTH_OK
+                              : error_no_memory(error, count * sizeof *run->texts, "the texts");
+}
+
+// A text of the command line, with its pair.
+static enum berth_status read_one(struct run *run, const char *text, struct berth_error *error) {
+    const struct berth_task *about = &run->task->about;
+    const char *pair = given(run, about->pair);
+    if (pair == NULL && has_long_pair(run->task)) {
+        TRY(read_pair_file(run, &pair, error));
+    }
+    TRY(allocate(run, 1, error));
+    run->texts[0].text = text;
+    run->texts[0].pair = pair;
+    warn_of_ill_formed(about->text, text);
+    warn_of_ill_formed(about->pair, pair);
+    return BERTH_OK;
+}
+
+// Each line is a text, or a pair of the text that is given.
+static enum berth_status read_lines(struct run *run, const char *text, struct berth_error *error) {
+    TRY(cli_read_lines(run->call, run->call->argument_count > 0 ? run->call->arguments[0] : "-",
+                       &run->lines, error));
+    TRY(allocate(run, run->lines.count, error));
+    run->source = run->lines.name;
+    for (size_t i = 0; i < run->count; i++) {
+        run->texts[i].text = text != NULL ? text : run->lines.items[i];
+        run->texts[i].pair = text != NULL ? run->lines.items[i] : NULL;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_member(const char *where, const json *object, const char *key,
+                                     int is_needed, const char **text, struct berth_error *error) {
+    const json *value = json_member(object, key);
+    const char *found = json_text(value);
+    if (value == NULL && !is_needed) {
+        return BERTH_OK;
+    }
+    if (found == NULL || strlen(found) != json_text_length(value)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected a text%s", where, key,
+                         value == NULL ? ", found nothing" : "");
+    }
+    *text = cli_own(memory_string(found));
+    return *text != NULL ? BERTH_OK : error_no_memory(error, strlen(found) + 1, "the texts");
+}
+
+static enum berth_status read_object(const struct run *run, size_t index,
+                                     struct berth_error *error) {
+    const struct berth_task *about = &run->task->about;
+    const char *line = run->lines.items[index];
+    char where[4200];
+    json *object;
+    snprintf(where, sizeof where, "%s: line %zu", run->source, index + 1);
+    TRY(json_read_memory(where, line, strlen(line), &object, error));
+    enum berth_status status =
+        read_member(where, object, about->text, 1, &run->texts[index].text, error);
+    if (status == BERTH_OK && about->pair != NULL) {
+        status = read_member(where, object, about->pair, about->needs_pair, &run->texts[index].pair,
+                             error);
+    }
+    json_free(object);
+    return status;
+}
+
+static enum berth_status read_objects(struct run *run, const char *path,
+                                      struct berth_error *error) {
+    TRY(cli_read_lines(run->call, path, &run->lines, error));
+    TRY(allocate(run, run->lines.count, error));
+    run->source = run->lines.name;
+    for (size_t i = 0; i < run->count; i++) {
+        TRY(read_object(run, i, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_source(struct run *run, struct berth_error *error) {
+    const struct berth_task *about = &run->task->about;
+    const char *text = given(run, about->text), *objects = given(run, "jsonl");
+    const int is_one = text != NULL && (!about->needs_pair || has_long_pair(run->task) ||
+                                        given(run, about->pair) != NULL);
+    return objects != NULL ? read_objects(run, objects, error)
+           : is_one        ? read_one(run, text, error)
+                           : read_lines(run, text, error);
+}
+
+// --- the output ----------------------------------------------------------------------------------
+
+// An output may replace what an earlier call wrote, but not the texts.
+static enum berth_status check_output(const struct run *run, struct berth_error *error) {
+    static const char *const lines[] = {"{\"index\":", NULL};
+    static const char *const numpy[] = {"\x93NUMPY", NULL};
+    static const struct file_kind kinds[] = {{"embeddings as JSON lines", lines},
+                                             {"an array of NumPy", numpy}};
+    const struct cli_call *call = run->call;
+    if (run->output == NULL) {
+        return BERTH_OK;
+    }
+    if (call->argument_count > 0) {
+        TRY(file_check_output(run->output, call->arguments[0], error));
+    }
+    return file_check_kind(run->output, &kinds[run->npy], error);
+}
+
+static enum berth_status read_texts(void *context, const struct berth_text **texts, size_t *count,
+                                    struct berth_error *error) {
+    struct run *run = context;
+    TRY(check_output(run, error));
+    TRY(read_source(run, error));
+    *texts = run->texts;
+    *count = run->count;
+    return BERTH_OK;
+}
+
+// NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
+static enum berth_status put_npy_header(struct run *run, struct berth_error *error) {
+    char dictionary[192], header[256] = "\x93NUMPY\x01";
+    int used = snprintf(dictionary, sizeof dictionary,
+                        "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }",
+                        run->count, run->width);
+    size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
+    memset(header + 10, ' ', whole - 11);
+    memcpy(header + 10, dictionary, (size_t)used);
+    header[whole - 1] = '\n';
+    header[8] = (char)((whole - 10) & 255);
+    header[9] = (char)((whole - 10) >> 8);
+    return file_writer_put(&run->writer, header, whole, error);
+}
+
+static enum berth_status begin(void *context, size_t width, struct berth_error *error) {
+    struct run *run = context;
+    run->width = width;
+    TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
+    return run->npy ? put_npy_header(run, error) : BERTH_OK;
+}
+
+static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
+    if (width == 1) {
+        json_line_float(line, key, row[0]);
+        return;
+    }
+    json_line_open(line, key, '[');
+    for (size_t i = 0; i < width; i++) {
+        json_line_float(line, NULL, row[i]);
+    }
+    json_line_close(line, ']');
+}
+
+static void write_numbers(struct json_line *line, const char *key, const struct task_text *text) {
+    json_line_open(line, NULL, '{');
+    json_line_integer(line, "index", text->tokens);
+    if (text->row_count == 1) {
+        write_row(line, key, text->rows, text->width);
+    } else {
+        json_line_open(line, key, '[');
+        for (size_t i = 0; i < text->row_count; i++) {
+            write_row(line, NULL, text->rows + i * text->width, text->width);
+        }
+        json_line_close(line, ']');
+    }
+    json_line_close(line, '}');
+}
+
+static enum berth_status put_json(struct run *run, const struct task_text *text,
+                                  struct berth_error *error) {
+    const struct task_row *task = run->task;
+    struct json_line *line = &run->line;
+    if (task->verb.write != NULL) {
+        task->verb.write(line, text);
+    } else if (task->about.has_items) {
+        task->write(line, NULL, text);
+    } else {
+        write_numbers(line, task->outputs[0].name, text);
+    }
+    if (run->output == NULL) {
+        return cli_put_json(line, error);
+    }
+    json_line_end(line);
+    if (line->failed) {
+        return error_no_memory(error, line->length, "a line of JSON");
+    }
+    enum berth_status status = file_writer_put(&run->writer, line->text, line->length, error);
+    json_line_clear(line);
+    return status;
+}
+
+// The words of an item that is somewhere in the first text.
+static void print_place(const struct run *run, const struct task_text *text,
+                        const struct berth_item *item) {
+    if (item->start >= 0 && !run->task->about.needs_pair) {
+        struct text_position begin = {0}, end;
+        text_position_seek(&begin, text->texts[0], item->start, OFFSET_CODE_POINTS);
+        end = begin;
+        text_position_seek(&end, text->texts[0], item->end, OFFSET_CODE_POINTS);
+        printf("  %.*s", (int)(end.bytes - begin.bytes), text->texts[0] + begin.bytes);
+    }
+}
+
+static void print_items(const struct run *run, const struct task_text *text) {
+    const char *given_top = cli_value(run->call, "top");
+    const char *top = given_top != NULL ? given_top : run->task->verb.top;
+    const int is_list = top == NULL || strcmp(top, "1") != 0;
+    for (size_t i = 0; i < text->item_count; i++) {
+        const struct berth_item *item = &text->items[i];
+        const int is_part = item->score >= 0 && item->score <= 1;
+        char score[NUMBER_TEXT_SIZE];
+        number_format(score, sizeof score, is_part ? "%5.1f %%" : "%9.4g",
+                      is_part ? 100.0 * item->score : item->score);
+        if (is_list) {
+            printf("%3zu. %s  ", i + 1, score);
+        }
+        fputs(*item->text != '\0' ? item->text : "(no answer)", stdout);
+        print_place(run, text, item);
+        putchar('\n');
+    }
+}
+
+static void print_numbers(const struct task_text *text) {
+    char number[NUMBER_TEXT_SIZE];
+    for (size_t i = 0; i < text->row_count * text->width; i++) {
+        number_format(number, sizeof number, "%.9g", (double)text->rows[i]);
+        printf("%s  ", number);
+    }
+    puts(text->texts[text->texts[1] != NULL]);
+}
+
+// Results, and the first answer highlighted in its context.
+static void print_for_people(const struct run *run, const struct task_text *text) {
+    const struct berth_task *about = &run->task->about;
+    if (about->has_items && run->done > 0) {
+        putchar('\n');
+    }
+    if (about->has_items) {
+        print_items(run, text);
+    } else {
+        print_numbers(text);
+    }
+    if (has_long_pair(run->task) && !run->call->config.quiet && text->item_count > 0) {
+        int width = terminal_is(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 0;
+        putchar('\n');
+        cli_highlight(text->texts[1], text->items[0].start, text->items[0].end, cli_colour(), width,
+                      0);
+    }
+}
+
+static enum berth_status put(struct run *run, const struct task_text *text,
+                             struct berth_error *error) {
+    if (run->for_people) {
+        print_for_people(run, text);
+        return BERTH_OK;
+    }
+    return run->npy
+               ? file_writer_put(&run->writer, text->rows, text->width * sizeof *text->rows, error)
+               : put_json(run, text, error);
+}
+
+static enum berth_status end(void *context, struct berth_error *error) {
+    struct run *run = context;
+    return run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
+}
+
+// --- rounds of texts -----------------------------------------------------------------------------
+
+// What is wrong with a text is said of its line, what is wrong with its result of its number.
+static enum berth_status fail(const struct run *run, size_t index,
+                              const struct berth_outcome *outcome, struct berth_error *error) {
+    return outcome->status == BERTH_FAILURE
+               ? error_set(error, outcome->status, "text %zu: %s", index + 1, outcome->message)
+           : run->source != NULL ? error_set(error, outcome->status, "%s: line %zu: %s",
+                                             run->source, index + 1, outcome->message)
+                                 : error_set(error, outcome->status, "%s", outcome->message);
+}
+
+static enum berth_status put_round(struct run *run, const struct berth_result *result, size_t count,
+                                   struct berth_error *error) {
+    const size_t first = run->done;
+    for (size_t i = 0; i < count; i++) {
+        const struct berth_outcome *outcome = berth_result_outcome(result, i);
+        if (outcome->status != BERTH_OK) {
+            return fail(run, first + i, outcome, error);
+        }
+        if (outcome->truncated && run->cut++ == 0) {
+            run->first_cut = first + i;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct berth_text *from = &run->texts[first + i];
+        struct task_text text = {.texts = {from->text, from->pair},
+                                 .settings = {.unit = OFFSET_CODE_POINTS},
+                                 .tokens = (int64_t)run->done};
+        text.items = (struct berth_item *)berth_result_items(result, i, &text.item_count);
+        text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
+        TRY(put(run, &text, error));
+        run->done++;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run_round(struct run *run, struct berth_error *error) {
+    const size_t left = run->count - run->done, count = left < ROUND ? left : ROUND;
+    struct berth_result *result =
+        berth_run(run->model, run->task->about.name, run->texts + run->done, count, run->settings,
+                  NULL, error);
+    if (result == NULL) {
+        return error->status;
+    }
+    error->status = BERTH_OK; // each text's outcome is read below
+    enum berth_status status = put_round(run, result, count, error);
+    berth_result_free(result);
+    if (status == BERTH_OK && run->stop != NULL && *run->stop != 0) {
+        status = error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
+                           run->done, run->count);
+    }
+    return status;
+}
+
+static void note_cut(const struct run *run) {
+    if (run->cut > 0) {
+        cli_note(run->call,
+                 "%zu of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
+                 "was left out; the first is text %zu",
+                 run->cut, run->count, berth_model_number(run->model, "max_length"),
+                 run->first_cut + 1);
+    }
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+// Whether berth_open takes the setting.
+static int opens_with(const char *name) {
+    const struct berth_option *option;
+    for (size_t i = 0; (option = berth_option_at(i)) != NULL; i++) {
+        if (strcmp(option->name, name) == 0) {
+            return words_contain(option->uses, ' ', "open");
+        }
+    }
+    return 0;
+}
+
+// The options of the verb that are settings of the task, for berth_run or, where they are in the
+// option table, for berth_open.
+static enum berth_status read_settings(struct run *run, struct berth_error *error) {
+    struct cli_call *call = run->call;
+    size_t used = 0;
+    for (size_t i = 0; i < call->verb->option_count; i++) {
+        const char *name = call->verb->options[i].name, *value = call->values[i];
+        if (value == NULL || task_option_find(name) == NULL) {
+            continue;
+        }
+        if (option_find(name) != NULL) {
+            TRY(cli_set(call, name, value, error));
+        } else {
+            run->settings[used++] = name;
+            run->settings[used++] = value;
+        }
+    }
+    if (task_follows(run->task, "offsets")) {
+        run->settings[used++] = "offsets";
+        run->settings[used++] = "characters";
+    }
+    return BERTH_OK;
+}
+
+// The value as text. NULL: out of memory.
+static const char *printed(const struct berth_config *config, const struct option_row *row) {
+    char text[256];
+    if (row->type == OPTION_TEXT) {
+        return *(const char *const *)((const char *)config + row->offset);
+    }
+    option_print(config, row, text, sizeof text);
+    return cli_own(memory_string(text));
+}
+
+// All settings that were given, and defaults of the verb.
+struct berth_model *cli_open_model(struct cli_call *call, const char *task, const char *batch,
+                                   struct berth_error *error) {
+    const struct berth_config *config = &call->config;
+    const struct option_row *precision = option_find("precision");
+    const size_t most = 2 * (option_row_count + 3) + 1;
+    const char **settings = cli_own(memory_array_zeroed(most, sizeof *settings));
+    const struct berth_watch watch = {.see = cli_see, .context = call};
+    size_t used = 0;
+    for (size_t i = 0; settings != NULL && i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (option_is_given(config, row) && opens_with(row->name)) {
+            settings[used++] = row->name;
+            settings[used++] = printed(config, row);
+        }
+    }
+    if (settings == NULL || (used > 0 && settings[used - 1] == NULL)) {
+        (void)error_no_memory(error, most * sizeof *settings, "settings");
+        return NULL;
+    }
+    settings[used++] = "task";
+    settings[used++] = task;
+    if ((call->verb->jobs & precision->jobs) != 0 && !option_is_given(config, precision)) {
+        settings[used++] = precision->name;
+        settings[used++] = option_default(precision, call->verb->jobs).value;
+    }
+    if (batch != NULL && !cli_is_given(call, "predict_batch_size")) {
+        settings[used++] = "predict_batch_size";
+        settings[used++] = batch;
+    }
+    return berth_open(config->model_name_or_path, settings, &watch, error);
+}
+
+// --- one process ---------------------------------------------------------------------------------
+
+static enum berth_status run_alone(struct run *run, struct berth_error *error) {
+    const struct berth_text *texts;
+    TRY(read_texts(run, &texts, &run->count, error));
+    if (run->output != NULL) {
+        run->stop = cli_stop_on_signals("nothing will be written");
+    }
+    run->model = cli_open_model(run->call, run->task->about.name,
+                                run->source == NULL ? WINDOWS : NULL, error);
+    if (run->model == NULL) {
+        return error->status;
+    }
+    const char *dimensions = cli_value(run->call, "dimensions");
+    const double width = berth_model_number(run->model, "dimensions");
+    union option_value wanted = {.integer = 0};
+    if (dimensions != NULL) {
+        TRY(option_parse(task_option_find("dimensions"), dimensions, &wanted, error));
+    }
+    TRY(begin(run,
+              wanted.integer > 0 ? (size_t)wanted.integer
+              : width > 0        ? (size_t)width
+                                 : 0,
+              error));
+    while (run->done < run->count) {
+        TRY(run_round(run, error));
+    }
+    note_cut(run);
+    return end(run, error);
+}
+
+// --- several processes ---------------------------------------------------------------------------
+
+static enum berth_status put_all(void *context, const float *numbers, size_t count,
+                                 struct berth_error *error) {
+    struct run *run = context;
+    for (size_t i = 0; i < count; i++, run->done++) {
+        const struct task_text text = {.texts = {run->texts[run->done].text},
+                                       .tokens = (int64_t)run->done,
+                                       .rows = (float *)numbers + i * run->width,
+                                       .row_count = 1,
+                                       .width = run->width};
+        TRY(put(run, &text, error));
+    }
+    return BERTH_OK;
+}
+
+// From the start on a signal does not end one process alone, for which the others would wait.
+static enum berth_status run_divided(struct run *run, struct berth_error *error) {
+    const struct berth_embed_job job = {.settings = run->settings,
+                                        .read = read_texts,
+                                        .begin = begin,
+                                        .put = put_all,
+                                        .end = end,
+                                        .context = run,
+                                        .stop = cli_stop_on_signals(run->output != NULL
+                                                                        ? "nothing will be written"
+                                                                        : "finishing these texts")};
+    return berth_embed(&run->call->config, cli_log(run->call), &job, error);
+}
+
+// --- the verbs -----------------------------------------------------------------------------------
+
+static enum berth_status run_task(struct run *run, struct berth_error *error) {
+    const struct launch launch = launch_find();
+    TRY(check_options(run, error));
+    TRY(read_settings(run, error));
+    return run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)
+               ? run_divided(run, error)
+               : run_alone(run, error);
+}
+
+static enum berth_status run_verb(struct cli_call *call, struct berth_error *error) {
+    const char *output = cli_value(call, "output");
+    struct run run = {
+        .call = call, .task = task_find(call->verb->name), .writer = {.descriptor = -1}};
+    const enum task_reader reader = run.task->verb.reader;
+    run.output = output != NULL && strcmp(output, "-") == 0 ? NULL : output;
+    run.npy = run.output != NULL && name_has_extension(run.output, ".npy");
+    run.for_people =
+        !cli_flag(call, "json") && (reader == TASK_READ_BY_PEOPLE ||
+                                    (reader == TASK_READ_BY_BOTH && terminal_is(STDOUT_FILENO)));
+    enum berth_status status = run_task(&run, error);
+    if (status == BERTH_INTERRUPTED && run.output != NULL && cli_reports()) {
+        (void)error_prefix(error, status, "nothing was written");
+    }
+    berth_close(run.model);
+    file_writer_abort(&run.writer);
+    json_line_done(&run.line);
+    cli_lines_done(&run.lines);
+    memory_free(run.pair_bytes);
+    memory_free(run.texts);
+    return status;
+}
+
+static void add_text(struct cli_verb *verb, struct option_row **next, struct option_row row) {
+    *(*next)++ = row;
+    verb->option_count++;
+}
+
+// The option of a setting; none where the verb has it by its rows of the option table.
+static void add_setting(struct cli_verb *verb, struct option_row **next,
+                        const struct task_row *task, const char *name) {
+    const struct option_row *known = option_find(name);
+    struct option_row row = *task_option_find(name);
+    if ((known != NULL && (known->jobs & verb->jobs) != 0) || strcmp(name, "offsets") == 0) {
+        return;
+    }
+    if (strcmp(name, "top") == 0) {
+        row.shown = task->verb.top;
+        row.maximum = task->verb.top_max > 0 ? (double)task->verb.top_max : row.maximum;
+    }
+    add_text(verb, next, row);
+}
+
+// The options, and the usage, which names them.
+static void describe(struct cli_verb *verb, struct option_row *next, const struct task_row *task) {
+    static const char of_lines[] = "the lines of FILE or of standard input";
+    const struct berth_task *about = &task->about;
+    const char *file = pair_file(task), *settings = task->settings, *pair = about->pair;
+    const char *usage = say("--model DIR --%s TEXT", about->text);
+    char name[OPTION_NAME_SIZE];
+    add_text(verb, &next,
+             (struct option_row){CLI_TEXT(about->text, NULL), .unit = "TEXT",
+                                 .help = say("the %s", about->text),
+                                 .shown = about->needs_pair ? NULL : of_lines});
+    if (pair != NULL) {
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT(pair, NULL), .unit = "TEXT",
+                                     .help = about->needs_pair ? pair_meaning(task)
+                                                               : "second text of a pair",
+                                     .shown = about->needs_pair && file == NULL ? of_lines : NULL});
+        usage = say(about->needs_pair ? "%s [--%s TEXT" : "%s [--%s TEXT]", usage, pair);
+    }
+    if (file != NULL) {
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT(file, NULL), .unit = "FILE",
+                                     .shown = "standard input",
+                                     .help = "file with that text; - is standard input"});
+        usage = say("%s | --%s FILE]", usage, file);
+    } else {
+        usage = about->needs_pair ? say("%s | FILE]", usage) : say("%s\n--model DIR [FILE]", usage);
+    }
+    add_text(
+        verb, &next,
+        (struct option_row){CLI_TEXT("jsonl", NULL), .unit = "FILE",
+                            .help = say("texts as JSON lines, objects with the key \"%s\"%s%s%s; "
+                                        "- is standard input",
+                                        about->text, pair != NULL ? " and \"" : "",
+                                        pair != NULL ? pair : "", pair != NULL ? "\"" : "")});
+    while (option_next_name(&settings, name)) {
+        add_setting(verb, &next, task, name);
+    }
+    if (task->verb.reader != TASK_READ_BY_PROGRAMS) {
+        add_text(verb, &next, (struct option_row){CLI_FLAG("json"), .help = "print JSON lines"});
+    }
+    if (!about->has_items && pair == NULL) {
+        add_text(
+            verb, &next,
+            (struct option_row){
+                CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
+                .help =
+                    "file for the numbers: .npy, or JSON lines under any other name (-: standard "
+                    "output)"});
+        verb->streams_output = 1;
+    }
+    verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
+    verb->example = say("berth %s --model %s --%s '%s'", about->name, task->verb.sample[0],
+                        about->text, task->verb.sample[1]);
+    if (task->verb.sample[2] != NULL) {
+        verb->example = say("%s \\\n    --%s '%s'", verb->example, pair, task->verb.sample[2]);
+    }
+    verb->example = say("%s\nberth %s --model %s --jsonl texts.jsonl", verb->example, about->name,
+                        task->verb.sample[0]);
+}
+
+const struct cli_verb *cli_run_verb(size_t index) {
+    static struct cli_verb verbs[CLI_RUN_VERBS_MAX];
+    static struct option_row options[CLI_RUN_VERBS_MAX][CLI_OPTIONS_MAX];
+    const struct task_row *task = task_rows[index];
+    const int is_divided = (task->verb.jobs & JOB_DISTRIBUTED) != 0;
+    verbs[index] = (struct cli_verb){.name = task->about.name,
+                                     .summary = task->about.help,
+                                     .notes = task->verb.notes,
+                                     .jobs = task->verb.jobs,
+                                     .options = options[index],
+                                     .required = "model_name_or_path",
+                                     .arguments_max = !has_long_pair(task),
+                                     .processes = is_divided ? CLI_DIVIDED : CLI_FIRST,
+                                     .settle = settle,
+                                     .run = run_verb};
+    describe(&verbs[index], options[index], task);
+    return &verbs[index];
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests the verbs of tasks on texts (cli/run.c) that have no test of their own: berth classify, tag, rerank, hidden;
+# where texts come from, and what is refused. The numbers are those of transformers (tests/golden/README.md).
+. "$(dirname "$0")/lib.sh"
+golden=$(cd "$(dirname "$0")/.." && pwd)/golden
+cd "$work" || exit 1
+classifier="--model $golden/classifier --precision fp32 --threads 1 --max_seq_length 16"
+tagger="--model $golden/tags --precision fp32 --threads 1"
+
+# --- classes, tags and hidden states are transformers' ------------------------------------------
+
+python3 - "$golden" <<'END'
+import json, sys
+texts = json.load(open(sys.argv[1] + "/classifier/expected.json"))["texts"]
+with open("pairs.jsonl", "w") as file:
+    for each in texts:
+        pair = {} if each["pair"] is None else {"text_pair": each["pair"]}
+        print(json.dumps({"text": each["text"], **pair}), file=file)
+with open("tagged.txt", "w") as file:
+    for each in json.load(open(sys.argv[1] + "/tags/tags.json")):
+        print(each["text"], file=file)
+END
+run classify $classifier --jsonl pairs.jsonl
+expect_code 0
+expect_err "note: 2 of 7 texts have more tokens than max_seq_length 16"
+cp "$out" classes.jsonl
+run hidden $classifier --jsonl pairs.jsonl
+expect_code 0
+cp "$out" hidden.jsonl
+run tag $tagger tagged.txt
+expect_code 0
+cp "$out" tags.jsonl
+what="the numbers"
+python3 - "$golden" <<'END' >"$out" 2>"$err" || fail "other numbers than transformers'"
+import json, sys
+def lines(name):
+    return [json.loads(line) for line in open(name)]
+def near(a, b, bound):
+    assert abs(a - b) <= bound, (a, b)
+texts = json.load(open(sys.argv[1] + "/classifier/expected.json"))["texts"]
+labels = ["no", "maybe", "yes"]
+found, states = lines("classes.jsonl"), lines("hidden.jsonl")
+assert len(found) == len(states) == len(texts)
+for i, (each, classes, state) in enumerate(zip(texts, found, states)):
+    assert [c["score"] for c in classes] == sorted((c["score"] for c in classes), reverse=True)
+    for one in classes:
+        near(one["score"], each["scores"]["default"][labels.index(one["label"])], 2e-6)
+    assert state["index"] == i and len(state["hidden_states"]) == len(each["ids"])
+    for value, expected in zip((v for row in state["hidden_states"] for v in row), each["hidden"], strict=True):
+        near(value, expected, 2e-5)
+for each, tags in zip(json.load(open(sys.argv[1] + "/tags/tags.json")), lines("tags.jsonl"), strict=True):
+    # transformers' words are decoded tokens, in lower case
+    assert [(t["entity_group"], t["start"], t["end"]) for t in tags] == \
+           [(t["entity_group"], t["start"], t["end"]) for t in each["first"]], tags
+    for tag, expected in zip(tags, each["first"]):
+        near(tag["score"], expected["score"], 1e-5)
+        assert tag["word"] == each["text"][tag["start"]:tag["end"]], tag
+END
+
+# --- a text, lines, standard input, JSON lines ---------------------------------------------------
+
+run classify $classifier --text "The red ball of Anna is blue."
+expect_code 0
+cmp -s "$out" <(head -n 1 classes.jsonl) || fail "a text of the command line has other classes"
+run classify $classifier --text "who has a coat" --text_pair "Ben has a coat and a lamp."
+cmp -s "$out" <(sed -n 3p classes.jsonl) || fail "a pair of the command line has other classes"
+run classify $classifier --text "who has a coat"
+! cmp -s "$out" <(sed -n 3p classes.jsonl) || fail "the second text has no effect"
+what="berth classify < texts"
+printf 'The red ball of Anna is blue.\n' | "$BERTH" classify $classifier >"$out" 2>"$err"
+cmp -s "$out" <(head -n 1 classes.jsonl) || fail "standard input has other classes"
+"$BERTH" classify $classifier --jsonl - <pairs.jsonl 2>"$err" | cmp -s - classes.jsonl ||
+    fail "JSON lines of standard input have other classes"
+run classify $classifier --text "The red ball of Anna is blue." --top 1
+[ "$(grep -o label "$out" | wc -l)" -eq 1 ] || fail "--top 1 prints several classes"
+run classify $classifier --text "The red ball of Anna is blue." --score none
+! cmp -s "$out" <(head -n 1 classes.jsonl) || fail "--score has no effect"
+run classify $classifier --text "what colour has the book of ben and the ball of cora and the lamp" --overflow error
+expect_code 2
+expect_err "berth: error: the text has more than the 16 tokens that the model reads"
+yes 'The red ball of Anna is blue.' | head -n 600 >many.txt # several rounds
+run classify $classifier many.txt
+[ "$(sort -u "$out" | wc -l) $(wc -l <"$out")" = "1 600" ] || fail "lines of a later round differ"
+
+# People get lines of their own, programs JSON.
+what="berth classify on a terminal"
+"$ON_TERMINAL" 80 "$BERTH" classify $classifier --quiet --text "The red ball of Anna is blue." >"$out" 2>"$err"
+expect_out "  1.  60.7 %  no"
+"$ON_TERMINAL" 80 "$BERTH" classify $classifier --quiet --json --text "The red ball of Anna is blue." >"$out" 2>"$err"
+expect_out '[{"label":"no","score":'
+"$ON_TERMINAL" 80 "$BERTH" tag $tagger --quiet --text "$(head -n 1 tagged.txt)" >"$out" 2>"$err"
+expect_out "LOC  quick fox"
+
+# --- documents -----------------------------------------------------------------------------------
+
+make_model model
+printf 'first,second,score\nwho lived in oslo,ada,0.5\nwho lived in riga,hugo,4.5\n' >rows.csv
+run finetune classify --model model --train rows.csv --text_column first --text_pair_column second \
+    --label_column score --max_steps 1 --output ranker --quiet
+expect_code 0
+printf 'ada lived in oslo\nhugo lived in riga\n' >documents.txt
+ranker="--model ranker --threads 1"
+run rerank $ranker --query "who lived in riga" documents.txt
+expect_code 0
+grep -qE '^\{"index":1,"score":-?[0-9.e-]+\}$' "$out" || fail "the form of a line"
+cp "$out" ranked.jsonl
+run rerank $ranker --query "who lived in riga" --document "ada lived in oslo"
+cmp -s "$out" <(head -n 1 ranked.jsonl) || fail "a document of the command line has another score"
+run classify $ranker --text "who lived in riga" --text_pair "ada lived in oslo"
+[ "$(grep -oE '"score":[^}]*' "$out")" = "$(head -n 1 ranked.jsonl | grep -oE '"score":[^}]*')" ] ||
+    fail "classify has another score"
+printf '%s\n' '{"query": "who lived in riga", "document": "ada lived in oslo"}' >asked.jsonl
+run rerank $ranker --jsonl asked.jsonl
+cmp -s "$out" <(head -n 1 ranked.jsonl) || fail "JSON lines have another score"
+run rerank --model "$golden/classifier" --query who --document ben
+expect_code 78
+expect_err "has 3 classes; rerank needs a model with one"
+printf '%s\n' '{"question": "Who?", "context": "Ada lived."}' '{"question": "Who?", "context": "Hugo."}' >asked.jsonl
+run answer --model model --allow_new_head --jsonl asked.jsonl --json
+expect_code 0
+[ "$(wc -l <"$out")" -eq 2 ] && expect_out '{"question":"Who?","answer":' || fail "no line for each question"
+
+# --- errors --------------------------------------------------------------------------------------
+
+refused() { # CODE TEXT WORD...
+    local expected=$1 text=$2
+    shift 2
+    run "$@"
+    expect_code "$expected"
+    expect_err "$text"
+    expect_empty "$out"
+}
+refused 66 "none: no such file or folder" classify --model none --text a
+refused 78 "lacks classifier.weight" classify --model model --text a
+refused 2 "option --query is required; usage: berth rerank" rerank $ranker --document a
+refused 2 "option --text is required" classify $classifier --text_pair a
+refused 2 "--text and the file documents.txt contradict each other" classify $classifier --text a documents.txt
+refused 2 "--jsonl and the file documents.txt contradict each other" classify $classifier --jsonl pairs.jsonl documents.txt
+refused 2 "--document is blank" rerank $ranker --query a --document ' '
+refused 2 "unknown option --max_answer_length" classify $classifier --max_answer_length 3
+printf '%s\n' '{"query": "a", "document": "b"}' '{"query": "a"}' >bad.jsonl
+refused 65 'bad.jsonl: line 2: key "document": expected a text, found nothing' rerank $ranker --jsonl bad.jsonl
+printf '%s\n' '{"text": 1}' >bad.jsonl
+refused 65 'bad.jsonl: line 1: key "text": expected a text' classify $classifier --jsonl bad.jsonl
+refused 65 "documents.txt: line 1" classify $classifier --jsonl documents.txt
+
+# The names of the library's tasks are those of training, too.
+run finetune answer --help
+expect_code 0
+expect_out "berth finetune squad"
+run finetune tag --model model
+expect_code 2
+expect_err "option --train_file is required; usage: berth finetune tokens"
+printf 'hello world\nwho lived in rome\n' >lines.txt
+for words in "finetune fill" "finetune mlm" "pretrain --objective mlm"; do
+    run $words --model model --train lines.txt --dev lines.txt --max_steps 1 --precision fp32 --threads 1 \
+        --output "out-${words%% *}" --overwrite_output_dir --quiet
+    expect_code 0
+    sha256sum <"out-${words%% *}/model.safetensors" >>sums
+done
+[ "$(sort -u sums | wc -l)" -eq 1 ] || fail "finetune fill trains another model than pretrain --objective mlm"
+finish
