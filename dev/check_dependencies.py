@@ -35,7 +35,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "page": {"core", "format", "report"},
     "serve": {"core", "format", "task"},
     "wiki": {"core", "text", "format", "data"},
-    "bench": {"core", "text", "format", "data", "model", "train", "cli"},  # its program reads options as cli does
+    "bench": {"core", "text", "format", "data", "model", "train", "task", "cli"},  # its program reads options as cli does
 }
 PARTS = ("compat", "bench", "fetch", "page", "serve", "wiki", "cli")  # of the program, beside src
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
