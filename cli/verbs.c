@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding the verb that words name, among those of verb_list.c.
-#include "api/job.h"
 #include "cli.h"
+#include "task/task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +17,10 @@ const struct cli_verb *cli_verb_at(size_t index) {
 }
 
 int cli_is_task(const struct cli_verb *verb, const char *word) {
-    const char *training = job_training_name(word);
+    const struct task *training = task_training_find(word);
     const char *own = verb->library_task != NULL ? verb->library_task : verb->task;
     return verb->task != NULL && (strcmp(word, verb->task) == 0 || strcmp(word, own) == 0 ||
-                                  (training != NULL && strcmp(training, own) == 0));
+                                  (training != NULL && strcmp(training->name, own) == 0));
 }
 
 int cli_shares_words(const struct cli_verb *verb) {

@@ -32,6 +32,7 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
         log_note(opening->log,
                  "null_score_diff_threshold has no effect without version_2_with_negative");
     }
+
     TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_SPAN, 0, squad_input_follow_model},
                      2, opening, error));
     TRY(squad_input_feature_options(config, &own->features, error));
@@ -292,6 +293,8 @@ static void write_row(struct json_line *line, const struct task_model *model,
     }
 }
 
+// === training, evaluation and prediction of files ==============================================
+
 struct squad {
     struct squad_input input;
     struct squad_answer_options options;
@@ -548,7 +551,6 @@ static const struct task training = {.name = "squad",
 
 // === the row =====================================================================================
 
-=======
 static void write_line(struct json_line *line, const struct task_text *text) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "question", text->texts[0]);
@@ -570,9 +572,8 @@ static void write_line(struct json_line *line, const struct task_text *text) {
     json_line_close(line, '}');
 }
 
-// === training, evaluation and prediction of files =======================================const
-// struct task_row row_answer = {
-.training = &training,
+const struct task_row row_answer = {
+    .training = &training,
     .about = {.name = "answer",
               .pipeline = "question-answering",
               .text = "question",
@@ -583,9 +584,13 @@ static void write_line(struct json_line *line, const struct task_text *text) {
               .has_items = 1,
               .trains = 1,
               .help = "the answers to a question that are in a context, best first"},
-    .architectures = {"ForQuestionAnswering"}, .job = JOB_ANSWER,
+    .architectures = {"ForQuestionAnswering"},
+    .job = JOB_ANSWER,
     .settings = "top max_answer_length version_2_with_negative align_to_words offsets",
-    .uses_windows = 1, .own_size = sizeof(struct answerer), .open = open_row, .run = run_row,
+    .uses_windows = 1,
+    .own_size = sizeof(struct answerer),
+    .open = open_row,
+    .run = run_row,
     .write = write_row,
     .outputs = {{"answer", TASK_ITEM_TEXT},
                 {"score", TASK_ITEM_SCORE},
@@ -594,11 +599,9 @@ static void write_line(struct json_line *line, const struct task_text *text) {
     .verb = {.jobs = JOB_ANSWER,
              .reader = TASK_READ_BY_PEOPLE,
              .top = "1",
-             .top_max = SQUAD_N_BEST_MAX,
+             .top_max = 100,
              .pair = "the text to find the answer in",
              .sample = {"squad-minilm", "Where do I live?", "I live in Bern."},
              .notes = "The answer comes first, then the text with the answer highlighted (black on "
                       "light green) where colours are on; quiet prints the answer only.",
-             .write = write_line}
-}
-;
+             .write = write_line}};

@@ -299,6 +299,8 @@ static void write_words(struct json_line *line, const struct task_text *text, in
     json_line_close(line, ']');
 }
 
+// === training, evaluation and prediction of files ==============================================
+
 struct mlm {
     struct text_sequences text;
     unsigned char *continues;
@@ -566,7 +568,6 @@ static const struct task training = {.name = "mlm",
 
 // === the row =====================================================================================
 
-=======
 static void write_row(struct json_line *line, const struct task_model *model,
                       const struct task_text *text) {
     (void)model;
@@ -577,7 +578,6 @@ static void write_line(struct json_line *line, const struct task_text *text) {
     write_words(line, text, 1);
 }
 
-// === training, evaluation and prediction of files =======================================//
 // Pre-training's checkpoints have the same head.
 const struct task_row row_fill = {
     .training = &training,
