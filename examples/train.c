@@ -22,7 +22,8 @@ int main(int argc, char **argv) {
         examples[i].label = films[i][1];
     }
     asked.text = "What a lovely film";
-    const char *settings[] = {"train_batch_size", "8", "num_train_epochs", "50", "learning_rate", "1e-3", NULL};
+    const char *settings[] = {"train_batch_size", "8",    "num_train_epochs", "50", "learning_rate",
+                              "1e-3",             "logging_steps", "1",  NULL};
     if (argc != 3) return 2;
     struct berth_error error;
     struct berth_watch watch = {each, NULL};

@@ -235,7 +235,7 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
                                 const struct berth_text *held_out, size_t held_out_count,
                                 const char *const *settings, const struct berth_watch *watch,
                                 struct berth_error *error);
-/* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "prepare", "vocab", "compare", ...
+/* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "vocab", "compare", "verify", ...
  * Its arguments are settings. Processes that a launcher started together all call it and divide its
  * work. */
 struct berth_result *berth_job(const char *job, const char *const *settings,

@@ -146,7 +146,7 @@ static enum berth_status gather_rows(struct berth_result *result, const struct t
             memcpy(to, text->rows, count * sizeof *to);
         }
         memory_free(text->rows);
-        text->rows = NULL;
+        text->rows = to; // not its own from now on
         to += count;
     }
     return BERTH_OK;
@@ -243,6 +243,9 @@ void berth_result_free(struct berth_result *result) {
         return;
     }
     for (size_t i = 0; result->texts != NULL && i < result->count; i++) {
+        if (result->rows != NULL) {
+            result->texts[i].rows = NULL; // in the matrix
+        }
         task_text_done(&result->texts[i]);
     }
     for (size_t i = 0; i < result->number_count; i++) {
@@ -282,11 +285,7 @@ const float *berth_result_rows(const struct berth_result *result, size_t input, 
     if (width != NULL) {
         *width = has_rows ? text->width : 0;
     }
-    const float *at = has_rows ? result->rows : NULL;
-    for (size_t i = 0; has_rows && i < input; i++) {
-        at += result->texts[i].row_count * result->texts[i].width;
-    }
-    return at;
+    return has_rows ? text->rows : NULL;
 }
 
 const struct berth_outcome *berth_result_outcome(const struct berth_result *result, size_t input) {
@@ -300,10 +299,8 @@ const char *berth_result_text(struct berth_result *result, size_t input) {
     if (input >= result->count || result->texts[input].status != BERTH_OK) {
         return NULL;
     }
-    struct task_text text = result->texts[input];
-    text.rows = (float *)berth_result_rows(result, input, NULL, NULL);
     json_line_clear(&result->line);
-    result->task->write(&result->line, result->opened, &text);
+    result->task->write(&result->line, result->opened, &result->texts[input]);
     return result->line.failed ? NULL : result->line.text;
 }
 

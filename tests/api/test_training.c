@@ -5,6 +5,9 @@
 #include "api/opened.h"
 #include "core/scratch.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #define CLASSIFIER BERTH_TEST_SOURCE_DIR "/tests/golden/classifier"
 #define ENCODER BERTH_TEST_SOURCE_DIR "/tests/golden/encoder"
 #define TAGS BERTH_TEST_SOURCE_DIR "/tests/golden/tags"
@@ -384,12 +387,62 @@ static void the_base_stays_and_the_new_model_is_temporary(void **state) {
     berth_close(base);
 }
 
+struct reader {
+    const struct berth_model *base;
+    const struct berth_result *right;
+    atomic_int ends, failures, calls;
+};
+
+static void *read_base(void *context) {
+    struct reader *reader = context;
+    const struct berth_text text = {.text = "anna", .pair = "red"};
+    do {
+        struct berth_result *found = berth_run(reader->base, NULL, &text, 1, NULL, NULL, NULL);
+        reader->failures += found == NULL || !same_found(found, 0, reader->right, 0);
+        reader->calls++;
+        berth_result_free(found);
+    } while (!reader->ends);
+    return NULL;
+}
+
+// Another thread's wish: the variable that the watch returns is atomic.
+static enum berth_wish wish_of_another_thread(void *context, const struct berth_record *record) {
+    struct reader *reader = context;
+    return record->kind == BERTH_STEP && reader->calls > 2 ? BERTH_FINISH : BERTH_CONTINUE;
+}
+
+static void the_base_runs_meanwhile(void **state) {
+    pthread_t thread;
+    struct berth_error error;
+    struct berth_model *base = open_base(CLASSIFIER);
+    struct berth_result *right = run_one(base, NULL, "anna", "red", NULL);
+    struct reader reader = {.base = base, .right = right};
+    const struct berth_watch watch = {.see = wish_of_another_thread, .context = &reader};
+    assert_int_equal(pthread_create(&thread, NULL, read_base, &reader), 0);
+    struct berth_model *trained =
+        berth_train(base, NULL, classes, 4, NULL, 0,
+                    SETTINGS("max_seq_length", "16", "train_batch_size", "2", "max_steps", "100000",
+                             "logging_steps", "1", "learning_rate", "1e-3"),
+                    &watch, &error);
+    reader.ends = 1;
+    pthread_join(thread, NULL);
+    if (trained == NULL) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(reader.failures, 0);
+    assert_in_range(berth_model_number(trained, "steps"), 1, 99999);
+    berth_result_free(right);
+    berth_close(trained);
+    berth_close(base);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(memory_trains_as_a_file_does),
         cmocka_unit_test(examples_are_checked),
         cmocka_unit_test(examples_are_in_memory_or_in_a_file),
         SCRATCH_TEST(a_training_follows_the_wishes_of_its_watch),
+        cmocka_unit_test(the_base_runs_meanwhile),
         SCRATCH_TEST(the_base_stays_and_the_new_model_is_temporary),
     };
     return cmocka_run_group_tests_name("training", tests, NULL, NULL);

@@ -63,6 +63,8 @@ def rerank(lines: list, numbers: str, passages: str):
 def train(lines: list, records: str, config: str):
     """The losses are those of the program until the one at which the example stops."""
     steps = [record for record in map(json.loads, records.splitlines()) if record["kind"] == "step"]
+    if not 1 < len(steps) or not any(step["loss"] < 0.3 for step in steps[:-1]):
+        return ["a training that the example ends early"]
     losses = [f"{step['step']} {step['loss']:.4f}" for step in steps]
     count = next((i + 1 for i, step in enumerate(steps) if step["loss"] < 0.3), len(steps))
     scores = [line.split() for line in lines[count + 1:]]

@@ -4,6 +4,7 @@
 # pkg-config, without warnings, and all forms print the same, which is what the program finds, or transformers
 # (tests/golden). And which folder and which questions run-demo takes from its options.
 . "$(dirname "$0")/lib.sh"
+what="an installed library"
 golden=$SOURCE/tests/golden
 cmake --install "$BUILD" --prefix "$work/prefix" >"$out" 2>"$err" || fail "installing failed"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name berth.pc)")
@@ -70,14 +71,14 @@ found tag "$golden/tags/tags.json"
 printf '%s\n' 'the red ball' 'the blue coat' 'anna and ben' 'the lamp of anna' 'a red lamp' '' 'ben ?' >"$work/lines"
 example threads "$golden/encoder" "$work/lines" </dev/null
 grep . "$work/lines" >"$work/texts"
-berth embed --model "$golden/encoder" --normalize false --input "$work/texts"
+berth embed --model "$golden/encoder" "$work/texts"
 found threads "$work/shown"
 example nearest "$golden/encoder" "$work/lines" 'the red lamp' </dev/null
 (echo 'the red lamp'; cat "$work/texts") >"$work/asked"
-berth embed --model "$golden/encoder" --normalize true --input "$work/asked"
+berth embed --model "$golden/encoder" --normalize true "$work/asked"
 found nearest "$work/shown" "$work/texts"
 
-printf 'a,b,label\n%s\n' 'Where?,In Oslo.,0.5' 'Where?,At noon.,-1.5' 'Who?,Ada.,2.25' >"$work/scores.csv"
+printf '%s\n' a,b,label 'Where?,In Oslo.,0.5' 'Where?,At noon.,-1.5' 'Who?,Ada.,2.25' >"$work/scores.csv"
 berth finetune classify --model "$work/model" --train_file "$work/scores.csv" --text_column a --text_pair_column b \
     --label_column label --max_steps 2 --max_seq_length 32 --output_dir "$work/scorer"
 printf '%s\n' 'In Oslo.' 'At noon, perhaps.' 'Ada lived there.' >"$work/passages"
@@ -87,20 +88,25 @@ berth predict classify --model "$work/scorer" --predict_file "$work/passages.csv
     --output_dir "$work/predicted"
 found rerank "$work/predicted/test_results.tsv" "$work/passages"
 
-example train "$work/model" "$work/new" </dev/null
-steps=$(sed -n 's/ updates$//p' "$out")
-printf 'text,label\n' >"$work/films.csv"
-printf '%s\n' 'The film was great,good' 'I found it lovely,good' 'This is awful,bad' 'It was boring,bad' 'It was great,good' \
-    'The film was lovely,good' 'I found it awful,bad' 'This is boring,bad' >>"$work/films.csv"
+# A model that learns these words within the example's 50 epochs.
+mkdir "$work/words"
+cat >"$work/words.json" <<'END'
+{"vocab_size": 19, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
+ "max_position_embeddings": 32, "type_vocab_size": 2, "initializer_range": 0.1, "model_type": "bert"}
+END
+berth init --config "$work/words.json" --output "$work/words" --quiet
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' the film was great i found it lovely this is awful boring what a \
+    >"$work/words/vocab.txt"
+example train "$work/words" "$work/new" </dev/null
+printf '%s\n' text,label 'The film was great,good' 'I found it lovely,good' 'This is awful,bad' 'It was boring,bad' \
+    'It was great,good' 'The film was lovely,good' 'I found it awful,bad' 'This is boring,bad' >"$work/films.csv"
 cp -r "$work/new" "$work/of-example"
-# With the schedule of all 50 epochs, as the example that ended early.
-berth finetune classify --model "$work/model" --train_file "$work/films.csv" --text_column text --label_column label \
-    --train_batch_size 8 --num_train_epochs 50 --learning_rate 1e-3 --output_dir "$work/films" \
+berth finetune classify --model "$work/words" --train_file "$work/films.csv" --text_column text --label_column label \
+    --train_batch_size 8 --num_train_epochs 50 --learning_rate 1e-3 --logging_steps 1 --output_dir "$work/films" \
     --json_summary "$work/films.jsonl"
 found train "$work/films.jsonl" "$work/of-example/config.json"
-[ "$steps" -lt 50 ] || cmp -s "$work/of-example/model.safetensors" "$work/films/model.safetensors" || fail "other weights"
 
-example convert "$golden/classifier" "$work/new" onnx </dev/null
+example convert "$golden/classifier" "$work/new" torch </dev/null
 berth inspect "$work/new"
 found convert "$work/shown"
 

@@ -207,11 +207,39 @@ def check_memory(model: berth.Model):
     expect(not numpy.array_equal(trained.classify(TEXTS), model.classify(TEXTS)), "the training changed nothing")
     expect(numpy.array_equal(berth.open(SCRATCH / "memory", precision="fp32").classify(TEXTS), trained.classify(TEXTS)),
            "the saved model has other scores")
+    check_lessons()
     short = berth.open(MODEL).train("classify", examples, log=lambda record: record["kind"] != "step", logging_steps=1,
                                     **{**settings, "num_train_epochs": 100})
     expect(1 <= short.number("steps") < 10, f"a log that ends the training: {short.number('steps')} updates")
     error = refuses("an example without a text", TypeError, model.train, "classify", [(3, "a")])
     expect("str" in str(error), f"an example without a text: {error}")
+
+
+def check_lessons():
+    """The same for the other tasks."""
+    lessons = {
+        "answer": ([(QUESTION, CONTEXT, "anna")] * 4, json.loads((training_settings()["train_file"]).read_text()), {}),
+        "tag": ([(["anna", "has", "it"], ["B-PER", "O", "O"]), ("ben", "B-PER")], "anna B-PER\nhas O\nit O\n\nben B-PER\n", {}),
+        "embed": ([("anna", "ben", "the ball"), ("the ball", "a ball", "ben")],
+                  "a,b,c\nanna,ben,the ball\nthe ball,a ball,ben\n",
+                  {"text_column": "a", "text_pair_column": "b", "negative_column": "c"}),
+        "fill": (["the red ball", "anna has it"], "the red ball\nanna has it\n", {}),
+    }
+    for task, (examples, text, columns) in lessons.items():
+        settings = {"max_seq_length": 16, "train_batch_size": 2, "max_steps": 2, "threads": 1, "seed": 3}
+        if task == "answer":
+            settings.update(doc_stride=4, max_query_length=8)
+            text["data"][0]["paragraphs"][0]["qas"] = text["data"][0]["paragraphs"][0]["qas"][:4]
+            text = json.dumps(text)
+        if task == "fill":
+            settings["validation_split_percentage"] = 0
+        data = SCRATCH / f"lesson.{'json' if task == 'answer' else 'csv' if columns else 'txt'}"
+        data.write_text(text)
+        berth.open(MODEL, precision="fp32").train(task, examples, **settings).save(SCRATCH / f"{task}-memory")
+        berth.train({**settings, **columns, "model": MODEL, "precision": "fp32", "train_file": data,
+                     "output_dir": SCRATCH / f"{task}-file"}, task=task)
+        weights = [(SCRATCH / f"{task}-{kind}" / "model.safetensors").read_bytes() for kind in ("memory", "file")]
+        expect(weights[0] == weights[1], f"{task}: examples in memory train to other weights than a file")
 
 
 def check_names():

@@ -197,6 +197,24 @@ def _size(name: str, value: int) -> Optional[int]:
     return value or None
 
 
+def _example(task: str, row) -> _Text:
+    """An example of `Model.train` as the library has it."""
+    parts = [row] if isinstance(row, str) else list(row)
+    if task in ("tag", "token-classification"):
+        parts = [part if isinstance(part, str) else " ".join(part) for part in parts]
+    text, rest = _bytes(parts[0]), parts[1:]
+    example = _Text(text)
+    if task in ("embed", "feature-extraction"):
+        example.pair = _bytes(rest.pop(0)) if rest else None
+        if rest and isinstance(rest[0], str):
+            example.more, example.more_count = (c_char_p * 1)(_bytes(rest.pop(0))), 1
+    elif len(rest) > 1:
+        example.pair = _bytes(rest.pop(0))
+    if rest:
+        example.label = _setting(rest[0])
+    return example
+
+
 # --- records -------------------------------------------------------------------------------------
 
 _KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
@@ -537,11 +555,11 @@ class Model:
 
     def train(self, task: str, examples: Sequence[tuple], held_out: Sequence[tuple] = (), *, log: Optional[Log] = None,
               progress: bool = False, **settings) -> "Model":
-        """A new model, trained on (text, label) or (text, pair, label). `log` gets each record as a dict, and ends the
-        training by returning False. This model stays as it is."""
+        """A new model, trained on examples: (text, label) or (text, pair, label) to classify, (question, context, answer)
+        with "" for none, (words, tags), (text, like it), then a score or a text unlike it, to embed, and texts to fill.
+        `log` gets each record as a dict, and ends the training by returning False. This model stays as it is."""
         def array(rows):
-            return (_Text * len(rows))(*((_bytes(row[0]), _bytes(row[1]) if len(row) > 2 else None, _setting(row[-1]))
-                                         for row in rows)) if rows else None
+            return (_Text * len(rows))(*(_example(task, row) for row in rows)) if rows else None
         call = _Call(settings, log, _SUSPEND, progress)
         handle = call(_library.berth_train, self._handle, _bytes(task), array(examples), len(examples), array(held_out),
                       len(held_out))
