@@ -41,6 +41,6 @@ print(json.load(urllib.request.urlopen(asked)), json.load(urllib.request.urlopen
 PYTHON
     kill $server
     wait $server
-    [ "$(cat "$out")" = "[2.0, 9.0] word-count" ] || fail "expected the counts"
+    [ "$(cat "$out")" = "[2, 9] word-count" ] || fail "expected the counts"
 fi
 finish
