@@ -33,6 +33,7 @@ grep -q 'update 6 of 6, ended' pages/first.html || fail "state"
 grep -q 'data-points="2 [^"]* 4 [^"]* 6 [^"]*" data-name="first"' pages/first.html || fail "three evaluations"
 run report first --output again.html
 expect_code 0
+expect_err "wrote again.html"
 what="the same page from the log"
 diff <(sed 's/report of .* UTC//' again.html) <(sed 's/report of .* UTC//' pages/first.html) >/dev/null || fail "it differs"
 
