@@ -74,6 +74,7 @@ expect_err "no model with that name in the cache $work/no%d%x/hub; "
 run finetune squad --help=optimizer
 expect_code 0
 expect_out --adam_beta1
+expect_out 'bertadam, nvlamb, lamb) [adamw]'
 refused 'an argument is missing' evaluate squad a
 refused 'unexpected argument "c"' evaluate squad a b c
 refused 'option --model needs a value' answer --model
