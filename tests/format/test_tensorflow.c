@@ -251,10 +251,11 @@ static void test_index_keys_are_short(void **state) {
     sorted_table_put(&writer, "aaaa", value, LARGE);
     sorted_table_put(&writer, "azzz", value, LARGE);
     sorted_table_put(&writer, "azzzz", value, LARGE);
+    sorted_table_put(&writer, "b", value, LARGE);
     sorted_table_finish(&writer);
     assert_false(writer.bytes.failed);
     assert_int_equal(count_of(&writer.bytes, "aaaa"), 1);
-    assert_int_equal(count_of(&writer.bytes, "azzz"), 3); // nothing shorter is below "azzzz"
+    assert_int_equal(count_of(&writer.bytes, "azzz"), 4); // nothing shorter is below "azzzz", "b"
     sorted_table_writer_done(&writer);
     memory_free(value);
 }
