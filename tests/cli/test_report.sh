@@ -33,6 +33,7 @@ grep -q 'update 6 of 6, ended' pages/first.html || fail "state"
 grep -q 'data-points="2 [^"]* 4 [^"]* 6 [^"]*" data-name="first"' pages/first.html || fail "three evaluations"
 run report first --output again.html
 expect_code 0
+expect_err "wrote again.html"
 what="the same page from the log"
 diff <(sed 's/report of .* UTC//' again.html) <(sed 's/report of .* UTC//' pages/first.html) >/dev/null || fail "it differs"
 
@@ -76,6 +77,21 @@ for sample in samples:
     key = "expected" if sample["score"] == 100 else "predicted"
     assert sample["context"][sample[key + "_begin"]:sample[key + "_end"]] == sample["question"], sample
     assert 0 < sample["probability"] < 1
+END
+# Classes: every row is counted, also those of the first class.
+printf 'text,label\nada lived in oslo,no\nhugo lived in riga,yes\nolga lived in bern,no\n' >classes.csv
+run finetune classify --model model --train_file classes.csv --validation_file classes.csv --output classes --max_steps 1 --threads 1 \
+    --report classes.html
+expect_code 0
+what="details of classes"
+python3 - <<'END' || fail "they differ"
+import collections
+import json
+counts = collections.Counter()
+for record in map(json.loads, open("classes/log.jsonl")):
+    if record["kind"] == "detail" and record["text"] == "confusion" and record.get("step") == 1:
+        counts[record["expected"]] += record["count"]
+assert counts == {"no": 2, "yes": 1}, counts
 END
 grep -q '<mark class="wrong">&lt;b&gt;</mark>\|<mark class="right">&lt;b&gt;</mark>' pages/fourth.html || fail "no marked word"
 

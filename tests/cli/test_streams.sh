@@ -250,6 +250,7 @@ expect_code 0
 expect_out generic
 run doctor --json
 expect_out '"instruction_sets":"generic'
+grep -qE '"memory_total":[0-9]{9,},"memory_available":[0-9]{8,},' "$out" || fail "no bytes of memory"
 
 # Names out of other people's files are shown on a terminal, not obeyed: in listings, in messages.
 what="a hostile name on a terminal"

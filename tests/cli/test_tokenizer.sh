@@ -166,4 +166,7 @@ done
 run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label \
     --max_steps 1 --output other
 expect_no "$err" "is not kept"
+run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label \
+    --max_steps 1 --output other --overwrite_output_dir --split_special=false
+expect_err "split_special is not kept"
 finish

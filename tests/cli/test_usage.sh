@@ -68,9 +68,13 @@ refused 'needs options' init
 refused '--cased and --do_lower_case true contradict each other' tokenize --cased --do_lower_case true --vocab x
 run evaluate squad -- --help "$work/none" # a file of that name
 expect_code 66
+HF_HOME="$work/no%d%x" run answer --model org/none --question x --context y # no part of a path is a format
+expect_code 66
+expect_err "no model with that name in the cache $work/no%d%x/hub; "
 run finetune squad --help=optimizer
 expect_code 0
 expect_out --adam_beta1
+expect_out 'bertadam, nvlamb, lamb) [adamw]'
 refused 'an argument is missing' evaluate squad a
 refused 'unexpected argument "c"' evaluate squad a b c
 refused 'option --model needs a value' answer --model

@@ -52,15 +52,16 @@ find_mpis() {
 once() { # TEXT
     [ "$(grep -cF -- "$1" "$err")" -eq 1 ] || fail "not one line with \"$1\""
 }
-# Questions about words made of the letters that make_model knows.
-make_questions() { # FILE COUNT
-    python3 - "$1" "$2" <<'END'
+# Questions about words made of the letters that make_model knows, in texts of WORDS (8) to about three times as many.
+make_questions() { # FILE COUNT [WORDS]
+    python3 - "$1" "$2" "${3:-8}" <<'END'
 import json
 import sys
 
 paragraphs = []
+least = int(sys.argv[3])
 for i in range(int(sys.argv[2])):
-    words = [chr(97 + (i * 7 + k * k) % 26) * (1 + k % 4) for k in range(8 + i % 17)]
+    words = [chr(97 + (i * 7 + k * k) % 26) * (1 + k % 4) for k in range(least + i % (2 * least + 1))]
     context, answer = " ".join(words), words[i % len(words)]
     paragraphs.append({"context": context, "qas": [{
         "id": str(i), "question": f"which word is {answer}",
@@ -71,7 +72,7 @@ END
 # A model whose matrices consist of whole blocks, so that several ranks own parts of them.
 make_wide_model() { # FOLDER [SEED]
     [ -d "$work/small" ] || make_model "$work/small"
-    sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 1024/' \
+    sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 512/' \
         "$work/config.json" >"$work/wide.json"
     run init --config "$work/wide.json" --seed "${2:-7}" --output "$1"
     expect_code 0

@@ -178,6 +178,9 @@ static void refuses_broken_configurations(void **state) {
     static const char *const texts[] = {"{\"id2label\":{\"1\":\"a\"}}", "{\"id2label\":{\"0\":1}}",
                                         "{\"id2label\":{\"0\":\"a\",\"x\":\"b\"}}",
                                         "{\"id2label\":[\"a\"]}"};
+    static const char *const found[] = {
+        "\"0\", found none under \"0\"", "\"0\", found none under \"0\"",
+        "\"1\", found none under \"1\"", "\"0\", found none under \"0\""};
     const char **names;
     size_t count;
     struct berth_error error = {0};
@@ -187,6 +190,7 @@ static void refuses_broken_configurations(void **state) {
         assert_int_equal(pair_labels_from_config(config, "c", &names, &count, &error),
                          BERTH_CONFIG);
         assert_says(error.message, "c: key \"id2label\": expected names under \"0\" to ");
+        assert_says(error.message, found[i]);
         assert_null(names);
         json_free(config);
     }

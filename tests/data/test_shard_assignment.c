@@ -133,6 +133,20 @@ static void test_the_fraction_is_rounded(void **state) {
     }
 }
 
+// One that would exceed the fraction is held out by no seed, though it may be the last in the
+// order.
+static void test_a_giant_is_not_held_out(void **state) {
+    (void)state;
+    uint32_t lengths[10] = {10, 10, 10, 10, 1000, 10, 10, 10, 10, 10};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct assigned assigned = {.plan = {2, 1, 0.02, seed}};
+        make(&assigned, lengths, 10);
+        assert_int_equal(assigned.plan.test, 1);
+        assert_int_equal(assigned.tallies[assigned.plan.training].sentences, 20);
+        shard_assignment_done(&assigned.assignment);
+    }
+}
+
 static int count_differences(const struct shard_assignment *a, const struct shard_assignment *b) {
     int differ = 0;
     for (uint64_t i = 0; i < a->count; i++) {
@@ -203,9 +217,10 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance), cmocka_unit_test(test_the_fraction_is_rounded),
-        cmocka_unit_test(test_a_giant), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_balance),         cmocka_unit_test(test_the_fraction_is_rounded),
+        cmocka_unit_test(test_a_giant),         cmocka_unit_test(test_a_giant_is_not_held_out),
+        cmocka_unit_test(test_seeds),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

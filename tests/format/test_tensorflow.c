@@ -232,6 +232,34 @@ static void test_large_index(void **state) {
     memory_free(tensors);
 }
 
+static size_t count_of(const struct buffer *bytes, const char *text) {
+    const char *at = (const char *)bytes->bytes, *end = at + bytes->length;
+    size_t count = 0;
+    while ((at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
+// The index has no whole key where a part of it is between two blocks, or after the last.
+static void test_index_keys_are_short(void **state) {
+    (void)state;
+    enum { LARGE = 300 << 10 };
+    struct sorted_table_writer writer = {0};
+    char *value = memory_array_zeroed(LARGE, 1);
+    sorted_table_put(&writer, "aaaa", value, LARGE);
+    sorted_table_put(&writer, "azzz", value, LARGE);
+    sorted_table_put(&writer, "azzzz", value, LARGE);
+    sorted_table_put(&writer, "b", value, LARGE);
+    sorted_table_finish(&writer);
+    assert_false(writer.bytes.failed);
+    assert_int_equal(count_of(&writer.bytes, "aaaa"), 1);
+    assert_int_equal(count_of(&writer.bytes, "azzz"), 4); // nothing shorter is below "azzzz", "b"
+    sorted_table_writer_done(&writer);
+    memory_free(value);
+}
+
 static void test_no_tensors(void **state) {
     (void)state;
     struct tensor_file file;
@@ -486,6 +514,7 @@ int main(void) {
         SCRATCH_TEST(test_slices_are_refused_by_name),
         SCRATCH_TEST(test_writes_tensorflows_bytes),
         SCRATCH_TEST(test_order_does_not_matter),
+        cmocka_unit_test(test_index_keys_are_short),
         SCRATCH_TEST(test_large_index),
         SCRATCH_TEST(test_no_tensors),
         SCRATCH_TEST(test_as_many_dimensions_as_may_be),

@@ -649,6 +649,7 @@ class Answers(unittest.TestCase):
     def test_description(self):
         """openapi.json names every path, and what comes back is as it says."""
         description = self.server.json("/openapi.json")
+        self.assertEqual(description["info"]["title"], "Berth")
         paths = description["paths"]
         rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)"', (SOURCE / "serve/routes.c").read_text(encoding="utf-8"))
         self.assertGreater(len(rows), 15)
