@@ -195,13 +195,21 @@ static void read_list(struct cli_call *call, struct reader *reader, const char *
     }
 }
 
+// The message of a wrong value names the option as it was typed.
+static enum berth_status check_value(const char *name, const struct option_row *row,
+                                     const char *value, struct berth_error *error) {
+    struct option_row typed = *row;
+    union option_value ignored;
+    typed.name = name;
+    return option_parse(&typed, value, &ignored, error);
+}
+
 static enum berth_status set_own(struct cli_call *call, struct reader *reader, int index,
                                  struct berth_error *error) {
     const struct option_row *row = &call->verb->options[index];
-    union option_value ignored;
     const char *value;
     TRY(read_value(call, reader, row, &value, error));
-    TRY(option_parse(row, value, &ignored, error));
+    TRY(check_value(reader->name, row, value, error));
     call->values[index] = value;
     if (row->type == OPTION_LIST) {
         read_list(call, reader, value);
@@ -215,15 +223,6 @@ static const struct option_row *row_of_value(const struct option_row *row, const
     const int is_fraction = number_parse_real(value, &number) && number > 0 && number < 1;
     return is_fraction && strcmp(row->name, "warmup_steps") == 0 ? option_find("warmup_proportion")
                                                                  : row;
-}
-
-// The message of a wrong value names the option as it was typed.
-static enum berth_status check_value(const char *name, const struct option_row *row,
-                                     const char *value, struct berth_error *error) {
-    struct option_row typed = *row;
-    union option_value ignored;
-    typed.name = name;
-    return option_parse(&typed, value, &ignored, error);
 }
 
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
@@ -534,7 +533,7 @@ enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *err
             return error_set(error, BERTH_USAGE,
                              "--cased and --do_lower_case true contradict each other: give one");
         }
-        call->config.do_lower_case = 0;
+        return cli_set(call, "do_lower_case", "false", error);
     }
     return BERTH_OK;
 }

@@ -101,6 +101,9 @@ static void put_bold(struct manual *manual, const char *before, const char *text
     put_text(manual, before);
     put_text(manual, text);
     put_raw(manual, "\\fR");
+    if (manual->text.length - manual->line > LINE_WIDTH) {
+        break_line(manual);
+    }
 }
 
 // Lines as they are.

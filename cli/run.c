@@ -79,7 +79,7 @@ static const char *pair_file(const struct task_row *task) {
 }
 
 static const char *pair_meaning(const struct task_row *task) {
-    return task->verb.pair != NULL ? task->verb.pair : "some text";
+    return task->verb.pair != NULL ? task->verb.pair : say("the %s", task->about.pair);
 }
 
 static enum berth_status check_blank(const char *name, const char *text, const char *expected,
@@ -716,10 +716,11 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
     add_text(
         verb, &next,
         (struct option_row){CLI_TEXT("jsonl", NULL), .unit = "FILE",
-                            .help = say("texts as JSON lines, objects with the key \"%s\"%s%s%s; "
+                            .help = say("texts as JSON lines, objects with the %s \"%s\"%s%s%s; "
                                         "- is standard input",
-                                        about->text, pair != NULL ? " and \"" : "",
-                                        pair != NULL ? pair : "", pair != NULL ? "\"" : "")});
+                                        pair != NULL ? "keys" : "key", about->text,
+                                        pair != NULL ? " and \"" : "", pair != NULL ? pair : "",
+                                        pair != NULL ? "\"" : "")});
     while (option_next_name(&settings, name)) {
         add_setting(verb, &next, task, name);
     }
@@ -737,24 +738,23 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
         verb->streams_output = 1;
     }
     verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
-    verb->example = say("berth %s --model %s --%s '%s'", about->name, task->verb.sample[0],
-                        about->text, task->verb.sample[1]);
-    if (task->verb.sample[2] != NULL) {
-        verb->example = say("%s \\\n    --%s '%s'", verb->example, pair, task->verb.sample[2]);
-    }
-    verb->example = say("%s\nberth %s --model %s --jsonl texts.jsonl", verb->example, about->name,
-                        task->verb.sample[0]);
+    const char *const *sample = task->verb.sample;
+    verb->example =
+        say("berth %s --model %s --%s '%s'%s", about->name, sample[0] != NULL ? sample[0] : "model",
+            about->text, sample[1] != NULL ? sample[1] : "a text",
+            sample[2] != NULL ? say(" \\\n    --%s '%s'", pair, sample[2]) : "");
 }
 
 const struct cli_verb *cli_run_verb(size_t index) {
     static struct cli_verb verbs[CLI_RUN_VERBS_MAX];
     static struct option_row options[CLI_RUN_VERBS_MAX][CLI_OPTIONS_MAX];
     const struct task_row *task = task_rows[index];
-    const int is_divided = (task->verb.jobs & JOB_DISTRIBUTED) != 0;
+    const unsigned jobs = task->verb.jobs != 0 ? task->verb.jobs : JOB_FILL;
+    const int is_divided = (jobs & JOB_DISTRIBUTED) != 0;
     verbs[index] = (struct cli_verb){.name = task->about.name,
                                      .summary = task->about.help,
                                      .notes = task->verb.notes,
-                                     .jobs = task->verb.jobs,
+                                     .jobs = jobs,
                                      .options = options[index],
                                      .required = "model_name_or_path",
                                      .arguments_max = !has_long_pair(task),

@@ -336,20 +336,6 @@ const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
         .required = "model_name_or_path train_file output_dir",
     },
     {
-        .name = "finetune",
-        .task = "fill",
-        .library_task = "mlm",
-        .summary = "train a model on masked words of text",
-        .usage = "--train FILE [--dev FILE] (--model DIR | --config_file FILE --vocab_file FILE) "
-                 "--output DIR [options]",
-        .example = "berth finetune fill --model bert-base-uncased --train notes.txt --output "
-                   "notes-bert\n"
-                   "berth fill --model notes-bert --text 'It was [MASK] today.'",
-        .notes = "The same as `berth pretrain --objective mlm`.",
-        JOB_OF(JOB_PRETRAIN_MLM, options, train),
-        .required = "train_file output_dir",
-    },
-    {
         .name = "predict",
         .task = "squad",
         .summary = "answer the questions of a SQuAD file",
@@ -507,5 +493,19 @@ const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
         JOB_OF(JOB_EVALUATE_MLM, objective_options, evaluate),
         .settle = check_objective,
         .required = "model_name_or_path output_dir",
+    },
+    {
+        .name = "finetune",
+        .task = "fill",
+        .library_task = "mlm",
+        .summary = "train a model on masked words of text",
+        .usage = "--train FILE [--dev FILE] (--model DIR | --config_file FILE --vocab_file FILE) "
+                 "--output DIR [options]",
+        .example = "berth finetune fill --model bert-base-uncased --train notes.txt --output "
+                   "notes-bert\n"
+                   "berth fill --model notes-bert --text 'It was [MASK] today.'",
+        .notes = "The same as `berth pretrain --objective mlm`.",
+        JOB_OF(JOB_PRETRAIN_MLM, options, train),
+        .required = "train_file output_dir",
     },
 };

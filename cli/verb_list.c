@@ -4,6 +4,8 @@
 #include "cli.h"
 #include "task/task.h"
 
+#include <string.h>
+
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const struct cli_verb *const others[] = {
@@ -18,7 +20,8 @@ const struct cli_verb *const *cli_list_verbs(void) {
         list[count++] = &cli_task_verbs[i];
     }
     for (size_t i = 0; task_rows[i] != NULL; i++) {
-        list[count++] = task_rows[i]->job == JOB_TOKENIZE ? &cli_tokenize : cli_run_verb(i);
+        list[count++] = strcmp(task_rows[i]->about.name, cli_tokenize.name) == 0 ? &cli_tokenize
+                                                                                 : cli_run_verb(i);
     }
     for (size_t i = 0; i < COUNT(others); i++) {
         list[count++] = others[i];

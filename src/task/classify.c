@@ -581,8 +581,7 @@ const struct task_row row_classify = {
     .run = run_classify,
     .write = write_classify,
     .outputs = {{"label", TASK_ITEM_TEXT}, {"scores", TASK_NUMBERS}},
-    .verb = {.jobs = JOB_FILL,
-             .reader = TASK_READ_BY_BOTH,
+    .verb = {.reader = TASK_READ_BY_BOTH,
              .top = "all",
              .sample = {"reviews", "Works well."},
              .notes = "Output is a line of JSON for each text, as from the text-classification "
@@ -603,8 +602,7 @@ const struct task_row row_rerank = {
     .run = run_rerank,
     .write = task_write_numbers,
     .outputs = {{"score", TASK_NUMBERS}},
-    .verb = {.jobs = JOB_FILL,
-             .reader = TASK_READ_BY_BOTH,
+    .verb = {.reader = TASK_READ_BY_BOTH,
              .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
              .notes = "Each line of FILE, or of standard input, is a document. Output is "
                       "{\"index\": N, \"score\": S} per document, in their order; on a terminal "

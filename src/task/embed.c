@@ -716,8 +716,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     .settings = "overflow",
                                     .run = run_hidden,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},
-                                    .verb = {.jobs = JOB_FILL,
-                                             .sample = {"minilm", "A man sleeps."},
+                                    .verb = {.sample = {"minilm", "A man sleeps."},
                                              .notes = "Output is {\"index\": N, "
                                                       "\"hidden_states\": [[...], ...]} per "
                                                       "line."}};

@@ -170,8 +170,12 @@ void task_model_close(struct task_model *model) {
 static int64_t count_tokens(const struct task_model *model, const char *words) {
     struct token_list list = {0};
     const size_t bytes = strlen(words);
-    const enum berth_status status = tokenizer_encode(model->tokenizer, words, bytes, &list, NULL);
-    const size_t count = status == BERTH_OK ? list.count : bytes; // too many rather than too few
+    // Too many rather than too few.
+    const size_t count =
+        model->tokenizer != NULL &&
+                tokenizer_encode(model->tokenizer, words, bytes, &list, NULL) == BERTH_OK
+            ? list.count
+            : bytes;
     token_list_done(&list);
     return (int64_t)count;
 }

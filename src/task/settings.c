@@ -19,11 +19,13 @@ const struct option_row task_options[] = {
      .aliases = "handle_impossible_answer", .help = "the best answer may be that there is none"},
     {FIELD("align_to_words", whole_words), .type = OPTION_FLAG,
      .help = "answers begin and end with words, not within one"},
-    {FIELD("score", score), .type = OPTION_CHOICE, .choices = "auto|none|sigmoid|softmax",
+    {FIELD("score", score), .type = OPTION_CHOICE, .default_value = "auto", .unit = "HOW",
+     .choices = "auto|none|sigmoid|softmax",
      .help = "how the numbers of classes become scores; auto: as the model was trained"},
-    {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .choices = "entities|none",
+    {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .default_value = "entities",
+     .unit = "HOW", .choices = "entities|none",
      .help = "entities: words that belong together are one item; none: each word is"},
-    {FIELD("pooling", pooling), .type = OPTION_CHOICE,
+    {FIELD("pooling", pooling), .type = OPTION_CHOICE, .unit = "HOW",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .shown = "as in the model's folder, else mean", .help = "how to combine the tokens of a text"},
     {FIELD("normalize", normalize), .type = OPTION_FLAG,
@@ -34,10 +36,11 @@ const struct option_row task_options[] = {
     {FIELD("add_special_tokens", special), .type = OPTION_FLAG, .default_value = "true",
      .help =
          "tokens as the model reads them, at most max_seq_length; false: all of the text's own"},
-    {FIELD("overflow", must_fit), .type = OPTION_CHOICE, .choices = "cut|error",
+    {FIELD("overflow", must_fit), .type = OPTION_CHOICE, .default_value = "cut", .unit = "HOW",
+     .choices = "cut|error",
      .help = "what becomes of a text with more tokens than the model reads"},
-    {FIELD("offsets", unit), .type = OPTION_CHOICE, .choices = "bytes|characters|utf16",
-     .help = "the unit of an item's start and end"},
+    {FIELD("offsets", unit), .type = OPTION_CHOICE, .default_value = "bytes", .unit = "WHAT",
+     .choices = "bytes|characters|utf16", .help = "the unit of an item's start and end"},
 };
 const size_t task_option_count = sizeof task_options / sizeof *task_options;
 

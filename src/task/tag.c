@@ -679,8 +679,7 @@ const struct task_row row_tag = {
     .run = run_row,
     .write = write_row,
     .outputs = {{"entities", TASK_JSON}},
-    .verb = {.jobs = JOB_FILL,
-             .reader = TASK_READ_BY_BOTH,
+    .verb = {.reader = TASK_READ_BY_BOTH,
              .sample = {"ner", "Ada lived in Oslo."},
              .notes =
                  "Output is a line of JSON for each text, as from the token-classification "

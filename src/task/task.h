@@ -106,7 +106,9 @@ enum task_reader {
     TASK_READ_BY_PEOPLE // by programs only with --json
 };
 struct task_verb {
-    unsigned jobs; // rows of the option table; those of JOB_DISTRIBUTED divide the work
+    // Rows of the option table, 0: those of JOB_FILL. With one of JOB_DISTRIBUTED several processes
+    // divide the work.
+    unsigned jobs;
     enum task_reader reader;
     const char *top;       // what the setting `top` is by itself, for the help; and at most
     int64_t top_max;       // 0: any number

@@ -95,6 +95,7 @@ finetune squad: divided --model m --train t --output $work/made
 finetune classify: divided --model m --train t --text_column a --label_column b --output $work/made
 finetune tokens: divided --model m --train t --output $work/made
 finetune embed: divided --model m --train t --output $work/made
+finetune fill: divided --model m --train t --output $work/made
 pretrain: divided --model m --input_dir d --output $work/made
 pretrain: divided --objective mlm --model m --train t --output $work/made
 predict squad: divided --model m --input t --output $work/made
@@ -107,6 +108,10 @@ evaluate squad: first t p
 evaluate tokens: first t p
 embed: divided --model m t
 fill: first --model m t
+classify: first --model m t
+tag: first --model m t
+hidden: first --model m t
+rerank: first --model m --query q t
 serve: alone --model $work/model
 answer: first --model m --question q --context-file t
 show squad: first --model m --input t

@@ -131,8 +131,9 @@ refused() { # CODE TEXT WORD...
     expect_err "$text"
     expect_empty "$out"
 }
-refused 66 "none: no such file or folder" classify --model none --text a
-refused 78 "lacks classifier.weight" classify --model model --text a
+refused 66 "none: no such folder, and no model with that name" classify --model none --text a
+refused 66 "/none: no such file or folder; expected a model folder" classify --model "$work/none" --text a
+refused 78 "the head of a classifier; train one with" classify --model model --text a
 refused 2 "option --query is required; usage: berth rerank" rerank $ranker --document a
 refused 2 "option --text is required" classify $classifier --text_pair a
 refused 2 "--text and the file documents.txt contradict each other" classify $classifier --text a documents.txt
@@ -154,7 +155,7 @@ expect_code 2
 expect_err "option --train_file is required; usage: berth finetune tokens"
 printf 'hello world\nwho lived in rome\n' >lines.txt
 for words in "finetune fill" "finetune mlm" "pretrain --objective mlm"; do
-    run $words --model model --train lines.txt --dev lines.txt --max_steps 1 --precision fp32 --threads 1 \
+    run $words --model model --train lines.txt --dev lines.txt --line_by_line --max_steps 1 --precision fp32 --threads 1 \
         --output "out-${words%% *}" --overwrite_output_dir --quiet
     expect_code 0
     sha256sum <"out-${words%% *}/model.safetensors" >>sums

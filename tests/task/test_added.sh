@@ -7,9 +7,9 @@ make_model "$work/model"
 sed -i 's/ForQuestionAnswering/ForCounting/' "$work/model/config.json"
 
 what="the command line"
-run count --model "$work/model" "two words"
+run count --model "$work/model" --text "two words"
 expect_code 0
-[ "$(cat "$out")" = "2 9" ] || fail "expected 2 9"
+[ "$(cat "$out")" = '{"index":0,"counts":[2,9]}' ] || fail "expected 2 and 9"
 run count --help
 expect_code 0
 grep -qF "the number of words and of bytes of a text" "$out" || fail "no help"
