@@ -100,13 +100,12 @@ static void results(void **state) {
     }
 }
 
-static enum berth_status read_nothing(void *context, const char *const **texts, size_t *count,
+static enum berth_status read_nothing(void *context, const struct berth_text **texts, size_t *count,
                                       struct berth_error *error) {
     return BERTH_OK;
 }
 
-static enum berth_status begin_nothing(void *context, struct berth_embedding usual, size_t size,
-                                       struct berth_error *error) {
+static enum berth_status begin_nothing(void *context, size_t size, struct berth_error *error) {
     return BERTH_OK;
 }
 
@@ -133,7 +132,7 @@ static void embedding_jobs(void **state) {
     NEEDS(berth_embed, "job->end", &config, silent, &job);
 }
 
-static enum berth_status refuse_texts(void *context, const char *const **texts, size_t *count,
+static enum berth_status refuse_texts(void *context, const struct berth_text **texts, size_t *count,
                                       struct berth_error *error) {
     strcpy(error->message, "no texts today");
     return error->status = BERTH_NO_INPUT;
@@ -142,12 +141,8 @@ static enum berth_status refuse_texts(void *context, const char *const **texts, 
 // The functions of a job can always fill in the error, also for a caller that does not want it.
 static void embedding_job_without_error(void **state) {
     const struct berth_config config = config_of(GOLDEN "classifier");
-    const struct berth_embed_job job = {.pooling = -1,
-                                        .normalize = -1,
-                                        .read = refuse_texts,
-                                        .begin = begin_nothing,
-                                        .put = put_nothing,
-                                        .end = end_nothing};
+    const struct berth_embed_job job = {
+        .read = refuse_texts, .begin = begin_nothing, .put = put_nothing, .end = end_nothing};
     assert_int_equal(berth_embed(&config, silent, &job, NULL), BERTH_NO_INPUT);
 }
 

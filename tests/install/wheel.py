@@ -232,7 +232,7 @@ def check_lessons():
             text["data"][0]["paragraphs"][0]["qas"] = text["data"][0]["paragraphs"][0]["qas"][:4]
             text = json.dumps(text)
         if task == "fill":
-            settings["validation_split_percentage"] = 0
+            settings.update(validation_split_percentage=0, line_by_line=True)
         data = SCRATCH / f"lesson.{'json' if task == 'answer' else 'csv' if columns else 'txt'}"
         data.write_text(text)
         berth.open(MODEL, precision="fp32").train(task, examples, **settings).save(SCRATCH / f"{task}-memory")
