@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embeds a list of texts, as a job of all processes that were started together. The first rank has
 // the texts and receives the embeddings.
-#include "task/embed.h"
 
 #include "api/arguments.h"
-#include "api/result.h"
+#include "api/model.h"
 #include "core/memory.h"
 #include "model/sentence.h"
 #include "train/machine/machine.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of statuses, the version, and freeing strings that the library returns.
+// Names of statuses, the version, freeing strings that the library returns, and checks of
+// arguments.
+#include "api/arguments.h"
 #include "core/calls.h"
 #include "core/memory.h"
 
@@ -39,4 +41,20 @@ const char *berth_version(void) {
 
 void berth_string_free(char *text) {
     memory_free(text);
+}
+
+enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
+                                 struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (texts == NULL || texts[i] == NULL) {
+            return error_set(error, BERTH_USAGE, "%s %zu of %zu is NULL", what, i + 1, count);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status argument_at_least_0(const char *name, int64_t value, struct berth_error *error) {
+    return value >= 0 ? BERTH_OK
+                      : error_set(error, BERTH_USAGE, "%s %lld: expected 0 or more", name,
+                                  (long long)value);
 }

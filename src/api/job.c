@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth_job: the rows of the jobs, each with its settings, and the summary of what it did.
-#include "api/job.h"
-
+#include "api/model.h"
 #include "core/memory.h"
 #include "core/words.h"
 

@@ -51,4 +51,45 @@ enum berth_status model_for(const struct berth_model *model, const struct task_r
 // Whether berth_open has a use for a setting.
 int model_opens_with(const struct option_row *row);
 
+// --- results -------------------------------------------------------------------------------------
+
+// What a task found in texts, or the summary and the numbers of a job.
+struct result_number {
+    char *name;
+    double value;
+};
+
+// What a call of the task asks for by settings of names and values.
+enum berth_status task_settings_read(const struct task_row *task, const char *const *settings,
+                                     struct task_settings *asked, struct berth_error *error);
+
+struct berth_result {
+    // Of a task; otherwise NULL and 0.
+    struct berth_model *model; // a reference
+    const struct task_row *task;
+    const struct task_model *opened;
+    size_t count;
+    struct task_text *texts;        // [count]; their rows are in `rows`
+    float *rows;                    // NULL: the task has none
+    struct berth_outcome *outcomes; // [count]
+    // Of a job.
+    struct result_number *numbers; // [number_count]
+    size_t number_count, number_capacity;
+    // The last JSON that was asked for; of a job its summary.
+    struct json_line line;
+};
+
+// --- jobs: work on files, with a name ------------------------------------------------------------
+
+struct job;
+struct job_row {
+    struct berth_job_row about;
+    unsigned jobs;                 // whose settings it has (core/options.h)
+    const struct option_row *rows; // its own settings, offsets in struct job_settings; NULL: none
+    size_t row_count;
+    enum berth_status (*run)(struct job *job, struct berth_error *error);
+};
+extern const struct job_row job_rows[];
+extern const size_t job_row_count;
+
 #endif

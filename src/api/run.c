@@ -2,7 +2,6 @@
 // berth_run and its results: settings are read, texts checked, the task's row runs them, and what
 // it found becomes one object, whose numbers are one matrix.
 #include "api/model.h"
-#include "api/result.h"
 #include "core/memory.h"
 #include "core/words.h"
 

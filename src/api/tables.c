@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of berth.h: tasks, jobs and settings, for programs that offer them to others.
-#include "api/job.h"
 #include "api/model.h"
 #include "core/words.h"
 

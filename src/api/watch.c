@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "task/task.h"
 
+#include <math.h>
 #include <string.h>
 
 // By strength: what ends a call at once, what ends it with its state saved, what completes it.
@@ -83,4 +84,28 @@ enum berth_status setting_refuse(const char *name, const char *call, struct bert
     return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
                      near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
                      near != NULL ? "\"?" : "");
+}
+
+// --- fields of a record --------------------------------------------------------------------------
+
+static const struct berth_field *find_field(const struct berth_record *record, const char *key) {
+    for (size_t i = 0; record != NULL && key != NULL && i < record->field_count; i++) {
+        if (strcmp(record->fields[i].key, key) == 0) {
+            return &record->fields[i];
+        }
+    }
+    return NULL;
+}
+
+double berth_record_number(const struct berth_record *record, const char *key) {
+    const struct berth_field *field = find_field(record, key);
+    return field == NULL                  ? NAN
+           : field->type == BERTH_INTEGER ? (double)field->integer
+           : field->type == BERTH_REAL    ? field->real
+                                          : NAN;
+}
+
+const char *berth_record_text(const struct berth_record *record, const char *key) {
+    const struct berth_field *field = find_field(record, key);
+    return field != NULL && field->type == BERTH_TEXT ? field->text : NULL;
 }

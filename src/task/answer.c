@@ -6,8 +6,8 @@
 #include "core/options.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_metrics.h"
+#include "task/details.h"
 #include "task/network.h"
-#include "task/squad_details.h"
 #include "task/squad_input.h"
 #include "train/machine/machine.h"
 

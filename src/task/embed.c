@@ -3,8 +3,6 @@
 //
 // Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
-#include "task/embed.h"
-
 #include "core/clock.h"
 #include "core/comm.h"
 #include "core/memory.h"

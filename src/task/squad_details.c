@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "task/squad_details.h"
-
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "metrics/squad_match.h"
 #include "metrics/squad_threshold.h"
+#include "task/details.h"
 #include "train/tasks/samples.h"
 
 #include <string.h>

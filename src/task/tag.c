@@ -16,8 +16,8 @@
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
 #include "metrics/results.h"
+#include "task/details.h"
 #include "task/network.h"
-#include "task/tokens.h"
 #include "train/tasks/class_names.h"
 
 #include <math.h>
@@ -32,13 +32,24 @@ static const struct tagger *tagger_of(const struct task_model *model) {
     return model->own;
 }
 
+// Windows begin half their length apart, or doc_stride tokens if that was given.
+static struct word_window_rule window_rule(const struct berth_config *config,
+                                           const struct tokenizer *tokenizer) {
+    const int64_t room = config->max_seq_length - 2;
+    const int is_asked = option_name_is_chosen(config, "doc_stride");
+    const int64_t stride = is_asked ? config->doc_stride : room / 2;
+    return (struct word_window_rule){.max_seq_length = config->max_seq_length,
+                                     .stride = stride < room ? stride : room,
+                                     .special = tokenizer_special_ids(tokenizer)};
+}
+
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     struct tagger *tagger = model->own;
     TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_TOKEN, 0, NULL}, 2, opening,
                      error));
     TRY(class_names_read(&tagger->names, &model->network->predictor.files, error));
-    tagger->rule = tokens_window_rule(&model->config, model->tokenizer);
+    tagger->rule = window_rule(&model->config, model->tokenizer);
     struct batch_extent *extent = &model->network->extent;
     extent->masked = extent->tokens; // a word has at least one token
     return network_load(model, opening, error);
@@ -441,20 +452,10 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
                            training ? "training" : "an evaluation");
 }
 
-struct word_window_rule tokens_window_rule(const struct berth_config *config,
-                                           const struct tokenizer *tokenizer) {
-    const int64_t room = config->max_seq_length - 2;
-    const int is_asked = option_name_is_chosen(config, "doc_stride");
-    const int64_t stride = is_asked ? config->doc_stride : room / 2;
-    return (struct word_window_rule){.max_seq_length = config->max_seq_length,
-                                     .stride = stride < room ? stride : room,
-                                     .special = tokenizer_special_ids(tokenizer)};
-}
-
 static enum berth_status make_sentence_windows(struct tokens *own, const struct task_open *args,
                                                struct berth_error *error) {
     const struct tokenizer *tokenizer = args->files->tokenizer;
-    const struct word_window_rule rule = tokens_window_rule(args->config, tokenizer);
+    const struct word_window_rule rule = window_rule(args->config, tokenizer);
     const double begin = clock_now();
     TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
     if (own->windows.count == 0) {

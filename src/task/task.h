@@ -210,4 +210,12 @@ void text_position_seek(struct text_position *position, const char *text, int64_
                         enum offset_unit unit);
 int64_t text_position_in(const struct text_position *position, enum offset_unit unit);
 
+// --- what a job of several ranks that embeds a file asks of its model (embed.c)
+// -------------------
+
+// How texts become embeddings unless a text's settings say otherwise.
+struct berth_embedding embed_usual(const struct task_model *model);
+// All ranks compare the models that they read; errors as rank_facts_compare.
+enum berth_status embed_compare_ranks(const struct task_model *model, struct berth_error *error);
+
 #endif

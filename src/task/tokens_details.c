@@ -4,7 +4,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "task/tokens.h"
+#include "task/details.h"
 #include "train/tasks/confusion.h"
 #include "train/tasks/samples.h"
 
