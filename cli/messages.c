@@ -75,9 +75,9 @@ void cli_note(const struct cli_call *call, const char *format, ...) {
 
 static void write_record(void *context, const struct berth_record *record) {
     const struct cli_call *call = context;
-    if (record->kind == BERTH_RECORD_WARNING) {
+    if (record->kind == BERTH_WARNING) {
         cli_warning("%s", record->text);
-    } else if (record->kind == BERTH_RECORD_NOTE) {
+    } else if (record->kind == BERTH_NOTE) {
         cli_note(call, "%s", record->text);
     }
 }

@@ -311,16 +311,6 @@ void berth_config_free(struct berth_config *config);
  * name keeps its value; one that was assigned keeps it if it differs from berth_config_init's. */
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error);
-#define BERTH_RECORD_NOTE BERTH_NOTE
-#define BERTH_RECORD_WARNING BERTH_WARNING
-#define BERTH_RECORD_PLAN BERTH_PLAN
-#define BERTH_RECORD_STEP BERTH_STEP
-#define BERTH_RECORD_PROGRESS BERTH_PROGRESS
-#define BERTH_RECORD_EVAL BERTH_EVAL
-#define BERTH_RECORD_SUMMARY BERTH_SUMMARY
-#define BERTH_RECORD_VALUES BERTH_VALUES
-#define BERTH_RECORD_EVENT BERTH_EVENT
-#define BERTH_RECORD_DETAIL BERTH_DETAIL
 
 struct berth_log {
     void (*write)(void *context, const struct berth_record *record);

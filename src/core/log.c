@@ -36,35 +36,35 @@ static void write_text(const struct berth_log *log, enum berth_record_kind kind,
 void log_note(const struct berth_log *log, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    write_text(log, BERTH_RECORD_NOTE, format, arguments);
+    write_text(log, BERTH_NOTE, format, arguments);
     va_end(arguments);
 }
 
 void log_warning(const struct berth_log *log, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    write_text(log, BERTH_RECORD_WARNING, format, arguments);
+    write_text(log, BERTH_WARNING, format, arguments);
     va_end(arguments);
 }
 
 void log_progress(const struct berth_log *log, const char *phase, int64_t done, int64_t total) {
     struct berth_field fields[] = {log_integer("done", done), log_integer("total", total)};
-    log_fields(log, BERTH_RECORD_PROGRESS, phase, fields, 2);
+    log_fields(log, BERTH_PROGRESS, phase, fields, 2);
 }
 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total) {
     struct berth_field fields[] = {log_integer("done_bytes", done),
                                    log_integer("total_bytes", total)};
-    log_fields(log, BERTH_RECORD_PROGRESS, phase, fields, 2);
+    log_fields(log, BERTH_PROGRESS, phase, fields, 2);
 }
 
 void log_event(const struct berth_log *log, const char *name) {
-    log_fields(log, BERTH_RECORD_EVENT, name, NULL, 0);
+    log_fields(log, BERTH_EVENT, name, NULL, 0);
 }
 
 void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count) {
-    log_fields(log, BERTH_RECORD_EVENT, NULL, fields, count);
+    log_fields(log, BERTH_EVENT, NULL, fields, count);
 }
 
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
@@ -84,7 +84,7 @@ enum berth_status log_settings(const struct berth_log *log, const struct berth_c
                 count++;
             }
         }
-        log_fields(log, BERTH_RECORD_EVENT, "Config", fields, count);
+        log_fields(log, BERTH_EVENT, "Config", fields, count);
     }
     memory_free(fields);
     memory_free(texts);

@@ -18,37 +18,36 @@ static const struct name {
     enum berth_record_kind kind;
     const char *job, *ours, *theirs;
 } names[] = {
-    {BERTH_RECORD_PLAN, NULL, "seed", "SEED"},
-    {BERTH_RECORD_PLAN, NULL, "parameters", "model_weights_num"},
-    {BERTH_RECORD_PLAN, NULL, "train_examples", "training_samples"},
-    {BERTH_RECORD_PLAN, NULL, "train_features", "training_features"},
-    {BERTH_RECORD_PLAN, NULL, "sequences_per_micro_batch", "train_batch_size"},
-    {BERTH_RECORD_PLAN, NULL, "sequences_per_micro_batch", "batch_size_per_pu"},
-    {BERTH_RECORD_PLAN, NULL, "total_steps", "steps"},
-    {BERTH_RECORD_PLAN, NULL, "learning_rate", "learning_rate"},
-    {BERTH_RECORD_STEP, NULL, "step_loss", "step_loss"},
-    {BERTH_RECORD_STEP, NULL, "learning_rate", "learning_rate"},
-    {BERTH_RECORD_STEP, NULL, "average_training_time_step", "average_training_time_step"},
-    {BERTH_RECORD_STEP, NULL, "samples_per_second", "average_perf_per_step"},
-    {BERTH_RECORD_STEP, NULL, "final_loss", "final_loss"},
-    {BERTH_RECORD_NOTE, NULL, "loss_scale", "loss_scale"},
-    {BERTH_RECORD_EVAL, NULL, "f1", "F1"},
-    {BERTH_RECORD_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},
-    {BERTH_RECORD_SUMMARY, "finetune", "samples_per_second", "training_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, "finetune", "evaluation_seconds", "e2e_inference_time"},
-    {BERTH_RECORD_SUMMARY, "finetune", "evaluation_samples_per_second",
-     "inference_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, "pretrain", "seconds", "e2e_train_time"},
-    {BERTH_RECORD_SUMMARY, "pretrain", "train_seconds", "raw_train_time"},
-    {BERTH_RECORD_SUMMARY, "pretrain", "samples_per_second", "training_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, "predict", "predict_seconds", "e2e_inference_time"},
-    {BERTH_RECORD_SUMMARY, "predict", "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, "evaluate", "predict_seconds", "e2e_inference_time"},
-    {BERTH_RECORD_SUMMARY, "evaluate", "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_RECORD_SUMMARY, NULL, "final_loss", "final_loss"},
-    {BERTH_RECORD_SUMMARY, NULL, "exact_match", "exact_match"},
-    {BERTH_RECORD_SUMMARY, NULL, "f1", "F1"},
+    {BERTH_PLAN, NULL, "seed", "SEED"},
+    {BERTH_PLAN, NULL, "parameters", "model_weights_num"},
+    {BERTH_PLAN, NULL, "train_examples", "training_samples"},
+    {BERTH_PLAN, NULL, "train_features", "training_features"},
+    {BERTH_PLAN, NULL, "sequences_per_micro_batch", "train_batch_size"},
+    {BERTH_PLAN, NULL, "sequences_per_micro_batch", "batch_size_per_pu"},
+    {BERTH_PLAN, NULL, "total_steps", "steps"},
+    {BERTH_PLAN, NULL, "learning_rate", "learning_rate"},
+    {BERTH_STEP, NULL, "step_loss", "step_loss"},
+    {BERTH_STEP, NULL, "learning_rate", "learning_rate"},
+    {BERTH_STEP, NULL, "average_training_time_step", "average_training_time_step"},
+    {BERTH_STEP, NULL, "samples_per_second", "average_perf_per_step"},
+    {BERTH_STEP, NULL, "final_loss", "final_loss"},
+    {BERTH_NOTE, NULL, "loss_scale", "loss_scale"},
+    {BERTH_EVAL, NULL, "f1", "F1"},
+    {BERTH_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},
+    {BERTH_SUMMARY, "finetune", "samples_per_second", "training_sequences_per_second"},
+    {BERTH_SUMMARY, "finetune", "evaluation_seconds", "e2e_inference_time"},
+    {BERTH_SUMMARY, "finetune", "evaluation_samples_per_second", "inference_sequences_per_second"},
+    {BERTH_SUMMARY, "pretrain", "seconds", "e2e_train_time"},
+    {BERTH_SUMMARY, "pretrain", "train_seconds", "raw_train_time"},
+    {BERTH_SUMMARY, "pretrain", "samples_per_second", "training_sequences_per_second"},
+    {BERTH_SUMMARY, "predict", "predict_seconds", "e2e_inference_time"},
+    {BERTH_SUMMARY, "predict", "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_SUMMARY, "evaluate", "predict_seconds", "e2e_inference_time"},
+    {BERTH_SUMMARY, "evaluate", "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_SUMMARY, NULL, "final_loss", "final_loss"},
+    {BERTH_SUMMARY, NULL, "exact_match", "exact_match"},
+    {BERTH_SUMMARY, NULL, "f1", "F1"},
 };
 
 static const struct unit {
@@ -81,7 +80,7 @@ static const char *name_of(const struct berth_record *record, const struct berth
     if (lines_is_position(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
         return NULL;
     }
-    if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0 && which == 0) {
+    if (record->kind == BERTH_STEP && strcmp(field->key, "loss") == 0 && which == 0) {
         return lines_field(record, "step_loss") != NULL ? "average_loss" : "step_loss";
     }
     int seen = 0;
@@ -94,12 +93,11 @@ static const char *name_of(const struct berth_record *record, const struct berth
     if (which > 0 || seen > 0) {
         return NULL;
     }
-    return record->kind == BERTH_RECORD_EVENT || record->kind == BERTH_RECORD_EVAL ? field->key
-                                                                                   : NULL;
+    return record->kind == BERTH_EVENT || record->kind == BERTH_EVAL ? field->key : NULL;
 }
 
 static int has_content(const struct berth_record *record) {
-    if (record->kind == BERTH_RECORD_EVENT && record->text != NULL) {
+    if (record->kind == BERTH_EVENT && record->text != NULL) {
         return 1;
     }
     for (size_t i = 0; i < record->field_count; i++) {
@@ -115,12 +113,11 @@ static int has_content(const struct berth_record *record) {
 enum step_form { STEP_PARAMETER, STEP_NUMBERED, STEP_SUMMARY };
 
 static enum step_form step_form_of(const struct berth_record *record) {
-    if (record->kind == BERTH_RECORD_SUMMARY) {
+    if (record->kind == BERTH_SUMMARY) {
         return STEP_SUMMARY;
     }
-    return record->kind != BERTH_RECORD_PLAN && lines_field(record, "step") != NULL
-               ? STEP_NUMBERED
-               : STEP_PARAMETER;
+    return record->kind != BERTH_PLAN && lines_field(record, "step") != NULL ? STEP_NUMBERED
+                                                                             : STEP_PARAMETER;
 }
 
 // The epoch of the update: the last update of an epoch ends at a whole number.
@@ -199,7 +196,7 @@ static void add_fields(struct json_line *line, const struct berth_record *record
 }
 
 static void add_data(struct json_line *line, const struct berth_record *record) {
-    const int named = record->kind == BERTH_RECORD_EVENT && record->text != NULL;
+    const int named = record->kind == BERTH_EVENT && record->text != NULL;
     json_line_open(line, "data", '{');
     if (named && record->field_count == 0) {
         json_line_boolean(line, record->text, 1);
@@ -270,7 +267,7 @@ int dllogger_text(const struct berth_record *record, char *text, size_t size) {
         snprintf(text, size, "DLL %s - %s ", datetime,
                  step_form == STEP_PARAMETER ? "PARAMETER" : "");
     }
-    if (record->kind == BERTH_RECORD_EVENT && record->text != NULL && record->field_count == 0) {
+    if (record->kind == BERTH_EVENT && record->text != NULL && record->field_count == 0) {
         append_metric(record->text, NULL, text, size);
     }
     for (size_t i = 0; i < record->field_count; i++) {

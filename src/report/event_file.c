@@ -310,9 +310,9 @@ static enum berth_status write_record(struct event_file *file, const struct bert
     if (file->descriptor < 0) {
         TRY(begin_file(file, error));
     }
-    if (record->kind == BERTH_RECORD_STEP) {
+    if (record->kind == BERTH_STEP) {
         put_step(file, record, step);
-    } else if (record->kind == BERTH_RECORD_VALUES) {
+    } else if (record->kind == BERTH_VALUES) {
         TRY(put_values(file, record, step, error));
     } else {
         put_evaluation(file, record, "Validation", samples_of(file, step));
@@ -326,12 +326,11 @@ enum berth_status event_file_record(struct event_file *file, const struct berth_
     if (file->folder == NULL || file->failed) {
         return BERTH_OK;
     }
-    if (record->kind == BERTH_RECORD_PLAN) {
+    if (record->kind == BERTH_PLAN) {
         file->batch_size =
             (int64_t)lines_real(record, "train_batch_size", (double)file->batch_size);
     }
-    if (record->kind != BERTH_RECORD_STEP && record->kind != BERTH_RECORD_EVAL &&
-        record->kind != BERTH_RECORD_VALUES) {
+    if (record->kind != BERTH_STEP && record->kind != BERTH_EVAL && record->kind != BERTH_VALUES) {
         return BERTH_OK;
     }
     enum berth_status status = write_record(file, record, error);

@@ -77,11 +77,10 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
 
 static const char *kind_name(enum berth_record_kind kind) {
     static const char *const names[] = {
-        [BERTH_RECORD_NOTE] = "note",         [BERTH_RECORD_WARNING] = "warning",
-        [BERTH_RECORD_PLAN] = "plan",         [BERTH_RECORD_STEP] = "step",
-        [BERTH_RECORD_PROGRESS] = "progress", [BERTH_RECORD_EVAL] = "eval",
-        [BERTH_RECORD_SUMMARY] = "summary",   [BERTH_RECORD_VALUES] = "values",
-        [BERTH_RECORD_EVENT] = "event",       [BERTH_RECORD_DETAIL] = "detail"};
+        [BERTH_NOTE] = "note",       [BERTH_WARNING] = "warning",   [BERTH_PLAN] = "plan",
+        [BERTH_STEP] = "step",       [BERTH_PROGRESS] = "progress", [BERTH_EVAL] = "eval",
+        [BERTH_SUMMARY] = "summary", [BERTH_VALUES] = "values",     [BERTH_EVENT] = "event",
+        [BERTH_DETAIL] = "detail"};
     return names[kind];
 }
 
@@ -130,7 +129,7 @@ int json_file_write(struct json_file *file, const char *bytes, size_t length) {
 }
 
 static int comes_before_plan(enum berth_record_kind kind) {
-    return kind == BERTH_RECORD_NOTE || kind == BERTH_RECORD_WARNING || kind == BERTH_RECORD_EVENT;
+    return kind == BERTH_NOTE || kind == BERTH_WARNING || kind == BERTH_EVENT;
 }
 
 int json_file_record(struct json_file *file, const struct berth_record *record) {

@@ -183,31 +183,31 @@ static void print_dllogger(struct berth_reporter *reporter, const struct berth_r
 static void print_record(struct berth_reporter *reporter, const struct berth_record *record) {
     const char *text = record->text != NULL ? record->text : "";
     switch (record->kind) {
-    case BERTH_RECORD_NOTE:
+    case BERTH_NOTE:
         print_note(reporter, record);
         break;
-    case BERTH_RECORD_WARNING:
+    case BERTH_WARNING:
         console_warning(&reporter->console, text);
         break;
-    case BERTH_RECORD_PLAN:
+    case BERTH_PLAN:
         print_table(reporter, record, "plan");
         break;
-    case BERTH_RECORD_STEP:
+    case BERTH_STEP:
         print_step(reporter, record);
         break;
-    case BERTH_RECORD_PROGRESS:
+    case BERTH_PROGRESS:
         print_progress(reporter, record);
         break;
-    case BERTH_RECORD_EVAL:
+    case BERTH_EVAL:
         print_eval(reporter, record);
         break;
-    case BERTH_RECORD_SUMMARY:
+    case BERTH_SUMMARY:
         print_summary(reporter, record);
         break;
-    case BERTH_RECORD_VALUES: // too many for people; they are in the JSON lines and TensorBoard's
-                              // histograms
-    case BERTH_RECORD_EVENT:  // for other programs
-    case BERTH_RECORD_DETAIL: // for reports
+    case BERTH_VALUES: // too many for people; they are in the JSON lines and TensorBoard's
+                       // histograms
+    case BERTH_EVENT:  // for other programs
+    case BERTH_DETAIL: // for reports
         break;
     }
     print_dllogger(reporter, record);
@@ -215,10 +215,10 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
 
 static void write_record(void *context, const struct berth_record *record) {
     struct berth_reporter *reporter = context;
-    if (!reporter->quiet || record->kind == BERTH_RECORD_WARNING) {
+    if (!reporter->quiet || record->kind == BERTH_WARNING) {
         print_record(reporter, record);
     }
-    if (record->kind != BERTH_RECORD_PROGRESS && !json_file_record(&reporter->json, record)) {
+    if (record->kind != BERTH_PROGRESS && !json_file_record(&reporter->json, record)) {
         char text[256];
         snprintf(text, sizeof text, "json_summary: writing failed (%s); no more lines are written",
                  strerror(reporter->json.failed));

@@ -58,7 +58,7 @@ static void refresh_report(struct run_log *log) {
 
 static int is_due(const struct run_log *log, const struct berth_record *record) {
     return log->settings.report != NULL && log->settings.report_every > 0 &&
-           (record->kind == BERTH_RECORD_STEP || record->kind == BERTH_RECORD_EVAL) &&
+           (record->kind == BERTH_STEP || record->kind == BERTH_EVAL) &&
            clock_now() - log->last_report >= (double)log->settings.report_every;
 }
 
@@ -85,7 +85,7 @@ static void write_record(void *context, const struct berth_record *record) {
     if (next->write != NULL) {
         next->write(next->context, record);
     }
-    if (record->kind == BERTH_RECORD_PROGRESS) {
+    if (record->kind == BERTH_PROGRESS) {
         return;
     }
     json_file_build(&log->waiting, log->start, record);

@@ -91,7 +91,7 @@ static void log_point(const struct squad_dataset *dataset, double threshold,
     const struct berth_field fields[] = {
         log_integer("step", step), log_real("threshold", threshold),
         log_real("exact", scale * sums->exact), log_real("f1", scale * sums->f1)};
-    log_fields(log, BERTH_RECORD_DETAIL, "threshold", fields, sizeof fields / sizeof *fields);
+    log_fields(log, BERTH_DETAIL, "threshold", fields, sizeof fields / sizeof *fields);
 }
 
 // The scores at each threshold, from "answer nothing" to "answer everything".

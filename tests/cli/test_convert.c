@@ -2,8 +2,8 @@
 // Tests berth_convert: names of tensors, round trips through every format, config.json, heads and
 // padding; and with each system call and each allocation failing in turn, when it reports an error
 // and leaves no part of an output, under the final name or a temporary one.
-#include "core/calls.h"
 #include "core/buffer.h"
+#include "core/calls.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/json/json.h"
@@ -100,7 +100,7 @@ static void test_remains_of_a_killed_conversion(void **state) {
 // Another process fills the output during the conversion.
 static void fill_output(void *context, const struct berth_record *record) {
     (void)context;
-    if (record->kind == BERTH_RECORD_WARNING) {
+    if (record->kind == BERTH_WARNING) {
         assert_int_equal(dir_make(scratch("out"), NULL), BERTH_OK);
         assert_int_equal(file_write(scratch("out/theirs"), "kept", 4, NULL), BERTH_OK);
     }

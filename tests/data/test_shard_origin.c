@@ -10,7 +10,7 @@
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static void keep_text(void *context, const struct berth_record *record) {
-    assert_int_equal(record->kind, BERTH_RECORD_WARNING);
+    assert_int_equal(record->kind, BERTH_WARNING);
     snprintf(context, 512, "%s", record->text);
 }
 

@@ -86,7 +86,7 @@ struct warnings {
 
 static void note(void *context, const struct berth_record *record) {
     struct warnings *warnings = context;
-    warnings->count += record->kind == BERTH_RECORD_WARNING;
+    warnings->count += record->kind == BERTH_WARNING;
     snprintf(warnings->last, sizeof warnings->last, "%s", record->text);
 }
 

@@ -247,7 +247,7 @@ static void test_a_server_that_falls_silent(void **state) {
 static volatile int stop_flag;
 
 static void stop_in_the_weights(void *context, const struct berth_record *record) {
-    if (record->kind == BERTH_RECORD_PROGRESS && record->text != NULL &&
+    if (record->kind == BERTH_PROGRESS && record->text != NULL &&
         strcmp(record->text, "model.safetensors") == 0) {
         stop_flag = 1;
     }

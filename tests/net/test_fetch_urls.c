@@ -59,7 +59,7 @@ static void test_where_the_token_comes_from(void **state) {
 static char warning_text[1024];
 
 static void keep_warning(void *context, const struct berth_record *record) {
-    if (record->kind == BERTH_RECORD_WARNING) {
+    if (record->kind == BERTH_WARNING) {
         snprintf(warning_text, sizeof warning_text, "%s", record->text);
     }
 }

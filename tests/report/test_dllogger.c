@@ -72,7 +72,7 @@ static void expect_step(const json *line, int length, int64_t epoch, int64_t ste
 
 static void a_line_is_framed(void **state) {
     const struct berth_field seed = log_integer("seed", 42);
-    json *line = line_of(record_of(BERTH_RECORD_PLAN, "optimizer", &seed, 1));
+    json *line = line_of(record_of(BERTH_PLAN, "optimizer", &seed, 1));
     double seconds, elapsed;
     int fields[7], end = 0;
     const char *timestamp = json_text(json_member(line, "timestamp"));
@@ -98,7 +98,7 @@ static void a_field_may_have_two_names(void **state) {
     const struct berth_field batch[] = {log_integer("train_batch_size", 65536),
                                         log_text("sequences_per_update", "8 processes x 8192"),
                                         log_integer("sequences_per_micro_batch", 32)};
-    json *line = line_of(record_of(BERTH_RECORD_PLAN, "batches", batch, 3));
+    json *line = line_of(record_of(BERTH_PLAN, "batches", batch, 3));
     assert_int_equal(json_length(data_of(line)), 2);
     assert_true(number(data_of(line), "train_batch_size") == 32);
     assert_true(number(data_of(line), "batch_size_per_pu") == 32);
@@ -108,10 +108,10 @@ static void a_field_may_have_two_names(void **state) {
 static void an_event_is_true_or_its_fields(void **state) {
     const struct berth_field settings[] = {log_text("optimizer", "lamb"),
                                            log_text("output_dir", "a\"b")};
-    json *line = line_of(record_of(BERTH_RECORD_EVENT, "train_start", NULL, 0));
+    json *line = line_of(record_of(BERTH_EVENT, "train_start", NULL, 0));
     assert_true(json_truth(json_member(data_of(line), "train_start")));
     json_free(line);
-    line = line_of(record_of(BERTH_RECORD_EVENT, "Config", settings, 2));
+    line = line_of(record_of(BERTH_EVENT, "Config", settings, 2));
     const json *config = json_member(data_of(line), "Config");
     assert_string_equal(json_text(json_member(config, "optimizer")), "lamb");
     assert_string_equal(json_text(json_member(config, "output_dir")), "a\"b");
@@ -126,7 +126,7 @@ static void steps_of_fine_tuning(void **state) {
                                        log_real("learning_rate", 3e-5),
                                        log_real("grad_norm", NAN),
                                        log_real("samples_per_second", NAN)};
-    json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 7));
+    json *line = line_of(record_of(BERTH_STEP, NULL, step, 7));
     expect_step(line, 2, 0, 20); // the last update of the first epoch
     const json *data = data_of(line);
     assert_int_equal(json_length(data), 2);
@@ -151,7 +151,7 @@ static void steps_of_pre_training(void **state) {
     const struct berth_field skipped[] = {log_integer("step", 7),
                                           log_real("attempted_loss_scale", 65536),
                                           log_real("loss_scale", 32768)};
-    json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 8));
+    json *line = line_of(record_of(BERTH_STEP, NULL, step, 8));
     expect_step(line, 2, 2, 7);
     const json *data = data_of(line);
     assert_int_equal(json_length(data), 6);
@@ -162,12 +162,12 @@ static void steps_of_pre_training(void **state) {
     assert_true(number(data, "average_training_time_step") == 0.25);
     assert_true(number(data, "final_loss") == 1.125);
     json_free(line);
-    line = line_of(record_of(BERTH_RECORD_EVENT, NULL, saved, 3));
+    line = line_of(record_of(BERTH_EVENT, NULL, saved, 3));
     expect_step(line, 2, 2, 7);
     assert_int_equal(json_length(data_of(line)), 1);
     assert_true(number(data_of(line), "checkpoint_step") == 7);
     json_free(line);
-    line = line_of(record_of(BERTH_RECORD_NOTE, "skipped", skipped, 3));
+    line = line_of(record_of(BERTH_NOTE, "skipped", skipped, 3));
     expect_step(line, 2, 0, 7);
     assert_int_equal(json_length(data_of(line)), 1);
     assert_true(number(data_of(line), "loss_scale") == 32768);
@@ -181,11 +181,11 @@ static void steps_of_a_second_phase(void **state) {
     const struct berth_field saved[] = {log_integer("step", 12), log_integer("checkpoint_step", 12),
                                         log_integer("phase_step", 2)};
     char text[512];
-    json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 4));
+    json *line = line_of(record_of(BERTH_STEP, NULL, step, 4));
     expect_step(line, 2, 2, 2);
     assert_int_equal(json_length(data_of(line)), 1);
     json_free(line);
-    const struct berth_record event = record_of(BERTH_RECORD_EVENT, NULL, saved, 3);
+    const struct berth_record event = record_of(BERTH_EVENT, NULL, saved, 3);
     line = line_of(event);
     expect_step(line, 2, 0, 2);
     assert_int_equal(json_length(data_of(line)), 1);
@@ -231,8 +231,8 @@ static void the_summary_has_no_step(void **state) {
         {"pretrain", "final_loss", 1.5},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        json *line = line_of(record_of(BERTH_RECORD_SUMMARY, wanted[i].text, fields,
-                                       sizeof fields / sizeof *fields));
+        json *line = line_of(
+            record_of(BERTH_SUMMARY, wanted[i].text, fields, sizeof fields / sizeof *fields));
         expect_step(line, 0, 0, 0);
         assert_true(number(data_of(line), wanted[i].key) == wanted[i].value);
         assert_null(json_member(data_of(line), "output_dir"));
@@ -243,9 +243,9 @@ static void the_summary_has_no_step(void **state) {
 static void what_it_has_no_name_for_is_left_out(void **state) {
     struct json_line line = {0};
     const struct berth_field fields[] = {log_integer("hidden_size", 768), log_real("seed", NAN)};
-    struct berth_record plan = record_of(BERTH_RECORD_PLAN, "model", fields, 2);
-    struct berth_record note = record_of(BERTH_RECORD_NOTE, "reading", NULL, 0);
-    struct berth_record progress = record_of(BERTH_RECORD_PROGRESS, "train", fields, 1);
+    struct berth_record plan = record_of(BERTH_PLAN, "model", fields, 2);
+    struct berth_record note = record_of(BERTH_NOTE, "reading", NULL, 0);
+    struct berth_record progress = record_of(BERTH_PROGRESS, "train", fields, 1);
     char text[256];
     assert_int_equal(dllogger_line(&line, 0, &plan), 0);
     assert_int_equal(dllogger_line(&line, 0, &note), 0);
@@ -270,14 +270,13 @@ static void people_get_metrics_with_units(void **state) {
                                        log_real("average_training_time_step", 0.5)};
     const struct berth_field plan[] = {log_integer("train_examples", 12), log_integer("seed", 7)};
     const struct berth_field scores[] = {log_real("f1", 90.5), log_real("train_seconds", 2)};
-    expect_text(record_of(BERTH_RECORD_STEP, NULL, step, 4),
+    expect_text(record_of(BERTH_STEP, NULL, step, 4),
                 " - Training Epoch: 0 Training Iteration: 3  step_loss : 1.25 "
                 "average_training_time_step : 0.5 s ");
-    expect_text(record_of(BERTH_RECORD_PLAN, "data", plan, 2),
+    expect_text(record_of(BERTH_PLAN, "data", plan, 2),
                 " - PARAMETER training_samples : 12 SEED : 7 ");
-    expect_text(record_of(BERTH_RECORD_EVENT, "train_start", NULL, 0),
-                " - PARAMETER train_start : True ");
-    expect_text(record_of(BERTH_RECORD_SUMMARY, "finetune squad", scores, 2),
+    expect_text(record_of(BERTH_EVENT, "train_start", NULL, 0), " - PARAMETER train_start : True ");
+    expect_text(record_of(BERTH_SUMMARY, "finetune squad", scores, 2),
                 " -  F1 : 90.5 % e2e_train_time : 2 s ");
 }
 
@@ -323,9 +322,9 @@ static void report(const struct berth_config *config) {
     assert_int_equal(reporter_open(config, nowhere, &reporter, &error), BERTH_OK);
     struct berth_log log = reporter_log(reporter);
     const struct berth_field seed = log_integer("seed", 42);
-    log_fields(&log, BERTH_RECORD_PLAN, "optimizer", &seed, 1);
+    log_fields(&log, BERTH_PLAN, "optimizer", &seed, 1);
     log_note(&log, "nothing for the file");
-    log_fields(&log, BERTH_RECORD_EVENT, "train_start", NULL, 0);
+    log_fields(&log, BERTH_EVENT, "train_start", NULL, 0);
     reporter_close(reporter);
     close(nowhere);
 }

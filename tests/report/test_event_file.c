@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 #define REFERENCE                                                                                  \
-    BERTH_TEST_FORMAT_DATA                                                                          \
+    BERTH_TEST_FORMAT_DATA                                                                         \
     "/tensorflow/events.out.tfevents.1000000000.host.1.0"
 
 // --- the bytes ----------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ static void plan(const struct berth_log *log) {
     struct berth_field fields[] = {log_integer("train_batch_size", 32),
                                    log_integer("processes", 1)};
     struct berth_field other[] = {log_integer("parameters", 5)};
-    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, 2);
-    log_fields(log, BERTH_RECORD_PLAN, "model", other, 1);
+    log_fields(log, BERTH_PLAN, "batches", fields, 2);
+    log_fields(log, BERTH_PLAN, "model", other, 1);
 }
 
 static void step(const struct berth_log *log, int64_t number, double loss) {
@@ -157,14 +157,14 @@ static void step(const struct berth_log *log, int64_t number, double loss) {
                                    log_real("forward_ms", 1),
                                    log_real("backward_ms", 2),
                                    log_real("step_ms", 3)};
-    log_fields(log, BERTH_RECORD_STEP, NULL, fields, sizeof fields / sizeof *fields);
+    log_fields(log, BERTH_STEP, NULL, fields, sizeof fields / sizeof *fields);
 }
 
 static void evaluation(const struct berth_log *log, int64_t number, double f1) {
     struct berth_field fields[] = {log_integer("step", number), log_real("epoch", 0.5),
                                    log_real("exact_match", 55.5), log_real("f1", f1),
                                    log_text("note", "x")};
-    log_fields(log, BERTH_RECORD_EVAL, "eval", fields, 5);
+    log_fields(log, BERTH_EVAL, "eval", fields, 5);
 }
 
 static struct berth_config config_of(const char *folder) {
@@ -273,8 +273,8 @@ static void test_values_become_a_histogram(void **state) {
     struct berth_field fields[] = {log_integer("step", 7),    log_real("a.weight", 0.25),
                                    log_real("b.weight", 0.5), log_real("c.weight", NAN),
                                    log_real("d.weight", 1),   log_real("e.weight", 0.25)};
-    log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, 6);
-    log_fields(&log, BERTH_RECORD_VALUES, "nothing", fields, 1);
+    log_fields(&log, BERTH_VALUES, "lamb_coeffs", fields, 6);
+    log_fields(&log, BERTH_VALUES, "nothing", fields, 1);
     reporter_close(reporter);
     char **names, *bytes;
     size_t length;
@@ -370,8 +370,7 @@ static void test_failures_are_told_once(void **state) {
         struct event_file file;
         struct berth_error error = {0};
         struct berth_field fields[] = {log_integer("step", 1), log_real("loss", 1)};
-        struct berth_record record = {
-            .kind = BERTH_RECORD_STEP, .fields = fields, .field_count = 2};
+        struct berth_record record = {.kind = BERTH_STEP, .fields = fields, .field_count = 2};
         memory_fail_at(++call, 0);
         enum berth_status status = event_file_open(&file, scratch("b"), &error);
         if (status == BERTH_OK) {

@@ -88,13 +88,13 @@ static void train_a_little(struct berth_log log) {
     struct berth_field summary[] = {log_real("mfu", 0.7123), log_real("exact_match", NAN)};
     log_note(&log, "reading %s", "train.json");
     log_warning(&log, "a %s", "warning");
-    log_fields(&log, BERTH_RECORD_PLAN, "memory", plan, 3);
+    log_fields(&log, BERTH_PLAN, "memory", plan, 3);
     log_progress(&log, "train", 0, 487);
-    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 6);
+    log_fields(&log, BERTH_STEP, NULL, step, 6);
     log_progress(&log, "train", 20, 487);
-    log_fields(&log, BERTH_RECORD_EVAL, NULL, eval, 2);
+    log_fields(&log, BERTH_EVAL, NULL, eval, 2);
     log_progress(&log, "train", 487, 487);
-    log_fields(&log, BERTH_RECORD_SUMMARY, "done", summary, 2);
+    log_fields(&log, BERTH_SUMMARY, "done", summary, 2);
 }
 
 static void a_pipe_gets_plain_lines(void **state) {
@@ -121,8 +121,8 @@ static void evaluate_a_bad_model(struct berth_log log) {
                                         log_real("HasAns_f1", 0.75), log_real("NoAns_f1", 0),
                                         log_real("best_f1", 1)};
     const struct berth_field glue[] = {log_real("accuracy", 0.5), log_real("f1", 0.75)};
-    log_fields(&log, BERTH_RECORD_EVAL, NULL, squad, 5);
-    log_fields(&log, BERTH_RECORD_EVAL, NULL, glue, 2);
+    log_fields(&log, BERTH_EVAL, NULL, squad, 5);
+    log_fields(&log, BERTH_EVAL, NULL, glue, 2);
 }
 
 static void scores_have_the_digits_of_their_scale(void **state) {
@@ -192,7 +192,7 @@ static void train_with_facts(struct berth_log log) {
     struct berth_field step[] = {log_integer("step", 1), log_real("loss", 0.5)};
     log_progress(&log, "train", 0, 4870000);
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 2);
+    log_fields(&log, BERTH_STEP, NULL, step, 2);
     log_progress(&log, "train", 3, 4870000);
 }
 
@@ -241,8 +241,8 @@ static void a_long_step(struct berth_log log) {
     struct berth_field eval[] = {log_integer("step", 20), log_real("epoch", 0.08),
                                  log_real("exact_match", 55.5), log_real("f1", 67.1),
                                  log_real("samples_per_second", 41.25)};
-    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 8);
-    log_fields(&log, BERTH_RECORD_EVAL, "eval", eval, 5);
+    log_fields(&log, BERTH_STEP, NULL, step, 8);
+    log_fields(&log, BERTH_EVAL, "eval", eval, 5);
 }
 
 static void a_narrow_terminal_gets_short_lines(void **state) {
@@ -343,21 +343,21 @@ static void deepspeed_steps(struct berth_log log) {
                                      log_integer("sample_count", 320 * (i + 1)),
                                      log_real("loss", 2.0),
                                      log_real("train_ema_loss", 2.5)};
-        log_fields(&log, BERTH_RECORD_STEP, NULL, step, sizeof step / sizeof *step);
+        log_fields(&log, BERTH_STEP, NULL, step, sizeof step / sizeof *step);
     }
     struct berth_field skip[] = {log_integer("step", 41), log_real("attempted_loss_scale", 65536),
                                  log_real("loss_scale", 32768),
                                  log_integer("attempted_hysteresis", 1),
                                  log_integer("hysteresis", 1)};
-    log_fields(&log, BERTH_RECORD_NOTE, "update 41 skipped", skip, 5);
+    log_fields(&log, BERTH_NOTE, "update 41 skipped", skip, 5);
     skip[2].real = 65536;
     skip[3].integer = 2;
-    log_fields(&log, BERTH_RECORD_NOTE, "update 41 skipped", skip, 5);
+    log_fields(&log, BERTH_NOTE, "update 41 skipped", skip, 5);
     struct berth_field coefficients[] = {log_integer("step", 40), log_real("a.weight", 0.125)};
-    log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", coefficients, 2);
-    log_fields(&log, BERTH_RECORD_SUMMARY, NULL, NULL, 0);
+    log_fields(&log, BERTH_VALUES, "lamb_coeffs", coefficients, 2);
+    log_fields(&log, BERTH_SUMMARY, NULL, NULL, 0);
     const struct berth_field predicted = log_real("predict_seconds", 8);
-    log_fields(&log, BERTH_RECORD_SUMMARY, "predict squad", &predicted, 1);
+    log_fields(&log, BERTH_SUMMARY, "predict squad", &predicted, 1);
 }
 
 static void deepspeed_lines_can_be_grepped(void **state) {
@@ -559,7 +559,7 @@ static void long_texts_are_cut_not_overrun(void **state) {
     text[sizeof text - 1] = '\0';
     struct berth_field fields[] = {log_text("a_long_text", text), log_text("another", text)};
     struct berth_record record = {
-        .kind = BERTH_RECORD_STEP, .text = text, .fields = fields, .field_count = 2};
+        .kind = BERTH_STEP, .text = text, .fields = fields, .field_count = 2};
     char line[LINES_SIZE];
     lines_plain(&record, line, sizeof line);
     assert_true(strlen(line) < sizeof line);
@@ -599,10 +599,10 @@ static void name_things(struct berth_log log) {
     struct berth_field fields[] = {log_text("name", HOSTILE)};
     log_note(&log, "note %s", HOSTILE);
     log_warning(&log, "warning %s", HOSTILE);
-    log_fields(&log, BERTH_RECORD_EVENT, HOSTILE, fields, 1);
-    log_fields(&log, BERTH_RECORD_SUMMARY, HOSTILE, fields, 1);
-    log_fields(&log, BERTH_RECORD_PLAN, HOSTILE, fields, 1);
-    log_fields(&log, BERTH_RECORD_STEP, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_EVENT, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_SUMMARY, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_PLAN, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_STEP, HOSTILE, fields, 1);
     for (int i = 0; i < 3; i++) {
         log_progress(&log, HOSTILE, i, 2);
     }

@@ -527,14 +527,14 @@ static void test_plots_of_several(void **state) {
 
 static void step(const struct berth_log *log, int64_t number, double loss) {
     const struct berth_field fields[] = {log_integer("step", number), log_real("loss", loss)};
-    log_fields(log, BERTH_RECORD_STEP, NULL, fields, 2);
+    log_fields(log, BERTH_STEP, NULL, fields, 2);
 }
 
 static int passed_on;
 
 static void count_record(void *context, const struct berth_record *record) {
     (void)context;
-    passed_on += record->kind == BERTH_RECORD_STEP;
+    passed_on += record->kind == BERTH_STEP;
 }
 
 // Records from before the folder exists are in the log; half a line of a killed process stays apart

@@ -213,18 +213,18 @@ static void watch(void *context, const struct berth_record *record) {
     static const char *const kinds[] = {"note", "warning", "plan",   "step",  "progress",
                                         "eval", "summary", "values", "event", "detail"};
     struct watcher *watcher = context;
-    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "train") == 0) {
+    if (record->kind == BERTH_PROGRESS && strcmp(record->text, "train") == 0) {
         watch_step(watcher, field(record, "done"));
     }
-    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "predict") == 0 &&
+    if (record->kind == BERTH_PROGRESS && strcmp(record->text, "predict") == 0 &&
         watcher->run->stop_in_predict) {
         watcher->stop = watcher->run->stop_level;
     }
-    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "predict") == 0 &&
+    if (record->kind == BERTH_PROGRESS && strcmp(record->text, "predict") == 0 &&
         watcher->run->act_in_predict) {
         watcher->run->act();
     }
-    if (watcher->log == NULL || record->kind == BERTH_RECORD_PROGRESS) {
+    if (watcher->log == NULL || record->kind == BERTH_PROGRESS) {
         return;
     }
     fprintf(watcher->log, "%s: %s", kinds[record->kind], record->text != NULL ? record->text : "");

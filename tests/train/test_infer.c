@@ -129,7 +129,7 @@ static void extract(void *context, size_t index, const float *logits, int64_t co
 
 static void write_record(void *context, const struct berth_record *record) {
     struct outcome *outcome = context;
-    if (record->kind == BERTH_RECORD_PROGRESS) {
+    if (record->kind == BERTH_PROGRESS) {
         outcome->progress = record->fields[0].integer;
     }
 }

@@ -560,7 +560,7 @@ static void test_jobs_in_one_process(void **state) {
 static void stop_after_a_while(void *context, const struct berth_record *record) {
     volatile int *stop = context;
     static double start;
-    if (record->kind == BERTH_RECORD_STEP) {
+    if (record->kind == BERTH_STEP) {
         start = start > 0 ? start : clock_now();
         *stop |= clock_now() - start > 2.5;
     }

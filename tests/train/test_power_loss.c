@@ -25,7 +25,7 @@ static struct berth_log given;
 // A mark where the run says that a checkpoint is saved.
 static void mark_saved(void *context, const struct berth_record *record) {
     (void)context;
-    if (record->kind == BERTH_RECORD_NOTE && strncmp(record->text, "saved ", 6) == 0) {
+    if (record->kind == BERTH_NOTE && strncmp(record->text, "saved ", 6) == 0) {
         disk_record_mark(atoll(strrchr(record->text, '-') + 1));
     }
     given.write(given.context, record);

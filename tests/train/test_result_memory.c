@@ -20,14 +20,14 @@ struct measured {
 static void watch(void *context, const struct berth_record *record) {
     struct measured *measured = context;
     const char *text = record->text != NULL ? record->text : "";
-    if (record->kind == BERTH_RECORD_PLAN && strcmp(text, "memory") == 0) {
+    if (record->kind == BERTH_PLAN && strcmp(text, "memory") == 0) {
         for (size_t i = 0; i < record->field_count; i++) {
             if (strcmp(record->fields[i].key, "data_bytes") == 0) {
                 measured->planned = record->fields[i].integer;
             }
         }
     }
-    if (record->kind == BERTH_RECORD_EVENT && strcmp(text, "infer_start") == 0) {
+    if (record->kind == BERTH_EVENT && strcmp(text, "infer_start") == 0) {
         measured->begin = atomic_load(&heap_live);
         atomic_store(&heap_peak, measured->begin);
     }

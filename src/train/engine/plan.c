@@ -71,7 +71,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("device_plan_bytes", (int64_t)memory->device), // if it has its own memory
     };
     const size_t count = sizeof fields / sizeof fields[0];
-    log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
+    log_fields(log, BERTH_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
 // Bytes still to be allocated, and the budget that they exceed.
@@ -343,7 +343,7 @@ static void report_ranks(const struct plan_args *args, const struct totals *tota
     };
     size_t count = add_each(fields, 3, rank_names, "rank", totals->ranks, comm->size);
     count = add_each(fields, count, host_names, "host", totals->hosts, comm->host_count);
-    log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
+    log_fields(args->log, BERTH_PLAN, "memory of ranks and hosts", fields, count);
 }
 
 // This rank's fraction of the available memory.

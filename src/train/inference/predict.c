@@ -119,7 +119,7 @@ static void report(const struct predict_job *job, const struct infer_result *tim
     fields[count++] = log_real("total_seconds", seconds);
     fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
     fields[count++] = log_text("output_dir", job->config.output_dir);
-    log_fields(&job->log, BERTH_RECORD_SUMMARY, job->title, fields, count);
+    log_fields(&job->log, BERTH_SUMMARY, job->title, fields, count);
 }
 
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,

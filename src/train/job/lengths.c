@@ -39,6 +39,6 @@ void lengths_log(const struct lengths *lengths, int64_t max_seq_length,
             log_integer("longest", lengths->longest),
             log_integer("max_seq_length", max_seq_length),
         };
-        log_fields(log, BERTH_RECORD_DETAIL, "length", fields, sizeof fields / sizeof *fields);
+        log_fields(log, BERTH_DETAIL, "length", fields, sizeof fields / sizeof *fields);
     }
 }

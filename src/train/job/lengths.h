@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A histogram of the lengths of the training sequences for reports (BERTH_RECORD_DETAIL, "length"),
+// A histogram of the lengths of the training sequences for reports (BERTH_DETAIL, "length"),
 // which also show what padding would have cost.
 #ifndef BERTH_TRAIN_LENGTHS_H
 #define BERTH_TRAIN_LENGTHS_H

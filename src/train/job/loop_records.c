@@ -56,7 +56,7 @@ static void report_expected_time(struct run *run) {
                   "expected time: %" PRId64 ":%02d:%02d for the %" PRId64
                   " updates that are left, %.3g s each, without evaluations and checkpoints",
                   whole / 3600, (int)(whole / 60 % 60), (int)(whole % 60), left, each);
-    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+    log_fields(run->loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
 void loop_count_update(struct run *run, const struct update_result *update,
@@ -209,7 +209,7 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
         fields[count++] =
             log_real("micro_batches_per_update", (double)window->micro_batches / updates);
     }
-    log_fields(loop->log, BERTH_RECORD_STEP, NULL, fields, count);
+    log_fields(loop->log, BERTH_STEP, NULL, fields, count);
     run->window = (struct window){0};
 }
 
@@ -227,7 +227,7 @@ static void report_values(const struct run *run, const double *coefficients,
             fields[count++] = log_real(name, coefficients[i]);
         }
     }
-    log_fields(run->loop->log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, count);
+    log_fields(run->loop->log, BERTH_VALUES, "lamb_coeffs", fields, count);
 }
 
 // Reports the trust ratios of a layer-wise optimizer in the last update.
@@ -321,7 +321,7 @@ void loop_report_skip(const struct run *run, const struct loss_scale *before,
                   "update %" PRId64
                   " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
                   run->progress->step, before->scale, describe_event(event, now), now->scale);
-    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+    log_fields(run->loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
 void loop_warn_of_no_loss(const struct run *run) {

@@ -44,7 +44,7 @@ static void note_interval(const struct run *run, double saving, double update, i
                   " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
                   "is expected: save every %.3g s",
                   steps, saving, update, mean, interval);
-    log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
+    log_fields(loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof *fields);
 }
 
 // Called after the first update and each save but the last: rank 0's clock decides for all ranks.

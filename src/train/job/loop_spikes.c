@@ -32,7 +32,7 @@ void loop_report_spike(const struct run *run, const struct update_result *update
     number_format(
         text, sizeof text, "update %" PRId64 " is a spike: %s %.4g, %.3g times the mean, %.4g; %s",
         progress->step + 1, is_loss ? "loss" : "gradient norm", found, found / mean, mean, outcome);
-    log_fields(run->loop->log, BERTH_RECORD_WARNING, text, fields, sizeof fields / sizeof *fields);
+    log_fields(run->loop->log, BERTH_WARNING, text, fields, sizeof fields / sizeof *fields);
 }
 
 void loop_record_spikes(struct run *run, const struct update_result *update,

@@ -71,7 +71,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     }
     fields[count++] = log_real("samples_per_second", (double)timing->timed_sequences / seconds);
     fields[count++] = log_real("tokens_per_second", (double)timing->timed_tokens / seconds);
-    log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
+    log_fields(run->loop->log, BERTH_EVAL, "eval", fields, count);
 }
 
 // A resumed run may have another metric or other examples: a score is then neither better nor worse

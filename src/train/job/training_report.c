@@ -30,7 +30,7 @@ static void report_model(const struct training_plan *plan, const struct berth_lo
         log_integer("vocab_size", shape->vocab_size),
         log_text("precision", machine_precision_name(plan->config->precision)),
     };
-    log_fields(log, BERTH_RECORD_PLAN, "model", fields, COUNT(fields));
+    log_fields(log, BERTH_PLAN, "model", fields, COUNT(fields));
 }
 
 static void report_data(const struct training_plan *plan, const struct berth_log *log) {
@@ -56,7 +56,7 @@ static void report_data(const struct training_plan *plan, const struct berth_log
     fields[count++] = log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL);
     fields[count++] = log_integer("eval_features",
                                   evaluation != NULL ? (int64_t)evaluation->set.source.count : 0);
-    log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
+    log_fields(log, BERTH_PLAN, "data", fields, count);
 }
 
 // Explains numbers whose names mean different things in the original programs.
@@ -105,7 +105,7 @@ static void report_batches(const struct training_plan *plan, const struct berth_
         log_text("expected_time", "printed after the first updates, which are timed"),
     };
     size_t count = add_meanings(batching, fields, 9);
-    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
+    log_fields(log, BERTH_PLAN, "batches", fields, count);
 }
 
 static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
@@ -136,7 +136,7 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
         fields[count++] = log_real("classifier_dropout", plan->rules->head_dropout);
     }
-    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, count);
+    log_fields(log, BERTH_PLAN, "optimizer", fields, count);
 }
 
 // Where checkpoints are removed there is for a moment one more than are kept, because the new one
@@ -165,7 +165,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
         log_integer("checkpoint_bytes", checkpoint),
         log_integer("disk_bytes", checkpoints + checkpoint / 3),
     };
-    log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
+    log_fields(log, BERTH_PLAN, "files", fields, COUNT(fields));
 }
 
 // Lengths in shards become known during training (loop_records.c).
@@ -247,7 +247,7 @@ static void report_summary(const struct training_summary *summary, const struct 
     };
     memcpy(fields + count, rest, sizeof rest);
     count = add_exchanges(&loop->exchanged, fields, count + COUNT(rest));
-    log_fields(log, BERTH_RECORD_SUMMARY, summary->task->title, fields, count);
+    log_fields(log, BERTH_SUMMARY, summary->task->title, fields, count);
 }
 
 static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,

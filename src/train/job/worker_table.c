@@ -127,7 +127,7 @@ static void report_row(const struct worker_table *table, int rank, const struct 
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, ": %s", row->error.message);
     }
-    log_fields(log, BERTH_RECORD_NOTE, text, fields, fields_of(table, rank, folder, fields));
+    log_fields(log, BERTH_NOTE, text, fields, fields_of(table, rank, folder, fields));
 }
 
 void worker_table_report(const struct worker_table *table, const struct berth_log *log) {

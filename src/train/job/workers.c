@@ -236,7 +236,7 @@ static void report_best(const struct worker_table *table, const struct berth_log
     }
     fields[count++] = log_real("eval_loss", result->eval_loss);
     fields[count++] = log_text("output_dir", table->output_dir);
-    log_fields(log, BERTH_RECORD_SUMMARY, "best of independent workers", fields, count);
+    log_fields(log, BERTH_SUMMARY, "best of independent workers", fields, count);
 }
 
 // The error of a worker that has not finished; only rank 0 has the message.

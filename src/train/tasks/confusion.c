@@ -69,7 +69,7 @@ static void log_cell(const struct confusion *confusion, const struct confusion_c
                                          log_text("expected", confusion->names[cell->expected]),
                                          log_text("predicted", confusion->names[cell->predicted]),
                                          log_integer("count", cell->count)};
-    log_fields(log, BERTH_RECORD_DETAIL, "confusion", fields, sizeof fields / sizeof *fields);
+    log_fields(log, BERTH_DETAIL, "confusion", fields, sizeof fields / sizeof *fields);
 }
 
 void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The confusion matrix of an evaluation for reports (BERTH_RECORD_DETAIL, "confusion"). It takes
+// The confusion matrix of an evaluation for reports (BERTH_DETAIL, "confusion"). It takes
 // memory for its cells or for the examples, whichever are fewer.
 #ifndef BERTH_TRAIN_CONFUSION_H
 #define BERTH_TRAIN_CONFUSION_H

@@ -102,6 +102,6 @@ void samples_log(const struct berth_log *log, int64_t step, const struct sample 
         count += add_span(fields + count, predicted, found, &part);
         count += add_span(fields + count, expected, wanted, &part);
     }
-    log_fields(log, BERTH_RECORD_DETAIL, "sample", fields, count);
+    log_fields(log, BERTH_DETAIL, "sample", fields, count);
     memory_free(shown);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sample answers of an evaluation for reports (BERTH_RECORD_DETAIL, "sample"): the worst errors
+// Sample answers of an evaluation for reports (BERTH_DETAIL, "sample"): the worst errors
 // first, then some right answers.
 #ifndef BERTH_TRAIN_SAMPLES_H
 #define BERTH_TRAIN_SAMPLES_H

@@ -121,7 +121,7 @@ struct task {
     size_t (*result_bytes)(const struct task_set *set);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,
                                struct berth_error *error);
-    // Logs the parts of the result that only reports show (BERTH_RECORD_DETAIL); NULL: none.
+    // Logs the parts of the result that only reports show (BERTH_DETAIL); NULL: none.
     enum berth_status (*detail)(const struct task_set *set, int64_t step,
                                 const struct berth_log *log, struct berth_error *error);
     enum berth_status (*write)(const struct task_set *set, const struct task_results *results,
