@@ -44,18 +44,26 @@ struct run {
     struct file_writer writer;
 };
 
-// Words that the rows make, for as long as the program runs.
+// Words that the rows make, each kept once for as long as the program runs.
 static const char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static const char *say(const char *format, ...) {
-    static char words[8192];
+    static char kept[16384]; // each with its NUL; five times what the rows make
     static size_t used;
+    char words[512];
     va_list arguments;
     va_start(arguments, format);
-    const char *said = words + used;
-    const int length = vsnprintf(words + used, sizeof words - used, format, arguments);
+    vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    used += (size_t)length + 1 < sizeof words - used ? (size_t)length + 1 : 0;
-    return said;
+    const size_t size = strlen(words) + 1;
+    size_t at = 0;
+    while (at < used && strcmp(kept + at, words) != 0) {
+        at += strlen(kept + at) + 1;
+    }
+    if (at == used && size <= sizeof kept - used) {
+        memcpy(kept + used, words, size);
+        used += size;
+    }
+    return at < used ? kept + at : "";
 }
 
 // --- texts ---------------------------------------------------------------------------------------

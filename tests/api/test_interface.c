@@ -126,7 +126,8 @@ static void settings_are_checked(void **state) {
                          BERTH_USAGE);
         assert_message_has(&error, "unknown setting \"");
         assert_message_has(&error, unknown[call][1]);
-        assert_int_equal(call_with(call, model, bad[call], &error), BERTH_USAGE);
+        assert_int_equal(call_with(call, model, SETTINGS(bad[call][0], bad[call][1]), &error),
+                         BERTH_USAGE);
         assert_message_has(&error, bad[call][0]);
         assert_message_has(&error, bad[call][1]);
         assert_int_equal(
