@@ -13,7 +13,7 @@
 // The maximum length of a setting's text; longer ones are truncated.
 #define SETTING_SIZE 512
 // That of a note or warning.
-#define TEXT_SIZE 1024
+#define TEXT_SIZE sizeof(((struct berth_error *)0)->message) // a note is as long as an error
 
 void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,
                 const struct berth_field *fields, size_t count) {

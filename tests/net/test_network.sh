@@ -4,6 +4,7 @@
 # process that creates a socket, and finds a model in the hub's cache; fetch is killed. Every
 # command that the program lists must be here.
 . "$(dirname "$0")/../cli/lib.sh"
+golden=$(cd "$(dirname "$0")/../golden" && pwd)
 export HF_HOME=$work/home OMP_WAIT_POLICY=passive
 unset HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE HF_HUB_CACHE
 
@@ -110,6 +111,15 @@ HF_HUB_OFFLINE=1 "$WITHOUT_NETWORK" "$BERTH" fetch acme/tiny >"$out" 2>"$err"
 code=$?
 expect_code 0
 expect_out "$snapshot"
+
+for verb in classify hidden; do
+    alone $verb --model "$golden/classifier" --text text
+    expect_code 0
+done
+alone tag --model "$golden/tags" --text text
+expect_code 0
+alone rerank --model "$golden/classifier" --query text --document text
+expect_code 78 # it has three classes
 
 # Every command that the program lists was tried.
 what="the list of verbs"
