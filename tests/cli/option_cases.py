@@ -98,8 +98,8 @@ READERS = {
     ("hidden_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->hidden_dropout_prob"),
     ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
-    ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
-    ("doc_overlap", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_overlap"),
+    ("doc_stride", "show squad"): ("src/task/squad_input.c", r"config->doc_stride"),
+    ("doc_overlap", "show squad"): ("src/task/squad_input.c", r"config->doc_overlap"),
     # Its losses fall so evenly that no factor finds a spike.
     ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->spike_factor"),
     # No model here has a head for tokens and tensors beside it.
