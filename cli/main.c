@@ -90,8 +90,15 @@ static enum berth_status report_missing_words(const struct cli_verb *verb,
                                               struct berth_error *error) {
     const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
     if (cli_reports()) {
-        fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
-                space, task, verb->usage, verb->example, verb->name, space, task);
+        const char *before = "usage:";
+        for (const char *usage = verb->usage; *usage != '\0'; before = "      ") {
+            const size_t length = strcspn(usage, "\n"); // each line is a command
+            fprintf(stderr, "%s berth %s%s%s %.*s\n", before, verb->name, space, task, (int)length,
+                    usage);
+            usage += length + (usage[length] == '\n');
+        }
+        fprintf(stderr, "\n%s\n\nSee `berth %s%s%s --help`.\n", verb->example, verb->name, space,
+                task);
     }
     return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs %s", verb->name, space, task,
                      verb->arguments_min > 0 ? "arguments" : "options");
