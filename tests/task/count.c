@@ -44,7 +44,7 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
     return BERTH_OK;
 }
 
-const struct task_row row_added = {
+const struct task_row berth_added_task = {
     .about = {.name = "count",
               .pipeline = "word-count",
               .text = "text",
