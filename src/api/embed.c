@@ -139,7 +139,8 @@ static enum berth_status begin(struct embed *embed, struct berth_error *error) {
 static enum berth_status gather(struct embed *embed, size_t first, size_t count,
                                 struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
-        const struct task_text *text = &embed->round[i];
+        struct task_text *text = &embed->round[i];
+        task_text_check_fit(embed->model, text);
         if (text->truncated && embed->cut++ == 0) {
             embed->first_cut = first + i;
         }

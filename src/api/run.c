@@ -74,19 +74,6 @@ static enum berth_status make_texts(struct berth_result *result, const struct be
 
 // --- running -------------------------------------------------------------------------------------
 
-static void check_overflow(const struct task_model *model, struct task_text *text) {
-    char message[160];
-    if (text->status == BERTH_OK && text->truncated && text->settings.must_fit) {
-        snprintf(
-            message, sizeof message,
-            "the text has more than the %lld tokens that the model reads; with overflow \"cut\" "
-            "its end is left out",
-            (long long)model->max_tokens);
-        task_text_fail(text, BERTH_USAGE, message);
-        text->item_count = 0;
-    }
-}
-
 static enum berth_status run_texts(struct berth_result *result, const struct task_model *model,
                                    struct watching *watching, struct berth_error *error) {
     struct task_text **valid = memory_array(result->count, sizeof *valid);
@@ -103,7 +90,7 @@ static enum berth_status run_texts(struct berth_result *result, const struct tas
         }
         status = count > 0 ? result->task->run(model, valid, count, error) : BERTH_OK;
         for (size_t i = 0; i < count; i++) {
-            check_overflow(model, valid[i]);
+            task_text_check_fit(model, valid[i]);
         }
         if (status == BERTH_OK) {
             status =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's inner interface: opened models by task, jobs, conversion, data. berth.h's functions
-// (open.c, run.c, train.c, job.c) are made of these; so are, until they are rows of src/task, the
-// program's verbs and the server.
+// The library's inner interface: reporters, jobs on files, conversion, data. berth.h's functions
+// (open.c, run.c, train.c, job.c) are made of these, and so are the program's verbs for jobs.
 #ifndef BERTH_CORE_CALLS_H
 #define BERTH_CORE_CALLS_H
 

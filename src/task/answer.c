@@ -171,7 +171,8 @@ static struct squad_answer_options options_of(const struct task_model *model,
     return options;
 }
 
-// An offset of the context in the unit of the settings; -1 is nowhere.
+// Where a character of the context is, in the unit of the settings. An answer that is nowhere has
+// -1.
 static int64_t offset_of(const struct task_text *text, int64_t character) {
     struct text_position position = {0};
     if (character < 0) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Between a task's row and the engine: opens the network of a model, makes inputs of a call's
+// texts, and runs calls of several threads, short ones together. Leaves out what a task makes of
+// logits.
 #include "task/network.h"
 
 #include "core/finite.h"

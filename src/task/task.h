@@ -193,6 +193,8 @@ int64_t task_computed_tokens(const struct task_model *model, int64_t tokens);
 
 // Gives the text an error of its own.
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message);
+// Fails a text that was truncated, if its settings ask for that.
+void task_text_check_fit(const struct task_model *model, struct task_text *text);
 void task_text_done(struct task_text *text);
 // Allocates items, all zero but for offsets and ids of -1. NULL: out of memory, and the text has
 // failed.

@@ -3,6 +3,8 @@
 #include "core/memory.h"
 #include "task/network.h"
 
+#include <stdio.h>
+
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message) {
     text->status = status;
     memory_free(text->message);
@@ -21,6 +23,18 @@ void task_text_done(struct task_text *text) {
     memory_free(text->items);
     memory_free(text->rows);
     memory_free(text->message);
+}
+
+void task_text_check_fit(const struct task_model *model, struct task_text *text) {
+    char message[160];
+    if (text->status == BERTH_OK && text->truncated && text->settings.must_fit) {
+        snprintf(message, sizeof message,
+                 "the text has more than the %lld tokens that the model reads; with overflow "
+                 "\"cut\" its end is left out",
+                 (long long)model->max_tokens);
+        task_text_fail(text, BERTH_USAGE, message);
+        text->item_count = 0;
+    }
 }
 
 struct berth_item *task_text_items(struct task_text *text, size_t count) {
