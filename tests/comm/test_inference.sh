@@ -146,6 +146,7 @@ failing 66 'absent: ' predict squad --model absent --input data.json --output no
 failing 2 unknown_option predict squad --model model --input data.json --output none --unknown_option
 failing 73 squad-1 predict squad --model model --input data.json --output squad-1
 failing 66 absent embed --model model absent --output none
+failing 2 "tokens that the model reads; with overflow" embed --model model lines --max_seq_length 8 --overflow error
 failing 2 'expected one of mean' embed --model model lines --pooling none
 failing 78 'normalize is true, but false on rank 0' embed --model model lines --normalize=@
 failing 73 nowhere embed --model model lines --output nowhere/none.npy
