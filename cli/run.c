@@ -2,6 +2,7 @@
 // The verbs `berth answer`, `berth embed`, ...: one for each task of the library, made from its row
 // (task/task.h). A text, or a pair, is on the command line, or each line of a file or of standard
 // input is one. `berth tokenize` has a file of its own.
+#include "api/model.h"
 #include "cli.h"
 #include "core/encoding.h"
 #include "core/file.h"
@@ -34,6 +35,7 @@ struct run {
     char *pair_bytes; // of the file with the pair
     struct berth_model *model;
     const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
+    struct task_settings asked;                    // the same
     const volatile int *stop;                      // NULL: signals end the program
     size_t done, cut, first_cut;                   // texts, of which so many were truncated
     // The output.
@@ -460,7 +462,7 @@ static enum berth_status put_round(struct run *run, const struct berth_result *r
     for (size_t i = 0; i < count; i++) {
         const struct berth_text *from = &run->texts[first + i];
         struct task_text text = {.texts = {from->text, from->pair},
-                                 .settings = {.unit = OFFSET_CODE_POINTS},
+                                 .settings = run->asked,
                                  .tokens = (int64_t)run->done};
         text.items = (struct berth_item *)berth_result_items(result, i, &text.item_count);
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
@@ -532,7 +534,7 @@ static enum berth_status read_settings(struct run *run, struct berth_error *erro
         run->settings[used++] = "offsets";
         run->settings[used++] = "characters";
     }
-    return BERTH_OK;
+    return task_settings_read(run->task, run->settings, &run->asked, error);
 }
 
 // The value as text. NULL: out of memory.

@@ -101,7 +101,7 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
     for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
             call->settings.aggregation =
-                strcmp(names[i], "none") == 0 ? AGGREGATE_NONE : AGGREGATE_ENTITIES;
+                strcmp(names[i], "none") == 0 ? AGGREGATE_NONE : AGGREGATE_FIRST;
             return BERTH_OK;
         }
     }

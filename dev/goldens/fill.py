@@ -17,6 +17,7 @@ from words_model import words_model
 TEXTS = ["the [MASK] fox jumped over the lazy dog.", "Café in [MASK], is good!", "[MASK]", "un[MASK] film , 中 [MASK] ?",
          "the zebra is [MASK]", "[MASK] [MASK] [MASK] the dog"]
 TOP_K = 4
+TARGETS = ["dog", "fox", "paris", "dog", "the"]
 
 
 def main():
@@ -29,7 +30,8 @@ def main():
     for extra in folder.glob("generation_config.json"):
         extra.unlink()
     fill = transformers.pipeline("fill-mask", model=model.double(), tokenizer=tokenizer, device="cpu", top_k=TOP_K)
-    found = [{"text": text, "found": fill(text)} for text in TEXTS]
+    found = [{"text": text, "found": fill(text), "targets": TARGETS, "among": fill(text, targets=TARGETS)}
+             for text in TEXTS]
     (folder / "fill.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 

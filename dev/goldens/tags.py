@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes tests/golden/tags: a tiny BertForTokenClassification with its tokenizer, texts, and what the token-classification
 pipeline of transformers finds in them (tags.json), in float64 from float32 weights: entities with the aggregation
-strategies "first" and "simple", and the words that are entities' parts (the first piece of each with "none").
+strategies "first", "simple", "average" and "max", those of "first" with other labels to ignore, and the words that
+are entities' parts (the first piece of each with "none").
 
     tags.py tests/golden/tags
 """
@@ -37,10 +38,13 @@ def main():
     found = []
     for text in TEXTS:
         row = {"text": text}
-        for strategy in ("first", "simple", "none"):
+        for strategy in ("first", "simple", "average", "max", "none"):
             tag = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, device="cpu",
                                         aggregation_strategy=strategy)
             row[strategy] = rounded(tag(text))
+            if strategy == "first":
+                row["ignored"] = [{"labels": labels, "found": rounded(tag(text, ignore_labels=labels))}
+                                  for labels in ([], ["O", "PER"], ["LOC"])]
         row["none"] = [word for word in row["none"] if not word["word"].startswith("##")]
         found.append(row)
     (folder / "tags.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

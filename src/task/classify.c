@@ -9,6 +9,7 @@
 // (classify_results.c).
 #include "task/classify.h"
 
+#include "core/caseless.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -100,7 +101,7 @@ static enum berth_status compute_scores(const struct task_model *model,
     return status;
 }
 
-// --- the rows -----------------------------------------------------------------------------------
+// --- items --------------------------------------------------------------------------------------
 
 // In descending order of scores; equal scores are ordered by class.
 static int compare_items(const void *left, const void *right) {
@@ -109,12 +110,13 @@ static int compare_items(const void *left, const void *right) {
                                 : (a->id > b->id) - (a->id < b->id);
 }
 
-// All classes unless fewer were requested, the most likely first.
-static void make_items(const struct task_model *model, struct task_text *text) {
+// The scores text->rows[width] as items with these names, the most likely first; all of them unless
+// fewer were requested.
+static void make_items(struct task_text *text, const char *const *names) {
     const size_t asked = (size_t)text->settings.top;
     struct berth_item *items = task_text_items(text, text->width);
     for (size_t i = 0; items != NULL && i < text->width; i++) {
-        items[i].text = label(model, i);
+        items[i].text = names[i];
         items[i].score = (double)text->rows[i];
         items[i].id = (int64_t)i;
     }
@@ -124,21 +126,217 @@ static void make_items(const struct task_model *model, struct task_text *text) {
     }
 }
 
-static enum berth_status run_classify(const struct task_model *model,
-                                      struct task_text *const *texts, size_t count,
-                                      struct berth_error *error) {
-    TRY(compute_scores(model, texts, count, error));
-    for (size_t i = 0; i < count; i++) {
-        if (texts[i]->status == BERTH_OK) {
-            make_items(model, texts[i]);
+// --- candidate labels: zero-shot classification by a model of entailment -------------------------
+
+struct candidates {
+    struct task_list labels, hypotheses; // [labels.count] what a text with a label entails
+    struct task_text *pairs;             // [texts][labels.count] each text with each of them
+    struct task_text **list;             // of `pairs`
+};
+
+static char *hypothesis_of(const char *form, const char *label) {
+    const char *place = strstr(form, "{}");
+    const size_t before = (size_t)(place - form), length = strlen(label);
+    const size_t after = strlen(place + 2) + 1;
+    char *text = memory_new(before + length + after);
+    if (text != NULL) {
+        memcpy(text, form, before);
+        memcpy(text + before, label, length);
+        memcpy(text + before + length, place + 2, after);
+    }
+    return text;
+}
+
+static enum berth_status read_candidates(const struct task_settings *asked,
+                                         struct candidates *candidates, struct berth_error *error) {
+    const struct option_row *usual = task_option_find("hypothesis_template");
+    const char *form =
+        asked->hypothesis_template != NULL ? asked->hypothesis_template : usual->default_value;
+    struct task_list *labels = &candidates->labels, *hypotheses = &candidates->hypotheses;
+    if (strstr(form, "{}") == NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "hypothesis_template: expected {} in it, the place of a label; found "
+                         "\"%s\"",
+                         form);
+    }
+    TRY(task_list_read("candidate_labels", asked->candidate_labels, labels, error));
+    if (labels->count == 0) {
+        return error_set(error, BERTH_USAGE, "candidate_labels: expected labels, found none");
+    }
+    hypotheses->items = memory_array_zeroed(labels->count, sizeof *hypotheses->items);
+    for (size_t i = 0; hypotheses->items != NULL && i < labels->count; i++) {
+        hypotheses->items[hypotheses->count++] = hypothesis_of(form, labels->items[i]);
+        if (hypotheses->items[i] == NULL) {
+            return error_no_memory(error, strlen(form) + strlen(labels->items[i]), "a hypothesis");
+        }
+    }
+    return hypotheses->items != NULL
+               ? BERTH_OK
+               : error_no_memory(error, labels->count * sizeof(char *), "the candidate labels");
+}
+
+static enum berth_status make_pairs(struct candidates *candidates, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
+    const size_t labels = candidates->labels.count;
+    candidates->pairs = memory_array_zeroed(count * labels, sizeof *candidates->pairs);
+    candidates->list = memory_array(count * labels, sizeof *candidates->list);
+    if (candidates->pairs == NULL || candidates->list == NULL) {
+        return error_no_memory(error, count * labels * sizeof *candidates->pairs,
+                               "the candidate labels");
+    }
+    for (size_t i = 0; i < count * labels; i++) {
+        struct task_text *pair = candidates->list[i] = &candidates->pairs[i];
+        pair->texts[0] = texts[i / labels]->texts[0];
+        pair->texts[1] = candidates->hypotheses.items[i % labels];
+        pair->settings = task_usual;
+        pair->settings.score = BERTH_SCORE_NONE;
+        if (texts[i / labels]->texts[1] != NULL) {
+            task_text_fail(texts[i / labels], BERTH_USAGE,
+                           "candidate_labels are for one text, found a pair");
         }
     }
     return BERTH_OK;
 }
 
+// The classes of entailment and, as transformers' pipeline finds it, of contradiction.
+static enum berth_status find_entailment(const struct task_model *model, size_t classes[2],
+                                         struct berth_error *error) {
+    static const char prefix[] = "entail";
+    for (size_t i = 0; i < width(model) && width(model) > 1; i++) {
+        const char *name = label(model, i);
+        if (strlen(name) >= sizeof prefix - 1 &&
+            caseless_equal_bytes(name, prefix, sizeof prefix - 1)) {
+            classes[1] = i;
+            classes[0] = i == 0 ? width(model) - 1 : 0;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s has no class whose name begins with \"%s\"; candidate_labels need a model "
+                     "that was trained on entailment, as on MNLI",
+                     model->path, prefix);
+}
+
+// How likely each label is: entailment against contradiction, or among the labels' entailments.
+static void score_candidates(struct task_text *text, const struct task_text *pairs, size_t count,
+                             const size_t classes[2]) {
+    float *scores = task_text_rows(text, 1, count);
+    const int is_alone = text->settings.multi_label || count == 1;
+    for (size_t i = 0; i < count && text->status == BERTH_OK; i++) {
+        float logits[2];
+        if (pairs[i].status != BERTH_OK) {
+            task_text_fail(text, pairs[i].status, pairs[i].message);
+            return;
+        }
+        logits[0] = pairs[i].rows[classes[0]];
+        logits[1] = pairs[i].rows[classes[1]];
+        if (is_alone) {
+            results_scores(RESULTS_SOFTMAX, logits, 2, logits);
+        }
+        scores[i] = logits[1];
+        text->tokens_read += pairs[i].tokens_read;
+        text->truncated |= pairs[i].truncated;
+    }
+    if (!is_alone && text->status == BERTH_OK) {
+        results_scores(RESULTS_SOFTMAX, scores, count, scores);
+    }
+}
+
+static void make_candidates(struct task_text *text, const struct candidates *candidates) {
+    const struct task_list *labels = &candidates->labels;
+    const char **own = memory_array(labels->count, sizeof *own);
+    if (own == NULL) {
+        task_text_fail(text, BERTH_NO_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < labels->count; i++) {
+        own[i] = task_text_own(text, memory_string(labels->items[i]));
+    }
+    if (text->status == BERTH_OK) {
+        make_items(text, own);
+    }
+    memory_free(own);
+}
+
+static enum berth_status run_candidates(const struct task_model *model,
+                                        struct candidates *candidates,
+                                        struct task_text *const *texts, size_t count,
+                                        struct berth_error *error) {
+    size_t classes[2] = {0};
+    const size_t labels = candidates->labels.count;
+    TRY(find_entailment(model, classes, error));
+    TRY(make_pairs(candidates, texts, count, error));
+    TRY(compute_scores(model, candidates->list, count * labels, error));
+    for (size_t i = 0; i < count; i++) {
+        if (texts[i]->status == BERTH_OK) {
+            score_candidates(texts[i], candidates->pairs + i * labels, labels, classes);
+        }
+        if (texts[i]->status == BERTH_OK) {
+            make_candidates(texts[i], candidates);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status classify_candidates(const struct task_model *model,
+                                             struct task_text *const *texts, size_t count,
+                                             struct berth_error *error) {
+    struct candidates candidates = {.pairs = NULL};
+    enum berth_status status = read_candidates(&texts[0]->settings, &candidates, error);
+    if (status == BERTH_OK) {
+        status = run_candidates(model, &candidates, texts, count, error);
+    }
+    for (size_t i = 0; candidates.pairs != NULL && i < count * candidates.labels.count; i++) {
+        task_text_done(&candidates.pairs[i]);
+    }
+    task_list_done(&candidates.labels);
+    task_list_done(&candidates.hypotheses);
+    memory_free(candidates.pairs);
+    memory_free(candidates.list);
+    return status;
+}
+
+// --- the rows -----------------------------------------------------------------------------------
+
+static enum berth_status run_classify(const struct task_model *model,
+                                      struct task_text *const *texts, size_t count,
+                                      struct berth_error *error) {
+    if (count > 0 && texts[0]->settings.candidate_labels != NULL) {
+        return classify_candidates(model, texts, count, error);
+    }
+    TRY(compute_scores(model, texts, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (texts[i]->status == BERTH_OK) {
+            make_items(texts[i], (const char *const *)names_of(model)->list);
+        }
+    }
+    return BERTH_OK;
+}
+
+// As transformers' pipeline for zero-shot classification.
+static void write_candidates(struct json_line *line, const struct task_text *text) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "sequence", text->texts[0]);
+    json_line_open(line, "labels", '[');
+    for (size_t i = 0; i < text->item_count; i++) {
+        json_line_text(line, NULL, text->items[i].text);
+    }
+    json_line_close(line, ']');
+    json_line_open(line, "scores", '[');
+    for (size_t i = 0; i < text->item_count; i++) {
+        json_line_float(line, NULL, (float)text->items[i].score);
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
 static void write_classify(struct json_line *line, const struct task_model *model,
                            const struct task_text *text) {
     (void)model;
+    if (text->settings.candidate_labels != NULL) {
+        write_candidates(line, text);
+        return;
+    }
     json_line_open(line, NULL, '[');
     for (size_t i = 0; i < text->item_count; i++) {
         json_line_open(line, NULL, '{');
@@ -576,7 +774,7 @@ const struct task_row row_classify = {
               .help = "the classes of a text or a pair of texts, the most likely first"},
     .architectures = {"ForSequenceClassification"},
     CLASSIFIES,
-    .settings = "top score overflow",
+    .settings = "top score candidate_labels hypothesis_template multi_label overflow",
     .is_listed = 1,
     .run = run_classify,
     .write = write_classify,

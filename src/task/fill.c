@@ -53,8 +53,12 @@ struct pass {
     uint16_t *positions; // of all masks, within their texts
     int32_t *labels;     // as many zeros: the words are unknown
     size_t *firsts;      // [texts + 1] where each text's masks begin in `positions`
-    size_t top;          // the largest of all texts
-    float *found;        // [masks][top] pairs of score and token
+    struct targets {
+        int32_t *ids; // [count], each once; NULL: every word
+        size_t count;
+    } * targets;  // [texts]
+    size_t top;   // the largest of all texts
+    float *found; // [masks][top] pairs of score and token
 };
 
 static size_t top_of(const struct task_text *text) {
@@ -95,15 +99,63 @@ static void refuse(struct task_text *text) {
     task_text_fail(text, BERTH_BAD_DATA, message);
 }
 
-static int fits_top(const struct pass *pass, struct task_text *text) {
-    const size_t words = tokenizer_size(pass->model->tokenizer);
-    char message[80];
-    if (top_of(text) > words) {
-        snprintf(message, sizeof message, "top_k: expected 1 to %zu, found %zu", words,
-                 top_of(text));
-        task_text_fail(text, BERTH_USAGE, message);
+// A word of the vocabulary, as it is or as the tokenizer reads it. -1: it is none.
+static int32_t find_word(const struct tokenizer *tokenizer, const char *word) {
+    const int32_t found = tokenizer_find(tokenizer, word, strlen(word));
+    struct token_list list = {0};
+    const int is_one =
+        found < 0 && tokenizer_encode(tokenizer, word, strlen(word), &list, NULL) == BERTH_OK &&
+        list.count == 1 && list.items[0].id != tokenizer_special_ids(tokenizer).unknown;
+    const int32_t read = is_one ? list.items[0].id : found;
+    token_list_done(&list);
+    return read;
+}
+
+static enum berth_status list_targets(const struct pass *pass, const struct task_list *words,
+                                      struct targets *targets, struct berth_error *error) {
+    targets->ids = memory_array(words->count, sizeof *targets->ids);
+    if (targets->ids == NULL) {
+        return error_no_memory(error, words->count * sizeof *targets->ids, "the targets");
     }
-    return top_of(text) <= words;
+    for (size_t i = 0; i < words->count; i++) {
+        const int32_t id = find_word(pass->model->tokenizer, words->items[i]);
+        size_t at = 0;
+        if (id < 0) {
+            return error_set(error, BERTH_USAGE,
+                             "targets: \"%s\" is not one word of the model's vocabulary",
+                             words->items[i]);
+        }
+        while (at < targets->count && targets->ids[at] != id) {
+            at++;
+        }
+        targets->ids[at] = id;
+        targets->count += at == targets->count;
+    }
+    return targets->count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "targets: expected words, found none");
+}
+
+// How many words each mask of a text has; 0: the text has failed.
+static size_t words_of(struct pass *pass, size_t index) {
+    struct task_text *text = pass->inputs.texts[index];
+    struct targets *targets = &pass->targets[index];
+    const size_t words = tokenizer_size(pass->model->tokenizer), top = top_of(text);
+    struct task_list list = {.items = NULL};
+    struct berth_error error = {.status = BERTH_OK};
+    if (text->settings.targets != NULL &&
+        task_list_read("targets", text->settings.targets, &list, &error) == BERTH_OK) {
+        (void)list_targets(pass, &list, targets, &error);
+    }
+    task_list_done(&list);
+    if (error.status == BERTH_OK && top > words) {
+        (void)error_set(&error, BERTH_USAGE, "top_k: expected 1 to %zu, found %zu", words, top);
+    }
+    if (error.status != BERTH_OK) {
+        task_text_fail(text, error.status, error.message);
+        return 0;
+    }
+    return targets->ids != NULL && targets->count < top ? targets->count : top;
 }
 
 // Lists the masks of a text; returns their number.
@@ -126,17 +178,18 @@ static enum berth_status find_masks(struct pass *pass, struct berth_error *error
     pass->labels = memory_array_zeroed(set->token_count, sizeof *pass->labels);
     pass->firsts = memory_array_zeroed(set->count + 1, sizeof *pass->firsts);
     pass->masked = memory_array(set->count, sizeof *pass->masked);
+    pass->targets = memory_array_zeroed(set->count, sizeof *pass->targets);
     if (pass->positions == NULL || pass->labels == NULL || pass->firsts == NULL ||
-        pass->masked == NULL) {
+        pass->masked == NULL || pass->targets == NULL) {
         return error_no_memory(error, set->token_count * sizeof *pass->labels, "the masks");
     }
     for (size_t i = 0; i < set->count; i++) {
         struct task_text *text = pass->inputs.texts[i];
-        const size_t own = fits_top(pass, text) ? find_in_text(pass, i) : 0;
+        const size_t top = words_of(pass, i), own = top > 0 ? find_in_text(pass, i) : 0;
         pass->firsts[i + 1] = pass->firsts[i] + own;
         if (own > 0) {
             pass->masked[pass->masked_count++] = i;
-            pass->top = top_of(text) > pass->top ? top_of(text) : pass->top;
+            pass->top = top > pass->top ? top : pass->top;
         } else if (text->status == BERTH_OK) {
             refuse(text);
         }
@@ -159,14 +212,6 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 // --- words --------------------------------------------------------------------------------------
 
-static double sum_exp(const float *logits, int64_t words, double max) {
-    double sum = 0;
-    for (int64_t i = 0; i < words; i++) {
-        sum += exp((double)logits[i] - max);
-    }
-    return sum;
-}
-
 // Inserts the token into best[*count], pairs of logit and token in descending order, of which at
 // most `max` are extracted.
 static void insert(float *best, size_t *count, size_t max, float logit, int64_t token) {
@@ -184,16 +229,29 @@ static void insert(float *best, size_t *count, size_t max, float logit, int64_t 
     best[2 * at + 1] = (float)token; // exact: a vocabulary has fewer than 2^24 words
 }
 
-static void extract_words(void *context, const float *logits, int64_t words, float *extracted) {
+// The softmax over all words, of which only the best are kept, or the best of the targets.
+static void extract_words(void *context, size_t index, const float *logits, int64_t words,
+                          float *extracted) {
     const struct pass *pass = context;
+    const struct targets *targets = &pass->targets[pass->masked[index]];
+    const size_t choices = targets->ids != NULL ? targets->count : (size_t)words;
     size_t count = 0;
+    float max = logits[0];
+    double sum = 0;
+    for (size_t i = 0; i < choices; i++) {
+        const int64_t word = targets->ids != NULL ? targets->ids[i] : (int64_t)i;
+        insert(extracted, &count, pass->top, logits[word], word);
+    }
+    for (int64_t i = 1; i < words; i++) {
+        max = logits[i] > max ? logits[i] : max;
+    }
     for (int64_t i = 0; i < words; i++) {
-        insert(extracted, &count, pass->top, logits[i], i);
+        sum += exp((double)logits[i] - (double)max);
     }
-    const double max = (double)extracted[0], sum = sum_exp(logits, words, max);
-    for (size_t i = 0; i < pass->top; i++) {
-        extracted[2 * i] = (float)(exp((double)extracted[2 * i] - max) / sum);
+    for (size_t i = 0; i < count; i++) {
+        extracted[2 * i] = (float)(exp((double)extracted[2 * i] - (double)max) / sum);
     }
+    memset(extracted + 2 * count, 0, (pass->top - count) * 2 * sizeof *extracted);
 }
 
 static void receive(void *context, size_t index, const float *found, int64_t count) {
@@ -219,7 +277,9 @@ static const char *make_sequence(const struct pass *pass, size_t index, size_t m
 
 static void make_items(const struct pass *pass, size_t index) {
     struct task_text *text = pass->inputs.texts[index];
-    const size_t top = top_of(text), first = pass->firsts[index];
+    const struct targets *targets = &pass->targets[index];
+    const size_t wanted = top_of(text), first = pass->firsts[index];
+    const size_t top = targets->ids != NULL && targets->count < wanted ? targets->count : wanted;
     const size_t count = (pass->firsts[index + 1] - first) * top;
     struct berth_item *items = task_text_items(text, count);
     for (size_t i = 0; items != NULL && i < count; i++) {
@@ -259,7 +319,11 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
                                  size_t count, struct berth_error *error) {
     struct pass pass = {.model = model};
     const enum berth_status status = fill(&pass, texts, count, error);
+    for (size_t i = 0; pass.targets != NULL && i < pass.inputs.features.count; i++) {
+        memory_free(pass.targets[i].ids);
+    }
     text_inputs_done(&pass.inputs);
+    memory_free(pass.targets);
     memory_free(pass.masked);
     memory_free(pass.firsts);
     memory_free(pass.positions);
@@ -589,7 +653,7 @@ const struct task_row row_fill = {
               .help = "the most likely words for each [MASK] of a text"},
     .architectures = {"ForMaskedLM", "ForPreTraining"},
     .job = JOB_FILL,
-    .settings = "top overflow",
+    .settings = "top targets overflow",
     .open = open_row,
     .run = run_row,
     .check = check_row,

@@ -104,7 +104,6 @@ struct waiting_call {
 
 // The sequences of calls that are run as one.
 struct merged {
-    const struct infer_args *args; // of the first call, which the others are like
     struct part {
         const struct infer_args *args;
         size_t index;
@@ -123,10 +122,10 @@ static void merged_extract(void *context, size_t index, const float *logits, int
     part->args->extract(part->args->context, part->index, logits, count, extracted);
 }
 
-static void merged_extract_words(void *context, const float *logits, int64_t words,
+static void merged_extract_words(void *context, size_t index, const float *logits, int64_t words,
                                  float *extracted) {
-    const struct infer_args *args = ((const struct merged *)context)->args;
-    args->extract_words(args->context, logits, words, extracted);
+    const struct part *part = &((const struct merged *)context)->parts[index];
+    part->args->extract_words(part->args->context, part->index, logits, words, extracted);
 }
 
 static void merged_receive(void *context, size_t index, const float *logits, int64_t count) {
@@ -164,8 +163,7 @@ static size_t take_waiting(struct network *network, const struct waiting_call *f
 
 static enum berth_status run_merged(const struct task_model *model, struct waiting_call *calls,
                                     size_t sequences, struct berth_error *error) {
-    struct merged merged = {.args = calls->args,
-                            .parts = memory_array(sequences, sizeof *merged.parts)};
+    struct merged merged = {.parts = memory_array(sequences, sizeof *merged.parts)};
     if (merged.parts == NULL) {
         return error_no_memory(error, sequences * sizeof *merged.parts, "the texts");
     }
@@ -175,7 +173,7 @@ static enum berth_status run_merged(const struct task_model *model, struct waiti
         }
     }
     const struct packer_source source = {.get = merged_get, .data = &merged, .count = merged.count};
-    struct infer_args args = *merged.args;
+    struct infer_args args = *calls->args; // which the others' are like
     args.source = &source;
     args.extract = args.extract != NULL ? merged_extract : NULL;
     args.extract_words = args.extract_words != NULL ? merged_extract_words : NULL;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a call that runs a task: what is asked of a model that is already open.
+#include "core/memory.h"
 #include "core/words.h"
+#include "format/json/json.h"
 #include "task/task.h"
 
 #include <string.h>
@@ -22,9 +24,22 @@ const struct option_row task_options[] = {
     {FIELD("score", score), .type = OPTION_CHOICE, .default_value = "auto", .unit = "HOW",
      .choices = "auto|none|sigmoid|softmax",
      .help = "how the numbers of classes become scores; auto: as the model was trained"},
-    {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .default_value = "entities",
-     .unit = "HOW", .choices = "entities|none",
-     .help = "entities: words that belong together are one item; none: each word is"},
+    {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .default_value = "first",
+     .unit = "HOW", .choices = "first|average|max|none",
+     .help = "whose label a word has: its first piece's, that of the pieces' mean, or the most "
+             "likely piece's; words that belong together are one item; none: each word is"},
+    {FIELD("ignore_labels", ignore_labels), .type = OPTION_TEXT, .default_value = "O",
+     .unit = "LIST", .help = "labels, or types of entities, that are no items"},
+    {FIELD("candidate_labels", candidate_labels), .type = OPTION_TEXT, .unit = "LIST",
+     .shown = "the model's classes",
+     .help = "classes to choose from, by a model of entailment (zero-shot classification)"},
+    {FIELD("hypothesis_template", hypothesis_template), .type = OPTION_TEXT,
+     .default_value = "This example is {}.", .unit = "TEXT",
+     .help = "what the text must entail to be of a candidate label, which takes the place of {}"},
+    {FIELD("multi_label", multi_label), .type = OPTION_FLAG, .default_value = "false",
+     .help = "each candidate label is likely or not for itself; false: one of them is right"},
+    {FIELD("targets", targets), .type = OPTION_TEXT, .unit = "LIST", .shown = "every word",
+     .help = "words to choose from for a mask"},
     {FIELD("pooling", pooling), .type = OPTION_CHOICE, .unit = "HOW",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .shown = "as in the model's folder, else mean", .help = "how to combine the tokens of a text"},
@@ -70,8 +85,85 @@ enum berth_status task_set(struct task_settings *settings, const struct option_r
     TRY(option_parse(row, value, &parsed, error));
     if (row->type == OPTION_INTEGER) {
         *(int64_t *)field = parsed.integer;
+    } else if (row->type == OPTION_TEXT) {
+        *(const char **)field = parsed.text;
     } else {
         *(int *)field = row->type == OPTION_FLAG ? parsed.flag : (int)parsed.choice;
     }
     return BERTH_OK;
+}
+
+// --- lists ---------------------------------------------------------------------------------------
+
+static int add_item(struct task_list *list, size_t *capacity, const char *text, size_t length) {
+    char *own = memory_string_of(text, length);
+    char **items = memory_grow(list->items, capacity, list->count + 1, sizeof *items);
+    list->items = items != NULL ? items : list->items;
+    if (items == NULL || own == NULL) {
+        memory_free(own);
+        return 0;
+    }
+    items[list->count++] = own;
+    return 1;
+}
+
+static enum berth_status read_array(const char *name, const json *array, struct task_list *list,
+                                    struct berth_error *error) {
+    size_t capacity = 0;
+    for (size_t i = 0; i < json_length(array); i++) {
+        const char *text = json_text(json_at(array, i));
+        if (text == NULL || text[0] == '\0' ||
+            strlen(text) != json_text_length(json_at(array, i))) {
+            return error_set(error, BERTH_USAGE, "%s: element %zu: expected a text", name, i);
+        }
+        if (!add_item(list, &capacity, text, strlen(text))) {
+            return error_no_memory(error, strlen(text), "a list");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_words(const char *value, struct task_list *list,
+                                    struct berth_error *error) {
+    static const char blanks[] = " \t\n";
+    size_t capacity = 0;
+    while (*value != '\0') {
+        const char *begin = value + strspn(value, blanks), *end = value + strcspn(value, ",");
+        value = end + (*end == ',');
+        while (end > begin && strchr(blanks, end[-1]) != NULL) {
+            end--;
+        }
+        if (end > begin && !add_item(list, &capacity, begin, (size_t)(end - begin))) {
+            return error_no_memory(error, (size_t)(end - begin), "a list");
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status task_list_read(const char *name, const char *value, struct task_list *list,
+                                 struct berth_error *error) {
+    *list = (struct task_list){.items = NULL};
+    json *array = NULL;
+    if (value[strspn(value, " \t\n")] == '[') {
+        TRY(json_read_memory(name, value, strlen(value), &array, error));
+        const enum berth_status status = read_array(name, array, list, error);
+        json_free(array);
+        return status;
+    }
+    return read_words(value, list, error);
+}
+
+void task_list_done(struct task_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        memory_free(list->items[i]);
+    }
+    memory_free(list->items);
+}
+
+int task_list_has(const struct task_list *list, const char *text) {
+    size_t i = 0;
+    while (i < list->count && strcmp(list->items[i], text) != 0) {
+        i++;
+    }
+    return i < list->count;
 }

@@ -68,8 +68,8 @@ static const char *label(const struct task_model *model, size_t index) {
 
 struct word {
     int64_t start, end; // characters
-    int32_t label;      // -1: none, as of a word that was left out
-    double score;       // the label's softmax probability
+    int32_t label;
+    double score; // the label's softmax probability
 };
 
 // A text on its way through the network.
@@ -89,6 +89,7 @@ struct pass {
     struct word_window_set windows; // of all texts; words have their numbers within their text
     size_t *owners;                 // the text of each window
     size_t owner_capacity;
+    float *scores; // [2][classes] for judge_mean
 };
 
 static enum berth_status collect_words(struct tagged *tagged, struct berth_error *error) {
@@ -103,8 +104,7 @@ static enum berth_status collect_words(struct tagged *tagged, struct berth_error
         const struct token *token = &tagged->list.items[i];
         if (i == 0 || token->word != token[-1].word) {
             tagged->starts[tagged->word_count] = i;
-            tagged->words[tagged->word_count++] =
-                (struct word){.start = (int64_t)token->begin, .label = -1};
+            tagged->words[tagged->word_count++] = (struct word){.start = (int64_t)token->begin};
         }
         tagged->words[tagged->word_count - 1].end = (int64_t)token->end;
         tagged->ids[i] = token->id;
@@ -170,18 +170,53 @@ static double probability_of(const float *logits, size_t classes, int32_t label)
     return exp(-task_cross_entropy(logits, classes, label));
 }
 
+// The label that is the most likely in the mean of the probabilities of rows[count][classes].
+static void judge_mean(const struct pass *pass, const float *rows, size_t count,
+                       struct word *word) {
+    const size_t classes = tagger_of(pass->model)->names.count;
+    float *own = pass->scores, *sum = own + classes;
+    memset(sum, 0, classes * sizeof *sum);
+    for (size_t i = 0; i < count; i++) {
+        results_scores(RESULTS_SOFTMAX, rows + i * classes, classes, own);
+        for (size_t label = 0; label < classes; label++) {
+            sum[label] += own[label];
+        }
+    }
+    word->label = results_best_class(sum, classes);
+    word->score = (double)sum[word->label] / (double)count;
+}
+
+// The label of the piece whose label is the most likely.
+static void judge_best(size_t classes, const float *rows, size_t count, struct word *word) {
+    for (size_t i = 0; i < count; i++) {
+        const int32_t label = results_best_class(rows + i * classes, classes);
+        const double score = probability_of(rows + i * classes, classes, label);
+        if (i == 0 || score > word->score) {
+            word->label = label;
+            word->score = score;
+        }
+    }
+}
+
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const struct word_window *window = &pass->windows.windows[index];
     const struct tagged *tagged = &pass->texts[pass->owners[index]];
+    const enum aggregation how = tagged->text->settings.aggregation;
     const size_t classes = tagger_of(pass->model)->names.count;
+    const size_t room = (size_t)tagger_of(pass->model)->rule.max_seq_length - 2;
     (void)count;
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
-        const float *row = logits + pass->windows.positions[i] * classes;
-        struct word *word = &tagged->words[pass->windows.words[i]];
-        word->label = results_best_class(row, classes);
-        word->score = probability_of(row, classes, word->label);
-        (void)text_check_finite(tagged->text, row, classes);
+        const size_t word = pass->windows.words[i];
+        const size_t pieces = tagged->starts[word + 1] - tagged->starts[word];
+        const size_t read = pieces < room ? pieces : room; // of a long word the first ones
+        const float *rows = logits + pass->windows.positions[i] * classes;
+        if (how == AGGREGATE_AVERAGE) {
+            judge_mean(pass, rows, read, &tagged->words[word]);
+        } else {
+            judge_best(classes, rows, how == AGGREGATE_MAX ? read : 1, &tagged->words[word]);
+        }
+        (void)text_check_finite(tagged->text, rows, classes);
     }
 }
 
@@ -198,12 +233,14 @@ static void add_item(struct task_text *text, struct text_position *position,
     item->end = text_position_in(position, text->settings.unit);
 }
 
-static void add_words(const struct task_model *model, const struct tagged *tagged) {
+// Every label of a word that is not ignored.
+static void add_words(const struct task_model *model, const struct tagged *tagged,
+                      const struct task_list *ignored) {
     struct text_position position = {0};
     for (size_t i = 0; i < tagged->word_count; i++) {
         const struct word *word = &tagged->words[i];
-        const char *name = word->label >= 0 ? label(model, (size_t)word->label) : "O";
-        if (strcmp(name, "O") != 0) {
+        const char *name = label(model, (size_t)word->label);
+        if (!task_list_has(ignored, name)) {
             add_item(tagged->text, &position,
                      &(struct berth_item){.text = name,
                                           .score = word->score,
@@ -226,8 +263,24 @@ static void add_entity(const struct tagged *tagged, struct text_position *positi
     add_item(tagged->text, position, &item);
 }
 
+// The entities, and between them the runs of words that belong to none, in the order of the text.
+static void add_runs(const struct tagged *tagged, const struct entity *entities, size_t count,
+                     const struct task_list *ignored) {
+    struct text_position position = {0};
+    for (size_t word = 0, next = 0; word < tagged->word_count;) {
+        const size_t end = next < count ? entities[next].first : tagged->word_count;
+        const struct entity run =
+            word == end ? entities[next++]
+                        : (struct entity){.type = "O", .first = word, .last = end - 1};
+        if (!task_list_has(ignored, run.type)) {
+            add_entity(tagged, &position, &run);
+        }
+        word = run.last + 1;
+    }
+}
+
 static enum berth_status add_entities(const struct task_model *model, const struct tagged *tagged,
-                                      struct berth_error *error) {
+                                      const struct task_list *ignored, struct berth_error *error) {
     const char **labels = memory_array(tagged->word_count, sizeof *labels);
     struct entity *found = NULL;
     size_t count = 0;
@@ -235,37 +288,52 @@ static enum berth_status add_entities(const struct task_model *model, const stru
         return error_no_memory(error, tagged->word_count * sizeof *labels, "the labels");
     }
     for (size_t i = 0; i < tagged->word_count; i++) {
-        const int32_t own = tagged->words[i].label;
-        labels[i] = own >= 0 ? label(model, (size_t)own) : "O";
+        labels[i] = label(model, (size_t)tagged->words[i].label);
     }
     const enum berth_status status = entities_of(labels, tagged->word_count, &found, &count, error);
     memory_free((void *)labels);
-    struct text_position position = {0};
-    for (size_t i = 0; status == BERTH_OK && i < count; i++) {
-        add_entity(tagged, &position, &found[i]);
+    if (status == BERTH_OK) {
+        add_runs(tagged, found, count, ignored);
     }
     memory_free(found);
     return status;
 }
 
-// A word is at most one item, and so is an entity of words.
+// A word is at most one item, and so is a run of words.
 static void make_items(const struct task_model *model, struct tagged *tagged) {
+    const struct task_settings *asked = &tagged->text->settings;
+    struct task_list ignored = {.items = NULL};
     struct berth_error error;
+    enum berth_status status = BERTH_OK;
     if (tagged->text->status != BERTH_OK ||
         task_text_items(tagged->text, tagged->word_count) == NULL) {
         return;
     }
     tagged->text->item_count = 0;
-    if (tagged->text->settings.aggregation == AGGREGATE_NONE) {
-        add_words(model, tagged);
-    } else if (add_entities(model, tagged, &error) != BERTH_OK) {
+    if (tagged->word_count > 0) {
+        status = task_list_read("ignore_labels",
+                                asked->ignore_labels != NULL ? asked->ignore_labels : "O", &ignored,
+                                &error);
+    }
+    if (status == BERTH_OK && asked->aggregation == AGGREGATE_NONE) {
+        add_words(model, tagged, &ignored);
+    } else if (status == BERTH_OK) {
+        status = add_entities(model, tagged, &ignored, &error);
+    }
+    if (status != BERTH_OK) {
         fail(tagged, &error);
     }
+    task_list_done(&ignored);
 }
 
 // --- the row ------------------------------------------------------------------------------------
 
 static enum berth_status tag(struct pass *pass, struct berth_error *error) {
+    const size_t classes = tagger_of(pass->model)->names.count;
+    pass->scores = memory_array(2 * classes, sizeof *pass->scores);
+    if (pass->scores == NULL) {
+        return error_no_memory(error, 2 * classes * sizeof *pass->scores, "the scores");
+    }
     read_texts(pass, network_threads(pass->model, pass->count));
     TRY(make_windows(pass, error));
     const struct packer_source source = {
@@ -296,6 +364,7 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
     }
     word_windows_done(&pass.windows);
     memory_free(pass.owners);
+    memory_free(pass.scores);
     memory_free(pass.texts);
     return status;
 }
@@ -658,8 +727,6 @@ static const struct task training = {.name = "tokens",
 
 // === the row =====================================================================================
 
-// A word has the label of its first piece, as with the aggregation strategy "first" of
-// transformers' pipeline.
 const struct task_row row_tag = {
     .training = &training,
     .about = {.name = "tag",
@@ -671,7 +738,7 @@ const struct task_row row_tag = {
               .help = "the entities of a text, or the labels of its words, in their order"},
     .architectures = {"ForTokenClassification"},
     .job = JOB_PREDICT_TOKENS,
-    .settings = "aggregation offsets",
+    .settings = "aggregation ignore_labels offsets",
     .uses_windows = 1,
     .own_size = sizeof(struct tagger),
     .open = open_row,

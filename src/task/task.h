@@ -18,10 +18,13 @@
 
 enum offset_unit { OFFSET_BYTES, OFFSET_CODE_POINTS, OFFSET_UTF16 };
 
-// How the labels of words become items.
+// How the labels of pieces become those of words, and words items: those that belong together are
+// one, except with AGGREGATE_NONE.
 enum aggregation {
-    AGGREGATE_ENTITIES, // words that belong together are one item
-    AGGREGATE_NONE      // one item for each word of an entity
+    AGGREGATE_FIRST,   // a word has the label of its first piece
+    AGGREGATE_AVERAGE, // the one that is the most likely in the mean over its pieces
+    AGGREGATE_MAX,     // the one of the piece whose label is the most likely
+    AGGREGATE_NONE     // one item for each word, with the label of its first piece
 };
 
 // What a call asks for beside its texts. Every field is a row of task_options.
@@ -35,9 +38,12 @@ struct task_settings {
     int pooling;           // enum berth_pooling; -1: as the model says
     int special;           // tokens: as the model reads them, or those of the text alone
     int must_fit;          // a text longer than the model reads fails, and is not truncated
+    int multi_label;       // candidate labels: each for itself, or one of all
     enum aggregation aggregation;
     enum berth_score score;
     enum offset_unit unit;
+    // Lists (task_list_read) and texts, borrowed until the task was run; NULL: not given.
+    const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets;
 };
 
 extern const struct task_settings task_usual; // nothing was asked for
@@ -131,7 +137,8 @@ struct task_row {
     enum berth_status (*open)(struct task_model *model, const struct task_opening *opening,
                               struct berth_error *error);
     void (*done)(void *own); // frees what `own` refers to, also after a failure of `open`; or NULL
-    // Fills the results of all texts. A status means that none was run.
+    // Fills the results of all texts, which have the same settings. A status means that none was
+    // run.
     enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
                              size_t count, struct berth_error *error);
     // What this task alone refuses; NULL: nothing.
@@ -172,6 +179,16 @@ const struct option_row *task_option_find(const char *name);
 int task_follows(const struct task_row *task, const char *name);
 enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error);
+// Reads the list that a setting is: texts with commas between them, or a JSON array of texts. An
+// empty text is BERTH_USAGE, as is a list that was given without one. Free with task_list_done.
+struct task_list {
+    char **items; // [count]
+    size_t count;
+};
+enum berth_status task_list_read(const char *name, const char *value, struct task_list *list,
+                                 struct berth_error *error);
+void task_list_done(struct task_list *list);
+int task_list_has(const struct task_list *list, const char *text);
 
 // --- opened models (opened.c) -------------------------------------------------------------------
 

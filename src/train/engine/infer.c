@@ -102,8 +102,8 @@ struct prediction {
     float *logits;
     float *masked_losses; // only for a head that decodes
     unsigned char *masked_hits;
-    float *words;           // [WORDS_ROWS][V], with extract_words
-    float *extracted_words; // [masked tokens][extracted_count] of a batch
+    float *words;   // [WORDS_ROWS][V], with extract_words
+    size_t *owners; // likewise: [masked tokens] of a batch, the sequence of each
 };
 
 static struct packer_sequence sequence_at(const struct prediction *prediction, size_t position) {
@@ -233,12 +233,13 @@ static enum berth_status allocate_words(struct prediction *prediction, struct be
     const struct infer_args *args = prediction->args;
     const size_t words =
         (size_t)prediction->engine->model.config->vocab_size + BERT_LOGITS_UNIT; // a row's stride
-    const size_t extracted = (size_t)(args->extent->masked * args->extracted_count);
+    const size_t masked = (size_t)args->extent->masked;
     prediction->words = memory_array(WORDS_ROWS * words, sizeof *prediction->words);
-    prediction->extracted_words = memory_array(extracted, sizeof *prediction->extracted_words);
-    return prediction->words != NULL && prediction->extracted_words != NULL
+    prediction->owners = memory_array(masked, sizeof *prediction->owners);
+    return prediction->words != NULL && prediction->owners != NULL
                ? BERTH_OK
-               : error_no_memory(error, (WORDS_ROWS * words + extracted) * sizeof(float),
+               : error_no_memory(error,
+                                 WORDS_ROWS * words * sizeof(float) + masked * sizeof(size_t),
                                  "the logits of masked tokens");
 }
 
@@ -284,7 +285,7 @@ static void prediction_done(struct prediction *prediction) {
     memory_free(prediction->masked_losses);
     memory_free(prediction->masked_hits);
     memory_free(prediction->words);
-    memory_free(prediction->extracted_words);
+    memory_free(prediction->owners);
 }
 
 // --- one batch ----------------------------------------------------------------------------------
@@ -300,11 +301,18 @@ static void download_masked(struct prediction *prediction) {
     device->download(device, prediction->masked_hits, bert_masked_hits(engine->inference), tokens);
 }
 
-static void extract_words(struct prediction *prediction) {
+// The results of a batch are in the order of its masked tokens.
+static void extract_words(struct prediction *prediction, size_t number, float *to) {
     const struct infer_args *args = prediction->args;
     struct engine *engine = prediction->engine;
     const struct batch *batch = &engine->batch.batch;
     struct device *device = engine->state->device;
+    size_t count = 0;
+    for (size_t i = prediction->starts[number]; i < prediction->starts[number + 1]; i++) {
+        for (int64_t left = sequence_at(prediction, i).masked_count; left > 0; left--) {
+            prediction->owners[count++] = prediction->order[i];
+        }
+    }
     for (int64_t first = 0; first < batch->masked_count; first += WORDS_ROWS) {
         const int64_t left = batch->masked_count - first;
         const int64_t rows = left < WORDS_ROWS ? left : WORDS_ROWS;
@@ -314,20 +322,11 @@ static void extract_words(struct prediction *prediction) {
                          (size_t)(rows * logits.stride) * sizeof(float));
 #pragma omp parallel for num_threads(device->threads)
         for (int64_t i = 0; i < rows; i++) {
-            args->extract_words(args->context, prediction->words + i * logits.stride, logits.cols,
-                                prediction->extracted_words + (first + i) * args->extracted_count);
+            args->extract_words(args->context, prediction->owners[first + i],
+                                prediction->words + i * logits.stride, logits.cols,
+                                to + (first + i) * args->extracted_count);
         }
     }
-}
-
-// Copies what extract_words made of a batch to the results.
-static void copy_words(const struct prediction *prediction, size_t batch, float *to) {
-    const size_t first = prediction->starts[batch];
-    int64_t count = 0;
-    for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
-        count += extracted_at(prediction, i);
-    }
-    memcpy(to, prediction->extracted_words, (size_t)count * sizeof *to);
 }
 
 // The same for a batch without extract_words.
@@ -376,14 +375,11 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
         download_masked(prediction);
     }
     if (prediction->args->extract_words != NULL) {
-        extract_words(prediction);
+        extract_words(prediction, number, to);
+        return device->status(device, error);
     }
     TRY(device->status(device, error));
-    if (prediction->args->extract_words != NULL) {
-        copy_words(prediction, number, to);
-    } else {
-        extract_batch(prediction, number, to);
-    }
+    extract_batch(prediction, number, to);
     return BERTH_OK;
 }
 

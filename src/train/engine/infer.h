@@ -71,10 +71,11 @@ struct infer_args {
     // model's first choice was correct. NULL: they are not computed.
     void (*receive_masked)(void *context, size_t index, const struct infer_masked *masked);
     // For heads that decode, instead of `extract`: computes extracted[extracted_count] from a
-    // masked token's logits over the vocabulary. Called from any thread of the rank that computed
-    // them. `receive` gets those of a sequence's masked tokens, one after another. NULL: they are
-    // not computed.
-    void (*extract_words)(void *context, const float *logits, int64_t words, float *extracted);
+    // logits over the vocabulary of a masked token of sequence `index`. Called from any thread of
+    // the rank that computed them. `receive` gets those of a sequence's masked tokens, one after
+    // another. NULL: they are not computed.
+    void (*extract_words)(void *context, size_t index, const float *logits, int64_t words,
+                          float *extracted);
     void *context;
 };
 // Called by all ranks with the same sequences, as their jobs have compared (input_facts.h). If one
