@@ -149,7 +149,7 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", triplet_distance, "euclidean"), KEPT, .jobs = JOB_FINETUNE_EMBED,
      .unit = "RULE", .choices = "euclidean|cosine",
      .help = "distance between the texts of a triplet"},
-    {TEXT("embeddings", pooling, NULL), KEPT, .jobs = TEXTS_JOBS, .unit = "HOW",
+    {TEXT("embeddings", pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED, .unit = "HOW",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how the rows of a text become an embedding",
      .shown = "as in the model folder, else mean"},

@@ -260,11 +260,6 @@ static void carve_head(const struct carving *carving, const struct bert *model,
     const struct bert_head *head = activations->head;
     const int64_t rows = head->per_token ? carving->rows : batch_round(activations->max_sequences);
     const int64_t outputs = param_head_outputs(kind, carving->config);
-    if (kind == PARAM_HEAD_NONE) {
-        activations->logits =
-            activations->layers[carving->config->num_hidden_layers - 1].output_norm.y;
-        return;
-    }
     if (kind == PARAM_HEAD_EMBEDDING && carving->keep != BERT_KEEP_NOTHING) {
         carve_embedding(carving, activations->max_sequences, &activations->embedding_loss);
     }

@@ -331,12 +331,15 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
 
 // 1: a row of logits for each token; 0: one for each sequence.
 static int answers_tokens(const struct bert *model) {
-    return bert_head_of(model->table->head)->per_token && !bert_head_reads_some(model);
+    return bert_head_of(model->table->head)->per_token || model->reads_rows;
 }
 
 struct mat bert_logits(const struct bert *model, const struct bert_activations *activations,
                        const struct batch *batch) {
-    return mat_rows(activations->logits, 0,
+    const struct mat logits = model->reads_rows
+                                  ? layer_input(activations, model->config->num_hidden_layers)->y
+                                  : activations->logits;
+    return mat_rows(logits, 0,
                     answers_tokens(model) ? batch->row_count : batch_round(batch->sequence_count));
 }
 

@@ -49,8 +49,7 @@ struct bert {
     int64_t max_length;         // maximum length of a sequence in training
     double attention_dropout;   // probability in training; 0: its masks need no memory
     struct param_frozen frozen; // the backward pass leaves their gradients 0
-    // Without a head: 1 if only the first row of each sequence is read (train/engine/infer.h).
-    int reads_first;
+    int reads_rows; // inference with a head that pools: 1: the logits are the rows themselves
     // For training on classes; without weights, the plain cross entropy.
     struct class_weighting class_weighting;
 };

@@ -24,10 +24,6 @@ static struct mat last_output(const struct pass *pass) {
     return used(pass, layer_input(pass->activations, pass->model->config->num_hidden_layers)->y);
 }
 
-static void no_forward(const struct pass *pass) {
-    (void)pass;
-}
-
 // --- the loss of classes ------------------------------------------------------------------------
 
 // The operands of a cross entropy, as device.h names them.
@@ -367,6 +363,9 @@ static void masked_backward(const struct pass *pass, float loss_scale) {
 
 static void embedding_forward(const struct pass *pass) {
     struct device *dev = pass->model->device;
+    if (pass->model->reads_rows) {
+        return;
+    }
     dev->pool_forward(dev, sequences(pass, pass->activations->logits), last_output(pass),
                       pass->model->config->embedding.pooling, pass->batch);
 }
@@ -455,7 +454,6 @@ static void embedding_backward(const struct pass *pass, float loss_scale) {
 // ------------------------------------------------------------------------------------------------
 
 static const struct bert_head heads[PARAM_HEADS] = {
-    [PARAM_HEAD_NONE] = {.per_token = 1, .forward = no_forward},
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.reads_some = 1, .forward = class_forward, .backward = class_backward},
     [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = token_forward, .backward = token_backward},
@@ -472,9 +470,9 @@ const struct bert_head *bert_head_of(enum param_head head) {
 
 int bert_head_reads_some(const struct bert *model) {
     const enum param_head head = model->table->head;
-    return head == PARAM_HEAD_EMBEDDING ? model->config->embedding.pooling == BERTH_POOL_CLS
-           : head == PARAM_HEAD_NONE    ? model->reads_first
-                                        : heads[head].reads_some;
+    return head == PARAM_HEAD_EMBEDDING
+               ? !model->reads_rows && model->config->embedding.pooling == BERTH_POOL_CLS
+               : heads[head].reads_some;
 }
 
 int64_t bert_head_rows(const struct bert *model, int64_t tokens, int64_t sequences,

@@ -23,30 +23,28 @@
 #include <stdio.h>
 #include <string.h>
 
-struct encoder {
-    struct sentence sentence;
-    struct berth_embedding own;   // as the model's folder says
-    struct berth_embedding usual; // as it was opened
-};
-
-static const struct encoder *encoder_of(const struct task_model *model) {
-    return model->own;
+// How texts become embeddings, as the model was opened.
+static struct berth_embedding usual_of(const struct task_model *model) {
+    return *(const struct berth_embedding *)model->own;
 }
 
-static void note_other_length(const struct task_model *model, int64_t usual_length,
-                              const struct berth_log *log) {
+static const struct sentence *sentence_of(const struct task_model *model) {
+    return &model->network->predictor.files.sentence;
+}
+
+static void note_other_length(const struct task_model *model, const struct berth_log *log) {
     const int64_t found = model->config.max_seq_length;
     const struct length_limits limits =
-        model_files_limits(&model->network->predictor.files, usual_length, "");
+        model_files_limits(&model->network->predictor.files, LENGTH_OF_MODEL, "");
     const int64_t length = limits.usual < limits.positions ? limits.usual : limits.positions;
-    if (encoder_of(model)->sentence.found && found != length) {
+    if (sentence_of(model)->found && found != length) {
         log_note(log, "max_seq_length: %lld instead of the model's %lld", (long long)found,
                  (long long)length);
     }
 }
 
-static void note_other_ways(const struct encoder *encoder, const struct berth_log *log) {
-    const struct berth_embedding own = encoder->own, usual = encoder->usual;
+static void note_other_ways(struct berth_embedding own, struct berth_embedding usual,
+                            const struct berth_log *log) {
     if (usual.pooling != own.pooling) {
         log_note(log, "pooling: %s instead of the model's %s",
                  sentence_pooling_names[usual.pooling], sentence_pooling_names[own.pooling]);
@@ -57,107 +55,39 @@ static void note_other_ways(const struct encoder *encoder, const struct berth_lo
     }
 }
 
-static enum berth_status read_sentence(struct task_model *model, struct berth_error *error) {
-    struct encoder *encoder = model->own;
-    TRY(sentence_read(model->path, &encoder->sentence, error));
-    TRY(inputs_follow_sentence(&model->config, model->path, error));
-    encoder->own = encoder->sentence.found
-                       ? encoder->sentence.how
-                       : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
-    encoder->usual = encoder->own;
-    sentence_choose(&encoder->usual, model->config.pooling, model->config.normalize);
-    return BERTH_OK;
-}
-
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
-    TRY(comm_settle(opening->comm, read_sentence(model, error), error));
-    const struct sentence *sentence = &encoder_of(model)->sentence;
-    const int64_t length =
-        sentence->found && sentence->max_length > 0 ? sentence->max_length : LENGTH_OF_MODEL;
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_NONE, length, NULL}, 2, opening,
-                     error));
-    note_other_length(model, length, opening->log);
+    struct berth_embedding *usual = model->own;
+    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_EMBEDDING, LENGTH_OF_MODEL, NULL},
+                     2, opening, error));
+    const struct sentence *sentence = sentence_of(model);
+    const struct berth_embedding own =
+        sentence->found ? sentence->how
+                        : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+    *usual = own;
+    sentence_choose(usual, model->config.pooling, model->config.normalize);
+    model->network->predictor.files.shape.embedding =
+        (struct bert_embedding){.pooling = usual->pooling, .normalize = usual->normalize};
+    note_other_length(model, opening->log);
     TRY(network_load(model, opening, error));
-    note_other_ways(encoder_of(model), opening->log);
+    note_other_ways(own, *usual, opening->log);
     return BERTH_OK;
-}
-
-static void done(void *own) {
-    sentence_done(&((struct encoder *)own)->sentence);
 }
 
 static size_t width(const struct task_model *model) {
     return (size_t)model->network->predictor.files.shape.hidden_size;
 }
 
-struct berth_embedding embed_usual(const struct task_model *model) {
-    return encoder_of(model)->usual;
-}
-
 enum berth_status embed_compare_ranks(const struct task_model *model, struct berth_error *error) {
     const struct predictor *predictor = &model->network->predictor;
-    const char *folder = model->path;
     struct rank_facts facts = {0};
-    input_facts_add_model(&facts, &predictor->files, folder);
-    input_facts_add_embedding(&facts, embed_usual(model), encoder_of(model)->sentence.prompt,
-                              folder);
-    rank_facts_add_number(&facts, "max_seq_length", folder, model->max_tokens);
-    input_facts_add_weights(&facts, &predictor->state, folder);
+    input_facts_add_model(&facts, &predictor->files, model->path);
+    rank_facts_add_number(&facts, "max_seq_length", model->path, model->max_tokens);
+    input_facts_add_weights(&facts, &predictor->state, model->path);
     return rank_facts_compare(&facts, predictor->comm, error);
 }
 
-// --- pooling ------------------------------------------------------------------------------------
-
-// Adds weight * row over all rows, divided by `divisor`; the weight of row i is i + 1 or 1.
-static void add_rows(const float *rows, size_t count, size_t size, float *to, int weighted,
-                     double divisor) {
-    for (size_t column = 0; column < size; column++) {
-        double sum = 0;
-        for (size_t row = 0; row < count; row++) {
-            sum += (double)rows[row * size + column] * (weighted ? (double)(row + 1) : 1.0);
-        }
-        to[column] = (float)(sum / divisor);
-    }
-}
-
-static void pool_mean(const float *rows, size_t count, size_t size, float *to) {
-    add_rows(rows, count, size, to, 0, (double)count);
-}
-
-static void pool_mean_sqrt_length(const float *rows, size_t count, size_t size, float *to) {
-    add_rows(rows, count, size, to, 0, sqrt((double)count));
-}
-
-static void pool_weighted_mean(const float *rows, size_t count, size_t size, float *to) {
-    add_rows(rows, count, size, to, 1, (double)count * (double)(count + 1) / 2);
-}
-
-static void pool_last(const float *rows, size_t count, size_t size, float *to) {
-    memcpy(to, rows + (count - 1) * size, size * sizeof *to);
-}
-
-static void pool_cls(const float *rows, size_t count, size_t size, float *to) {
-    (void)count;
-    memcpy(to, rows, size * sizeof *to);
-}
-
-static void pool_max(const float *rows, size_t count, size_t size, float *to) {
-    memcpy(to, rows, size * sizeof *to);
-    for (size_t row = 1; row < count; row++) {
-        for (size_t column = 0; column < size; column++) {
-            to[column] = fmaxf(to[column], rows[row * size + column]);
-        }
-    }
-}
-
-static void (*const pools[])(const float *rows, size_t count, size_t size,
-                             float *to) = {[BERTH_POOL_MEAN] = pool_mean,
-                                           [BERTH_POOL_CLS] = pool_cls,
-                                           [BERTH_POOL_MAX] = pool_max,
-                                           [BERTH_POOL_MEAN_SQRT_LENGTH] = pool_mean_sqrt_length,
-                                           [BERTH_POOL_WEIGHTED_MEAN] = pool_weighted_mean,
-                                           [BERTH_POOL_LAST] = pool_last};
+// --- embeddings ---------------------------------------------------------------------------------
 
 static void scale_to_one(float *values, size_t size) {
     double sum = 0;
@@ -170,31 +100,10 @@ static void scale_to_one(float *values, size_t size) {
     }
 }
 
-// --- embeddings ---------------------------------------------------------------------------------
-
 struct pass {
     const struct task_model *model;
     struct text_inputs inputs;
 };
-
-static struct berth_embedding how_of(const struct pass *pass, size_t index) {
-    const struct task_settings *asked = &pass->inputs.texts[index]->settings;
-    struct berth_embedding how = embed_usual(pass->model);
-    how.pooling = asked->pooling < 0 ? how.pooling : (enum berth_pooling)asked->pooling;
-    how.normalize = asked->normalize < 0 ? how.normalize : asked->normalize;
-    return how;
-}
-
-static void extract(void *context, size_t index, const float *hidden, int64_t count,
-                    float *embedding) {
-    const struct pass *pass = context;
-    const struct berth_embedding how = how_of(pass, index);
-    const size_t size = width(pass->model);
-    pools[how.pooling](hidden, (size_t)count / size, size, embedding);
-    if (how.normalize) {
-        scale_to_one(embedding, size);
-    }
-}
 
 // Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length 1 again
 // if the whole was.
@@ -213,41 +122,45 @@ static void shorten(struct task_text *text, int normalize) {
     }
 }
 
-static void receive(void *context, size_t index, const float *embedding, int64_t count) {
+static void receive(void *context, size_t index, const float *pooled, int64_t count) {
     const struct pass *pass = context;
     struct task_text *text = pass->inputs.texts[index];
+    const int asked = text->settings.normalize;
+    const int normalize = asked < 0 ? usual_of(pass->model).normalize : asked;
     float *numbers = task_text_rows(text, 1, (size_t)count);
-    if (numbers != NULL && text_check_finite(text, embedding, (size_t)count)) {
-        memcpy(numbers, embedding, (size_t)count * sizeof *numbers);
-        if (text->settings.dimensions > 0) {
-            shorten(text, how_of(pass, index).normalize);
-        }
+    if (numbers == NULL) {
+        return;
+    }
+    memcpy(numbers, pooled, (size_t)count * sizeof *numbers);
+    if (normalize) {
+        scale_to_one(numbers, (size_t)count);
+    }
+    if (text_check_finite(text, numbers, (size_t)count) && text->settings.dimensions > 0) {
+        shorten(text, normalize);
     }
 }
 
-static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
-                                   size_t count, struct berth_error *error) {
+static enum berth_status run_texts(const struct task_model *model, const char *prompt,
+                                   struct task_text *const *texts, size_t count,
+                                   struct infer_args args, struct berth_error *error) {
     struct pass pass = {.model = model};
     enum berth_status status =
         comm_settle(model->network->predictor.comm,
-                    text_inputs_make(&pass.inputs, model, encoder_of(model)->sentence.prompt, texts,
-                                     count, error),
-                    error);
+                    text_inputs_make(&pass.inputs, model, prompt, texts, count, error), error);
     if (status == BERTH_OK) {
         const struct packer_source source = text_inputs_source(&pass.inputs);
-        struct infer_args args = {.source = &source,
-                                  .reads_first = 1,
-                                  .extract = extract,
-                                  .extracted_count = (int64_t)width(model),
-                                  .receive = receive,
-                                  .context = &pass};
-        for (size_t i = 0; i < source.count; i++) {
-            args.reads_first &= how_of(&pass, i).pooling == BERTH_POOL_CLS;
-        }
+        args.source = &source;
+        args.context = &pass;
         status = network_run(model, args, error);
     }
     text_inputs_done(&pass.inputs);
     return status;
+}
+
+static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error) {
+    return run_texts(model, sentence_of(model)->prompt, texts, count,
+                     (struct infer_args){.receive = receive}, error);
 }
 
 // --- hidden states ------------------------------------------------------------------------------
@@ -264,19 +177,9 @@ static void receive_rows(void *context, size_t index, const float *hidden, int64
 
 static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
                                     size_t count, struct berth_error *error) {
-    struct pass pass = {.model = model};
-    enum berth_status status = text_inputs_make(&pass.inputs, model, NULL, texts, count, error);
-    if (status == BERTH_OK) {
-        const struct packer_source source = text_inputs_source(&pass.inputs);
-        const struct infer_args args = {
-            .source = &source, .receive = receive_rows, .context = &pass};
-        status = network_run(model, args, error);
-    }
-    text_inputs_done(&pass.inputs);
-    return status;
+    return run_texts(model, NULL, texts, count,
+                     (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error);
 }
-
-// --- the rows -----------------------------------------------------------------------------------
 
 // === training, evaluation and prediction of files ==============================================
 
@@ -678,7 +581,7 @@ static const struct task training = {.name = "embed",
 // === the row =====================================================================================
 
 #define ENCODES                                                                                    \
-    .job = JOB_EMBED, .own_size = sizeof(struct encoder), .open = open_row, .done = done,          \
+    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row,                \
     .width = width, .write = task_write_numbers
 
 const struct task_row row_embed = {
@@ -693,7 +596,7 @@ const struct task_row row_embed = {
               .help = "one vector for each text, for comparison with others"},
     .architectures = {""},
     ENCODES,
-    .settings = "pooling normalize dimensions overflow",
+    .settings = "normalize dimensions overflow",
     .run = run_embed,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,

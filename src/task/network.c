@@ -116,12 +116,6 @@ static struct packer_sequence merged_get(const void *data, size_t index) {
     return part->args->source->get(part->args->source->data, part->index);
 }
 
-static void merged_extract(void *context, size_t index, const float *logits, int64_t count,
-                           float *extracted) {
-    const struct part *part = &((const struct merged *)context)->parts[index];
-    part->args->extract(part->args->context, part->index, logits, count, extracted);
-}
-
 static void merged_extract_words(void *context, size_t index, const float *logits, int64_t words,
                                  float *extracted) {
     const struct part *part = &((const struct merged *)context)->parts[index];
@@ -134,9 +128,8 @@ static void merged_receive(void *context, size_t index, const float *logits, int
 }
 
 static int are_alike(const struct infer_args *a, const struct infer_args *b) {
-    return a->receive == b->receive && a->extract == b->extract &&
-           a->extract_words == b->extract_words && a->extracted_count == b->extracted_count &&
-           a->reads_first == b->reads_first;
+    return a->receive == b->receive && a->extract_words == b->extract_words &&
+           a->extracted_count == b->extracted_count && a->reads_rows == b->reads_rows;
 }
 
 // Takes the calls like `first` from the list, it among them, and links them behind `*taken`.
@@ -175,7 +168,6 @@ static enum berth_status run_merged(const struct task_model *model, struct waiti
     const struct packer_source source = {.get = merged_get, .data = &merged, .count = merged.count};
     struct infer_args args = *calls->args; // which the others' are like
     args.source = &source;
-    args.extract = args.extract != NULL ? merged_extract : NULL;
     args.extract_words = args.extract_words != NULL ? merged_extract_words : NULL;
     args.receive = merged_receive;
     args.context = &merged;

@@ -10,7 +10,7 @@
 #define FIELD(its_name, member) .name = (its_name), .offset = offsetof(struct task_settings, member)
 
 const struct task_settings task_usual = {
-    .with_no_answer = -1, .whole_words = -1, .normalize = -1, .pooling = -1, .special = 1};
+    .with_no_answer = -1, .whole_words = -1, .normalize = -1, .special = 1};
 
 const struct option_row task_options[] = {
     {FIELD("top", top), .type = OPTION_INTEGER, AT_LEAST(1), .aliases = "top_k", .unit = "N",
@@ -40,9 +40,6 @@ const struct option_row task_options[] = {
      .help = "each candidate label is likely or not for itself; false: one of them is right"},
     {FIELD("targets", targets), .type = OPTION_TEXT, .unit = "LIST", .shown = "every word",
      .help = "words to choose from for a mask"},
-    {FIELD("pooling", pooling), .type = OPTION_CHOICE, .unit = "HOW",
-     .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
-     .shown = "as in the model's folder, else mean", .help = "how to combine the tokens of a text"},
     {FIELD("normalize", normalize), .type = OPTION_FLAG,
      .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
     {FIELD("dimensions", dimensions), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",

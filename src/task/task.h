@@ -35,7 +35,6 @@ struct task_settings {
     int with_no_answer;    // whether "no answer" is one; -1: as the model was opened
     int whole_words;       // an answer is not cut within a word; -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
-    int pooling;           // enum berth_pooling; -1: as the model says
     int special;           // tokens: as the model reads them, or those of the text alone
     int must_fit;          // a text longer than the model reads fails, and is not truncated
     int multi_label;       // candidate labels: each for itself, or one of all
@@ -232,8 +231,6 @@ int64_t text_position_in(const struct text_position *position, enum offset_unit 
 // --- what a job of several ranks that embeds a file asks of its model (embed.c)
 // -------------------
 
-// How texts become embeddings unless a text's settings say otherwise.
-struct berth_embedding embed_usual(const struct task_model *model);
 // All ranks compare the models that they read; errors as rank_facts_compare.
 enum berth_status embed_compare_ranks(const struct task_model *model, struct berth_error *error);
 

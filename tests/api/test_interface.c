@@ -247,7 +247,7 @@ static void tasks_are_complete(void **state) {
 static void options_have_uses(void **state) {
     static const char *const expected[][2] = {
         {"threads", "open"},           {"precision", "open"},  {"learning_rate", "train-classify"},
-        {"learning_rate", "pretrain"}, {"top", "answer"},      {"pooling", "embed"},
+        {"learning_rate", "pretrain"}, {"top", "answer"},      {"normalize", "embed"},
         {"pooling", "open"},           {"train_file", "train"}};
     size_t found = 0, count = 0;
     const struct berth_option *row;

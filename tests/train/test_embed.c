@@ -40,11 +40,10 @@ static void golden_close(struct golden *golden) {
 }
 
 static struct berth_model *open_encoder(const char *folder, const char *batch,
-                                        const char *precision) {
-    struct berth_model *model =
-        open_model(folder, SETTINGS("device", "cpu", "threads", "2", "max_seq_length", "16",
-                                    "predict_batch_size", batch, "precision", precision));
-    return model;
+                                        const char *precision, const char *pooling) {
+    return open_model(folder, SETTINGS("device", "cpu", "threads", "2", "max_seq_length", "16",
+                                       "predict_batch_size", batch, "precision", precision,
+                                       "pooling", pooling));
 }
 
 static double farthest(const float *a, const float *b, size_t count) {
@@ -65,18 +64,16 @@ static const float *rows_of(const struct berth_result *result, const struct gold
     return first;
 }
 
-static void check(const struct golden *golden, const struct berth_model *model, double bound) {
-    static const char *const pools[] = {"mean", "cls", "max"};
-    for (size_t i = 0; i < 6; i++) {
-        int normalize = i % 2;
+static void check(const struct golden *golden, const struct berth_model *model, const char *pooling,
+                  double bound) {
+    for (int normalize = 0; normalize < 2; normalize++) {
         float *expected =
-            golden_floats(&golden->file, pools[i / 2], normalize ? ".normalized" : "", NULL);
-        struct berth_result *result =
-            run_all(model, "embed", golden->texts, golden->count,
-                    SETTINGS("pooling", pools[i / 2], "normalize", normalize ? "true" : "false"));
+            golden_floats(&golden->file, pooling, normalize ? ".normalized" : "", NULL);
+        struct berth_result *result = run_all(model, "embed", golden->texts, golden->count,
+                                              SETTINGS("normalize", normalize ? "true" : "false"));
         double apart = farthest(rows_of(result, golden), expected, golden->count * golden->size);
         if (!(apart <= bound)) {
-            fail_msg("%s, normalize %d: apart by %g", pools[i / 2], normalize, apart);
+            fail_msg("%s, normalize %d: apart by %g", pooling, normalize, apart);
         }
         berth_result_free(result);
         free(expected);
@@ -89,10 +86,13 @@ static void check_folder(const char *folder, const char *batch, const char *prec
     char path[512];
     snprintf(path, sizeof path, "%s/embeddings.safetensors", folder);
     golden_open(&golden, path);
-    struct berth_model *model = open_encoder(folder, batch, precision);
-    assert_true(berth_model_number(model, "dimensions") == (double)golden.size);
-    check(&golden, model, bound);
-    berth_close(model);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const pools[] = {"mean", "cls", "max"};
+        struct berth_model *model = open_encoder(folder, batch, precision, pools[i]);
+        assert_true(berth_model_number(model, "dimensions") == (double)golden.size);
+        check(&golden, model, pools[i], bound);
+        berth_close(model);
+    }
     golden_close(&golden);
 }
 
@@ -121,7 +121,7 @@ static void *call(void *argument) {
     for (int i = 0; i < 20 && !caller->failed; i++) {
         struct berth_result *result =
             berth_run(caller->model, "embed", golden->texts, golden->count,
-                      SETTINGS("pooling", "mean", "normalize", "false"), NULL, NULL);
+                      SETTINGS("normalize", "false"), NULL, NULL);
         const float *rows = berth_result_rows(result, 0, NULL, NULL);
         caller->failed = rows == NULL ||
                          !(farthest(rows, caller->expected, golden->count * golden->size) <= 3e-6);
@@ -133,7 +133,7 @@ static void *call(void *argument) {
 static void threads_may_share_an_encoder(void **state) {
     struct golden golden;
     golden_open(&golden, FOLDER "/embeddings.safetensors");
-    struct berth_model *model = open_encoder(FOLDER, "2", "fp32");
+    struct berth_model *model = open_encoder(FOLDER, "2", "fp32", "mean");
     float *expected = golden_floats(&golden.file, "mean", "", NULL);
     struct caller callers[3];
     pthread_t threads[3];
@@ -156,7 +156,8 @@ static void settings_replace_what_the_folder_says(void **state) {
     struct berth_model *model =
         open_model(FOLDER, SETTINGS("device", "cpu", "max_seq_length", "16", "pooling", "max",
                                     "normalize", "false"));
-    struct berth_model *usual = open_encoder(FOLDER, "4", "auto");
+    struct berth_model *usual =
+        open_model(FOLDER, SETTINGS("device", "cpu", "max_seq_length", "16"));
     float *expected = golden_floats(&golden.file, "max", "", NULL);
     float *of_folder = golden_floats(&golden.file, "mean", "", NULL);
     struct berth_result *result = run_all(model, NULL, golden.texts, golden.count, NULL);
@@ -201,8 +202,8 @@ static void many_texts_are_embedded_in_order(void **state) {
     struct golden golden;
     struct berth_error error;
     golden_open(&golden, FOLDER "/embeddings.safetensors");
-    struct berth_model *model = open_encoder(FOLDER, "4", "auto");
-    const char *const *settings = SETTINGS("pooling", "max", "normalize", "false");
+    struct berth_model *model = open_encoder(FOLDER, "4", "auto", "max");
+    const char *const *settings = SETTINGS("normalize", "false");
     for (size_t i = 0; i < MANY; i++) {
         texts[i] = golden.texts[(i + i / 1000) % golden.count];
     }

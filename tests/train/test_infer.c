@@ -22,8 +22,9 @@ static const struct bert_config shape = {.vocab_size = 90,
                                          .type_vocab_size = 2,
                                          .layer_norm_eps = 1e-12,
                                          .initializer_range = 0.02,
-                                         .num_labels = 3};
-enum { SEQUENCES = 97, LONGEST = 40, MASKED = 3, BATCH_TOKENS = 100, EXTRACTED = 2 };
+                                         .num_labels = 3,
+                                         .embedding = {.pooling = BERTH_POOL_CLS}};
+enum { SEQUENCES = 97, LONGEST = 40, MASKED = 3, BATCH_TOKENS = 100 };
 
 static int32_t ids[SEQUENCES][LONGEST];
 static int8_t types[LONGEST];
@@ -59,7 +60,7 @@ struct setting {
     const char *layout; // of the ranks (comm/job.h)
     enum param_head head;
     size_t group;
-    int keeps, reads_first;
+    int reads_rows;
     int stopped;      // rank; 0: none
     size_t sequences; // 0: all
 };
@@ -121,12 +122,6 @@ static void receive_masked(void *context, size_t index, const struct infer_maske
     add(context, masked->hits, masked->count);
 }
 
-static void extract(void *context, size_t index, const float *logits, int64_t count,
-                    float *extracted) {
-    extracted[0] = logits[0];
-    extracted[1] = logits[count - 1];
-}
-
 static void write_record(void *context, const struct berth_record *record) {
     struct outcome *outcome = context;
     if (record->kind == BERTH_PROGRESS) {
@@ -149,9 +144,9 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
     const volatile int stop = setting->stopped == rank && rank > 0;
-    const struct packer_source source = {.get = setting->reads_first ? get_unmasked : get,
-                                         .count = setting->sequences > 0 ? setting->sequences
-                                                                         : SEQUENCES};
+    const struct packer_source source = {
+        .get = setting->head == PARAM_HEAD_EMBEDDING ? get_unmasked : get,
+        .count = setting->sequences > 0 ? setting->sequences : SEQUENCES};
     const struct batch_extent extent = {.tokens = BATCH_TOKENS,
                                         .sequences = BATCH_TOKENS / 4,
                                         .masked = masks ? SEQUENCES * MASKED : 0,
@@ -165,9 +160,7 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
                                     .stop = &stop,
                                     .lock = outcome->second != NULL ? &outcome->second->lock : NULL,
                                     .group = setting->group,
-                                    .reads_first = setting->reads_first,
-                                    .extract = setting->keeps ? extract : NULL,
-                                    .extracted_count = EXTRACTED,
+                                    .reads_rows = setting->reads_rows,
                                     .receive = receive,
                                     .receive_masked = masks ? receive_masked : NULL,
                                     .context = &receiver};
@@ -276,14 +269,14 @@ static void test_any_number_of_ranks_gives_the_same_results(void **state) {
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         check_layouts((struct setting){.head = heads[i]});
     }
-    check_layouts((struct setting){.head = PARAM_HEAD_NONE, .keeps = 1, .group = 20});
-    check_layouts((struct setting){.head = PARAM_HEAD_NONE, .reads_first = 1});
+    check_layouts((struct setting){.head = PARAM_HEAD_EMBEDDING, .reads_rows = 1, .group = 20});
+    check_layouts((struct setting){.head = PARAM_HEAD_EMBEDDING});
 }
 
 static void test_first_rows_alone_are_the_first_of_all_rows(void **state) {
-    struct setting setting = {.layout = "1x1", .head = PARAM_HEAD_NONE, .reads_first = 1};
+    struct setting setting = {.layout = "1x1", .head = PARAM_HEAD_EMBEDDING};
     struct outcome first = run(&setting);
-    setting.reads_first = 0;
+    setting.reads_rows = 1;
     struct outcome all = run(&setting);
     const size_t size = (size_t)shape.hidden_size;
     const float *numbers = all.numbers;
@@ -300,11 +293,12 @@ static void test_first_rows_alone_are_the_first_of_all_rows(void **state) {
 // Groups come one after the other. The first batch is not timed, which tells its size: there would
 // be room for more than a group.
 static void test_batches_are_of_one_group(void **state) {
-    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_NONE, .keeps = 1, .group = 20};
+    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_EMBEDDING, .group = 20};
     struct outcome outcome = run(&setting);
-    assert_int_equal(outcome.count, SEQUENCES * (EXTRACTED + 1));
+    const size_t numbers = 1 + (size_t)shape.hidden_size;
+    assert_int_equal(outcome.count, SEQUENCES * numbers);
     for (size_t i = 0; i < SEQUENCES; i++) {
-        assert_int_equal((size_t)outcome.numbers[i * (EXTRACTED + 1)] / 20, i / 20);
+        assert_int_equal((size_t)outcome.numbers[i * numbers] / 20, i / 20);
     }
     outcome_done(&outcome);
     setting.layout = "1x1";
@@ -348,11 +342,8 @@ static void start_second(struct second *second) {
 
 // A prediction of one sequence does not wait for the end of one of many.
 static void test_threads_take_turns_batch_by_batch(void **state) {
-    const struct setting many = {.layout = "1x1", .head = PARAM_HEAD_NONE},
-                         one = {.layout = "1x1",
-                                .head = PARAM_HEAD_NONE,
-                                .reads_first = 1,
-                                .sequences = 1};
+    const struct setting many = {.layout = "1x1", .head = PARAM_HEAD_EMBEDDING, .reads_rows = 1},
+                         one = {.layout = "1x1", .head = PARAM_HEAD_EMBEDDING, .sequences = 1};
     struct outcome many_alone = run(&many), one_alone = run(&one), outcome = outcome_of(&many);
     struct second second = {.outcome = outcome_of(&one), .first = &outcome};
     fair_lock_init(&second.lock);

@@ -11,7 +11,6 @@ static struct bert model_of(const struct state *state, const struct bert_config 
     model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
     model.max_length = shape->train.max_length;
     model.attention_dropout = shape->attention_dropout;
-    model.reads_first = 1; // as a prediction may: then fewer rows need memory of their own
     return model;
 }
 

@@ -93,8 +93,8 @@ struct prediction {
     size_t round;             // batches of all ranks between two exchanges
     struct division division; // of a round's batches
     // The results of a round, rank by rank and batch by batch; until the exchange only this rank's.
-    // A sequence has its logits or what was extracted from them, then its masked tokens' losses and
-    // hits.
+    // A sequence has its logits, then its masked tokens' losses and hits; or what extract_words
+    // made of the logits of its masked tokens.
     float *results;
     int64_t *rank_starts,
         *cursors; // [ranks + 1] where each rank's results begin; how far they were read
@@ -129,15 +129,13 @@ static void cut_batches(struct prediction *prediction) {
     }
 }
 
-// How many numbers are extracted from the logits of the sequence at a position of the order.
-static int64_t extracted_at(const struct prediction *prediction, size_t position) {
+// How many numbers `receive` gets of the sequence at a position of the order.
+static int64_t numbers_at(const struct prediction *prediction, size_t position) {
     const struct infer_args *args = prediction->args;
     if (args->extract_words != NULL) {
         return args->extracted_count * sequence_at(prediction, position).masked_count;
     }
-    return args->extract != NULL ? args->extracted_count
-                                 : bert_logit_count(&prediction->engine->model,
-                                                    sequence_at(prediction, position).length);
+    return bert_logit_count(&prediction->engine->model, sequence_at(prediction, position).length);
 }
 
 static int64_t masked_at(const struct prediction *prediction, size_t position) {
@@ -148,7 +146,7 @@ static int64_t masked_at(const struct prediction *prediction, size_t position) {
 static int64_t batch_numbers(const struct prediction *prediction, size_t batch) {
     int64_t count = 0;
     for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
-        count += extracted_at(prediction, i) + 2 * masked_at(prediction, i);
+        count += numbers_at(prediction, i) + 2 * masked_at(prediction, i);
     }
     return count;
 }
@@ -329,9 +327,8 @@ static void extract_words(struct prediction *prediction, size_t number, float *t
     }
 }
 
-// The same for a batch without extract_words.
-static void extract_batch(const struct prediction *prediction, size_t batch, float *to) {
-    const struct infer_args *args = prediction->args;
+// The logits of a batch, sequence by sequence.
+static void copy_batch(const struct prediction *prediction, size_t batch, float *to) {
     const struct engine *engine = prediction->engine;
     const struct batch *packed = &engine->packer.batch;
     const size_t first = prediction->starts[batch];
@@ -339,13 +336,9 @@ static void extract_batch(const struct prediction *prediction, size_t batch, flo
     int64_t masked = 0;
     for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
         const struct bert_rows rows = bert_logit_rows(&engine->model, packed, (int64_t)(i - first));
-        const float *logits = prediction->logits + rows.first * columns;
-        if (args->extract != NULL) {
-            args->extract(args->context, prediction->order[i], logits, rows.count * columns, to);
-        } else {
-            memcpy(to, logits, (size_t)(rows.count * columns) * sizeof *to);
-        }
-        to += extracted_at(prediction, i);
+        memcpy(to, prediction->logits + rows.first * columns,
+               (size_t)(rows.count * columns) * sizeof *to);
+        to += rows.count * columns;
         const int64_t end = masked + masked_at(prediction, i), count = end - masked;
         for (; masked < end; masked++, to++) {
             to[0] = prediction->masked_losses[masked];
@@ -379,7 +372,7 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
         return device->status(device, error);
     }
     TRY(device->status(device, error));
-    extract_batch(prediction, number, to);
+    copy_batch(prediction, number, to);
     return BERTH_OK;
 }
 
@@ -431,11 +424,11 @@ static void exchange(const struct prediction *prediction) {
 static const float *deliver_sequence(const struct prediction *prediction, size_t position,
                                      const float *results) {
     const struct infer_args *args = prediction->args;
-    const int64_t extracted = extracted_at(prediction, position),
+    const int64_t count = numbers_at(prediction, position),
                   masked = masked_at(prediction, position);
     const uint32_t index = prediction->order[position];
-    args->receive(args->context, index, results, extracted);
-    results += extracted;
+    args->receive(args->context, index, results, count);
+    results += count;
     if (args->receive_masked != NULL) {
         args->receive_masked(args->context, index,
                              &(struct infer_masked){results, results + masked, masked});
@@ -510,7 +503,7 @@ static void pass_turn(const struct prediction *prediction) {
     if (lock != NULL) {
         fair_lock_release(lock);
         fair_lock_acquire(lock);
-        model->reads_first = prediction->args->reads_first;
+        model->reads_rows = prediction->args->reads_rows;
     }
 }
 
@@ -518,7 +511,7 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
                             struct infer_result *result, struct berth_error *error) {
     struct prediction prediction = {.engine = engine, .args = args, .result = result};
     *result = (struct infer_result){0};
-    engine->model.reads_first = args->reads_first;
+    engine->model.reads_rows = args->reads_rows;
     enum berth_status status = prepare(&prediction, error);
     for (size_t first = 0;
          first < prediction.batch_count && status == BERTH_OK && !result->stopped;) {

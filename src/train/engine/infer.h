@@ -26,7 +26,7 @@ enum berth_status infer_find_worst(const struct packer_source *source,
                                    struct berth_error *error);
 
 // Bytes of the host's memory that infer_run takes at most on each of `ranks` ranks, without
-// functions that extract.
+// extract_words.
 size_t infer_bytes(const struct bert *model, const struct packer_source *source,
                    const struct batch_extent *extent, int ranks);
 
@@ -54,15 +54,8 @@ struct infer_args {
     const volatile int *stop; // may be NULL (stop.h)
     struct fair_lock *lock;   // of an engine that threads share: the caller holds it, and other
                               // threads get it between two rounds. NULL: no other thread uses it
-    size_t group;    // a batch has only sequences of one group of this many neighbours; 0: of all
-    int reads_first; // of an encoder: 1 if a sequence's logits are only its first row; then no
-                     // token is masked
-    // Computes extracted[extracted_count] from the logits of sequence `index`; `receive` then gets
-    // these instead of the logits. Called on the rank that computed the logits. NULL: `receive`
-    // gets the logits.
-    void (*extract)(void *context, size_t index, const float *logits, int64_t count,
-                    float *extracted);
-    int64_t extracted_count;
+    size_t group;   // a batch has only sequences of one group of this many neighbours; 0: of all
+    int reads_rows; // as in struct bert
     // Receives each sequence's logits once, group by group, in any order within a group:
     // logits[count], the rows of the sequence (bert_logit_rows in bert.h) one after another, valid
     // during the call. Called on rank 0 only.
@@ -70,12 +63,13 @@ struct infer_args {
     // For heads that decode: receives the losses of the sequence's masked tokens, and whether the
     // model's first choice was correct. NULL: they are not computed.
     void (*receive_masked)(void *context, size_t index, const struct infer_masked *masked);
-    // For heads that decode, instead of `extract`: computes extracted[extracted_count] from a
+    // For heads that decode, in place of logits: computes extracted[extracted_count] from a
     // logits over the vocabulary of a masked token of sequence `index`. Called from any thread of
     // the rank that computed them. `receive` gets those of a sequence's masked tokens, one after
     // another. NULL: they are not computed.
     void (*extract_words)(void *context, size_t index, const float *logits, int64_t words,
                           float *extracted);
+    int64_t extracted_count;
     void *context;
 };
 // Called by all ranks with the same sequences, as their jobs have compared (input_facts.h). If one

@@ -24,13 +24,6 @@ static void add_configuration(struct rank_facts *facts, const struct bert_config
     json_free(object);
 }
 
-void input_facts_add_embedding(struct rank_facts *facts, struct berth_embedding how,
-                               const char *prompt, const char *source) {
-    rank_facts_add(facts, "pooling", source, sentence_pooling_names[how.pooling]);
-    rank_facts_add(facts, "normalize", source, how.normalize ? "true" : "false");
-    rank_facts_add(facts, "the prompt", source, prompt != NULL ? prompt : "");
-}
-
 static uint64_t vocabulary_checksum(const struct tokenizer *tokenizer) {
     uint64_t sum = 0;
     size_t specials;
@@ -74,9 +67,10 @@ void input_facts_add_model(struct rank_facts *facts, const struct model_files *f
     add_configuration(facts, &files->shape, source);
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         const struct bert_embedding *embedding = &files->shape.embedding;
-        input_facts_add_embedding(
-            facts, (struct berth_embedding){embedding->pooling, embedding->normalize},
-            files->sentence.prompt, source);
+        const char *prompt = files->sentence.prompt;
+        rank_facts_add(facts, "pooling", source, sentence_pooling_names[embedding->pooling]);
+        rank_facts_add(facts, "normalize", source, embedding->normalize ? "true" : "false");
+        rank_facts_add(facts, "the prompt", source, prompt != NULL ? prompt : "");
     }
     if (files->tokenizer == NULL) {
         rank_facts_add(facts, "the vocabulary", source, "missing");

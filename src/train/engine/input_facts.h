@@ -15,9 +15,6 @@ void input_facts_add_model(struct rank_facts *facts, const struct model_files *f
 // The weights as they were loaded from `source`.
 void input_facts_add_weights(struct rank_facts *facts, const struct state *state,
                              const char *source);
-// How texts become embeddings; `prompt` NULL: none.
-void input_facts_add_embedding(struct rank_facts *facts, struct berth_embedding how,
-                               const char *prompt, const char *source);
 // A set of sequences of the file `path`. `name` is what they are for: "training"; `checksum` is
 // that of packer_checksum.
 void input_facts_add_sequences(struct rank_facts *facts, const char *name, const char *path,
