@@ -63,8 +63,8 @@ static enum berth_status open_files(struct berth_model *model, const char *path,
 }
 
 static void model_free(struct berth_model *model) {
-    for (size_t i = 0; i < model->opened_count; i++) {
-        task_model_close(model->opened[i]);
+    while (model->opened_count > 0) { // the first one last: others use its weights
+        task_model_close(model->opened[--model->opened_count]);
     }
     for (size_t i = 0; i < model->tensor_count; i++) {
         memory_free((char *)model->tensors[i].name);
@@ -142,7 +142,8 @@ static enum berth_status open_task(struct berth_model *model, const struct task_
                              "%s was opened with weights false, so it can only tokenize",
                              model->path);
         }
-        const struct task_opening opening = {.log = log};
+        const struct task_opening opening = {
+            .log = log, .other = model->opened_count > 0 ? model->opened[0] : NULL};
         TRY(task_model_open(task, model->config, &opening, &own, error));
         model->opened[model->opened_count++] = own;
     }

@@ -293,6 +293,25 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     return BERTH_OK;
 }
 
+struct param_table param_table_of_encoder(const struct param_table *whole) {
+    struct param_table table = empty;
+    table.params = whole->params;
+    table.count = whole->count;
+    table.total = whole->total;
+    table.matrix_count = whole->matrix_count;
+    table.layer_count = whole->layer_count;
+    table.head_first = whole->head_first;
+    table.parameter_count = whole->parameter_count;
+    table.word = whole->word;
+    table.position = whole->position;
+    table.type = whole->type;
+    table.embedding_norm_weight = whole->embedding_norm_weight;
+    table.embedding_norm_bias = whole->embedding_norm_bias;
+    table.layers = whole->layers;
+    table.head = PARAM_HEAD_EMBEDDING;
+    return table;
+}
+
 void param_table_done(struct param_table *table) {
     memory_free(table->params);
     memory_free(table->layers);

@@ -102,6 +102,9 @@ int param_is_body(const struct param *param);
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);
+// The table `whole` without its head: what an encoder reads of a buffer that another model fills.
+// It borrows from `whole`.
+struct param_table param_table_of_encoder(const struct param_table *whole);
 // The ranges of the gradient that become final together, in the order of the buffer: the matrices
 // of each layer, those of the head, then everything else. They cover the whole buffer.
 struct param_range {

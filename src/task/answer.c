@@ -33,8 +33,10 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
                  "null_score_diff_threshold has no effect without version_2_with_negative");
     }
 
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_SPAN, 0, squad_input_follow_model},
-                     2, opening, error));
+    TRY(network_open(
+        model,
+        &(struct predictor_kind){.head = PARAM_HEAD_SPAN, .follow = squad_input_follow_model}, 2,
+        opening, error));
     TRY(squad_input_feature_options(config, &own->features, error));
     squad_input_note_unused(config, opening->log);
     own->answers = squad_input_answer_options(config);

@@ -34,8 +34,9 @@ static void done(void *own) {
 // Texts are read as far as the model reads, not only as far as training read them to save time.
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_CLASS, LENGTH_OF_MODEL, NULL}, 2,
-                     opening, error));
+    TRY(network_open(
+        model, &(struct predictor_kind){.head = PARAM_HEAD_CLASS, .usual_length = LENGTH_OF_MODEL},
+        2, opening, error));
     const struct model_files *files = &model->network->predictor.files;
     TRY(classify_check_outputs(files, error));
     TRY(class_names_read(model->own, files, error));

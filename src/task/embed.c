@@ -58,8 +58,10 @@ static void note_other_ways(struct berth_embedding own, struct berth_embedding u
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     struct berth_embedding *usual = model->own;
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_EMBEDDING, LENGTH_OF_MODEL, NULL},
-                     2, opening, error));
+    TRY(network_open(
+        model,
+        &(struct predictor_kind){.head = PARAM_HEAD_EMBEDDING, .usual_length = LENGTH_OF_MODEL}, 2,
+        opening, error));
     const struct sentence *sentence = sentence_of(model);
     const struct berth_embedding own =
         sentence->found ? sentence->how

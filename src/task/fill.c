@@ -32,8 +32,9 @@
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     // A text has at least three tokens.
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_MASKED, LENGTH_OF_MODEL, NULL}, 3,
-                     opening, error));
+    TRY(network_open(
+        model, &(struct predictor_kind){.head = PARAM_HEAD_MASKED, .usual_length = LENGTH_OF_MODEL},
+        3, opening, error));
     if (tokenizer_special_ids(model->tokenizer).mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          model->network->predictor.files.vocab_path);

@@ -16,6 +16,17 @@
 
 // --- the network ---------------------------------------------------------------------------------
 
+// Every model has an encoder.
+static struct network *find_lender(const struct task_model *model,
+                                   const struct predictor_kind *kind,
+                                   const struct task_opening *opening) {
+    const struct task_model *other = opening->other;
+    return other != NULL && other->network != NULL && kind->head == PARAM_HEAD_EMBEDDING &&
+                   other->config.precision == model->config.precision && opening->comm->size == 1
+               ? other->network
+               : NULL;
+}
+
 enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error) {
@@ -25,9 +36,16 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
         return error_no_memory(error, sizeof *network, "a model");
     }
     model->network = network;
-    fair_lock_init(&network->lock);
+    network->lock = &network->own_lock;
+    fair_lock_init(&network->own_lock);
     pthread_mutex_init(&network->list, NULL);
-    TRY(predictor_open(&network->predictor, config, kind, opening->comm, opening->log, error));
+    struct predictor_kind own = *kind;
+    struct network *lender = find_lender(model, kind, opening);
+    if (lender != NULL) {
+        own.lender = &lender->predictor;
+        network->lock = lender->lock;
+    }
+    TRY(predictor_open(&network->predictor, config, &own, opening->comm, opening->log, error));
     model->tokenizer = network->predictor.files.tokenizer;
     const int64_t length = config->max_seq_length, batch = config->predict_batch_size;
     const int64_t all = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;
@@ -38,9 +56,9 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
 }
 
 void network_close(struct network *network) {
-    fair_lock_done(&network->lock);
-    pthread_mutex_destroy(&network->list);
     predictor_done(&network->predictor);
+    fair_lock_done(&network->own_lock);
+    pthread_mutex_destroy(&network->list);
     memory_free(network);
 }
 
@@ -65,8 +83,13 @@ enum berth_status network_load(struct task_model *model, const struct task_openi
                              .processes = predictor->comm->local_size,
                              .exchange = predictor->comm->bytes,
                              .data = (uint64_t)(network->extent.tokens * outputs) * sizeof(float)};
+    plan.has_weights = predictor->lender != NULL;
     TRY(plan_memory_admit(&plan, NULL, error));
-    TRY(predictor_load(predictor, &model->config, &network->extent, opening->log, error));
+    fair_lock_acquire(network->lock); // a lender may be running
+    const enum berth_status status =
+        predictor_load(predictor, &model->config, &network->extent, opening->log, error);
+    fair_lock_release(network->lock);
+    TRY(status);
     network->threads = machine_threads(&model->config);
     clear_strings(&model->config);
     return BERTH_OK;
@@ -86,7 +109,7 @@ static enum berth_status run_locked(const struct task_model *model, struct infer
     TRY(machine_start_threads(network->threads, error));
     args.extent = &network->extent;
     args.group = model->group;
-    args.lock = &network->lock;
+    args.lock = network->lock;
     return infer_run(&network->predictor.engine, &args, &timing, error);
 }
 
@@ -186,10 +209,10 @@ static enum berth_status run_short(const struct task_model *model, const struct 
     own.next = network->waiting;
     network->waiting = &own;
     pthread_mutex_unlock(&network->list);
-    fair_lock_acquire(&network->lock);
+    fair_lock_acquire(network->lock);
     while (own.is_taken && !own.is_done) { // between two batches of the thread that runs it
-        fair_lock_release(&network->lock);
-        fair_lock_acquire(&network->lock);
+        fair_lock_release(network->lock);
+        fair_lock_acquire(network->lock);
     }
     if (!own.is_taken) {
         struct berth_error failure = {.status = BERTH_OK};
@@ -200,7 +223,7 @@ static enum berth_status run_short(const struct task_model *model, const struct 
             call->is_done = 1;
         }
     }
-    fair_lock_release(&network->lock);
+    fair_lock_release(network->lock);
     return error_copy(error, &own.error);
 }
 
@@ -213,9 +236,9 @@ enum berth_status network_run(const struct task_model *model, struct infer_args 
     if (args.source->count <= SHORT_CALL && network->predictor.comm->size == 1) {
         return run_short(model, &args, error);
     }
-    fair_lock_acquire(&network->lock);
+    fair_lock_acquire(network->lock);
     const enum berth_status status = run_locked(model, args, error);
-    fair_lock_release(&network->lock);
+    fair_lock_release(network->lock);
     return status;
 }
 

@@ -17,7 +17,8 @@ struct network {
     struct predictor predictor;
     struct batch_extent extent;   // of the largest batch
     int threads;                  // for the texts of a call
-    struct fair_lock lock;        // held while a batch passes through
+    struct fair_lock *lock;       // held while a batch passes through
+    struct fair_lock own_lock;    // unless it is that of the network whose weights this one uses
     pthread_mutex_t list;         // guards:
     struct waiting_call *waiting; // short calls that no thread has begun to run
 };

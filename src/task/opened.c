@@ -138,7 +138,8 @@ enum berth_status task_model_open(const struct task_row *task, const struct bert
     opened->task = task;
     opened->config = *config;
     const struct task_opening whole = {.comm = opening->comm != NULL ? opening->comm : comm_self(),
-                                       .log = opening->log};
+                                       .log = opening->log,
+                                       .other = opening->other};
     const enum berth_status status = open_parts(opened, &whole, error);
     if (status != BERTH_OK) {
         task_model_close(opened);

@@ -258,7 +258,8 @@ static enum berth_status visit_samples(const struct show_args *args, const struc
 static enum berth_status run(const struct show_args *args, struct show *show,
                              struct berth_error *error) {
     show->config = *args->config;
-    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0, squad_input_follow_model};
+    const struct predictor_kind kind = {.head = PARAM_HEAD_SPAN,
+                                        .follow = squad_input_follow_model};
     TRY(predictor_open(&show->predictor, &show->config, &kind, comm_self(), args->log, error));
     TRY(choose(args, show, error));
     if (show->part.count == 0) {

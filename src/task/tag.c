@@ -46,8 +46,7 @@ static struct word_window_rule window_rule(const struct berth_config *config,
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     struct tagger *tagger = model->own;
-    TRY(network_open(model, &(struct predictor_kind){PARAM_HEAD_TOKEN, 0, NULL}, 2, opening,
-                     error));
+    TRY(network_open(model, &(struct predictor_kind){.head = PARAM_HEAD_TOKEN}, 2, opening, error));
     TRY(class_names_read(&tagger->names, &model->network->predictor.files, error));
     tagger->rule = window_rule(&model->config, model->tokenizer);
     struct batch_extent *extent = &model->network->extent;

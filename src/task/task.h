@@ -88,6 +88,9 @@ struct task_model {
 struct task_opening {
     struct comm *comm; // NULL for task_model_open: this process alone
     const struct berth_log *log;
+    // The same model, opened before with the same settings, whose weights an encoder uses, too; it
+    // is closed later. NULL: none.
+    const struct task_model *other;
 };
 
 // What KServe calls a tensor of the results, and where its elements are from.

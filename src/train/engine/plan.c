@@ -28,7 +28,9 @@ static uint64_t staging_of(const struct state *state, uint64_t later) {
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct plan_args *args,
                                    struct berth_error *error) {
     const struct state *state = args->state;
-    const struct state_bytes own = state_bytes_of(state, args->shape->train.tokens > 0);
+    const struct state_bytes own = args->has_weights
+                                       ? (struct state_bytes){0}
+                                       : state_bytes_of(state, args->shape->train.tokens > 0);
     *memory = (struct plan_memory){
         .state = own,
         .resident = machine_resident() + UNCOUNTED_BYTES,
@@ -41,7 +43,10 @@ enum berth_status plan_memory_make(struct plan_memory *memory, const struct plan
     TRY(engine_measure(state, args->config, args->shape, &memory->engine, error));
     const uint64_t computed = own.weights + own.copy + own.gradients + own.moments + args->levels +
                               memory->engine.activations + memory->engine.workspace;
-    memory->staging = staging_of(state, memory->engine.activations + memory->engine.workspace);
+    memory->staging =
+        args->has_weights
+            ? 0
+            : staging_of(state, memory->engine.activations + memory->engine.workspace);
     memory->total = memory->resident + memory->engine.batches + memory->staging + args->data +
                     args->exchange + args->shared + args->saving;
     if (state->device->is_host) {

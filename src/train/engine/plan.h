@@ -33,6 +33,7 @@ struct plan_memory {
 // What a job needs besides the model, and how its batches may be made smaller.
 struct plan_args {
     const struct state *state; // its buffers may be NULL
+    int has_weights;           // they are in memory already
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // of one rank; the suggested micro-batch divides this; 0: any

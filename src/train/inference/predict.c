@@ -44,13 +44,17 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
     if (kind->follow != NULL) {
         TRY(kind->follow(config, &predictor->files, log, error));
     }
+    if (predictor->lender != NULL) {
+        predictor->device = predictor->lender->device;
+        return BERTH_OK;
+    }
     return machine_device_open(config, predictor->comm, log, &predictor->device, error);
 }
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
-    *predictor = (struct predictor){.comm = comm};
+    *predictor = (struct predictor){.comm = comm, .lender = kind->lender};
     TRY(comm_settle(comm, open_alone(predictor, config, kind, log, error), error));
     predictor->state = (struct state){.device = predictor->device,
                                       .table = &predictor->files.table,
@@ -60,17 +64,32 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     return check_int8(predictor, error);
 }
 
-enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
-                                 const struct batch_extent *extent, const struct berth_log *log,
-                                 struct berth_error *error) {
+static enum berth_status load_weights(struct predictor *predictor,
+                                      const struct berth_config *config,
+                                      const struct berth_log *log, struct berth_error *error) {
     struct state *state = &predictor->state;
     const struct param_table *table = &predictor->files.table;
     enum dtype compute = state->compute;
     TRY(state->is_int8 ? state_init_int8(state, predictor->device, table, compute, error)
                        : state_init(state, predictor->device, table, compute, 0, error));
     state->is_compared = predictor->comm->size > 1;
-    TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
-                         state, error));
+    return model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed,
+                            log, state, error);
+}
+
+static enum berth_status borrow_weights(struct predictor *predictor) {
+    predictor->state = predictor->lender->state;
+    predictor->lent = param_table_of_encoder(predictor->state.table);
+    predictor->state.table = &predictor->lent;
+    return BERTH_OK;
+}
+
+enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+                                 const struct batch_extent *extent, const struct berth_log *log,
+                                 struct berth_error *error) {
+    TRY(predictor->lender != NULL ? borrow_weights(predictor)
+                                  : load_weights(predictor, config, log, error));
+    struct state *state = &predictor->state;
     const struct engine_shape shape = {.infer = *extent};
     return engine_init(&predictor->engine, state, predictor->comm, &predictor->files.shape, &shape,
                        error);
@@ -78,9 +97,11 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
 
 void predictor_done(struct predictor *predictor) {
     engine_done(&predictor->engine);
-    state_done(&predictor->state);
-    if (predictor->device != NULL) {
-        predictor->device->close(predictor->device);
+    if (predictor->lender == NULL) {
+        state_done(&predictor->state);
+        if (predictor->device != NULL) {
+            predictor->device->close(predictor->device);
+        }
     }
     model_files_done(&predictor->files);
 }
@@ -205,8 +226,9 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct predictor_kind kind = {
-        job->task->head, option_default_integer("max_seq_length", job->task->defaults),
-        job->task->follow};
+        .head = job->task->head,
+        .usual_length = option_default_integer("max_seq_length", job->task->defaults),
+        .follow = job->task->follow};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {.use = job->use,
                              .config = config,

@@ -18,6 +18,8 @@ struct predictor {
     struct device *device;
     struct state state;
     struct engine engine;
+    const struct predictor *lender; // whose device and weights it uses; NULL: its own
+    struct param_table lent;        // the lender's table as an encoder's
 };
 
 struct predictor_kind {
@@ -26,6 +28,10 @@ struct predictor_kind {
     // As of struct task.
     enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
+    // Of an encoder: a loaded predictor of the same model and settings, which it borrows device and
+    // weights from. It must be closed after this one, and only one of them may run, load or be
+    // closed at a time. NULL: none.
+    const struct predictor *lender;
 };
 
 // Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the
