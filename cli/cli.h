@@ -102,9 +102,9 @@ void cli_list_tasks(const char *name, char *text, size_t size);
 // BERTH_USAGE with the nearest verb; `what` the name should have been: "verb".
 enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error);
 
-// The verbs of tasks (tasks.c), and the others.
-enum { CLI_TASK_VERBS = 15 };
-extern const struct cli_verb cli_task_verbs[CLI_TASK_VERBS];
+// Lists the verbs of tasks with files (tasks.c); returns their number.
+enum { CLI_TASK_VERBS_MAX = 32 };
+size_t cli_task_verbs(const struct cli_verb *list[CLI_TASK_VERBS_MAX]);
 extern const struct cli_verb cli_as, cli_show, cli_tokenize, cli_features, cli_inspect, cli_convert,
     cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch, cli_prepare, cli_pack,
     cli_vocab, cli_serve, cli_help, cli_man, cli_completion, cli_report, cli_plot;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of tasks: a row for each job and task, the second word of the command line, with their
-// common reporter, signals and result.
+// The verbs that train, predict or evaluate with files, made from the commands of the tasks
+// (train/tasks/task.h), with their common reporter, signals and result; and those that score a file
+// of predictions.
 #include "cli.h"
 #include "core/json_line.h"
+#include "task/task.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,6 @@ typedef enum berth_status job_function(const char *task, const struct berth_conf
                                        struct berth_log log, const volatile int *stop,
                                        struct berth_run_result *result, struct berth_error *error);
 
-// `berth pretrain` has no second word.
 static const char *task_of(const struct cli_verb *verb) {
     return verb->library_task != NULL ? verb->library_task
            : verb->task != NULL       ? verb->task
@@ -52,12 +53,12 @@ static enum berth_status print_result(const struct berth_run_result *result,
 static enum berth_status run_job(struct cli_call *call, job_function *job, const char *follows,
                                  struct berth_run_result *result, struct berth_error *error) {
     struct berth_reporter *reporter;
-    int json = cli_flag(call, "json");
+    int prints_json = cli_flag(call, "json");
     if (!cli_reports()) {
         return job(task_of(call->verb), &call->config, (struct berth_log){0},
                    cli_stop_on_signals(follows), NULL, error);
     }
-    int descriptor = call->config.dry_run && !json ? STDOUT_FILENO : STDERR_FILENO;
+    int descriptor = call->config.dry_run && !prints_json ? STDOUT_FILENO : STDERR_FILENO;
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
     enum berth_status status =
@@ -66,7 +67,7 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
         status = berth_reporter_check(reporter, error);
     }
     berth_reporter_close(reporter);
-    if (status == BERTH_OK && json) {
+    if (status == BERTH_OK && prints_json) {
         status = print_result(result, error);
     }
     return status;
@@ -124,11 +125,6 @@ static enum berth_status train_squad(struct cli_call *call, struct berth_error *
 
 static const char nothing_written[] = "nothing will be written";
 
-static enum berth_status predict(struct cli_call *call, struct berth_error *error) {
-    struct berth_run_result result = {0};
-    return run_job(call, job_predict, nothing_written, &result, error);
-}
-
 static enum berth_status evaluate(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
     return run_job(call, job_evaluate, nothing_written, &result, error);
@@ -184,13 +180,13 @@ static void note_threshold(const struct cli_call *call) {
 }
 
 static enum berth_status evaluate_squad(struct cli_call *call, struct berth_error *error) {
-    char *json = NULL;
+    char *text = NULL;
     note_threshold(call);
     TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
                              cli_value(call, "null_odds"), cli_real(call, "null_threshold"),
-                             cli_log(call), &json, error));
-    puts(json);
-    berth_string_free(json);
+                             cli_log(call), &text, error));
+    puts(text);
+    berth_string_free(text);
     return BERTH_OK;
 }
 
@@ -200,11 +196,11 @@ static enum berth_status evaluate_tokens(struct cli_call *call, struct berth_err
     const struct berth_tag_scoring scoring = {.text_column = cli_value(call, "text_column"),
                                               .label_column = cli_value(call, "label_column"),
                                               .scheme = cli_value(call, "scheme")};
-    char *json = NULL;
+    char *text = NULL;
     TRY(berth_evaluate_tokens(path_of(call->arguments[0]), path_of(call->arguments[1]), &scoring,
-                              &json, error));
-    puts(json);
-    berth_string_free(json);
+                              &text, error));
+    puts(text);
+    berth_string_free(text);
     return BERTH_OK;
 }
 
@@ -222,12 +218,9 @@ static const struct option_row squad_options[] = {
      .help = "after training, append the time to the name of output_dir: NAME_YYYY-MM-DD-HHMMSS"},
 };
 
-#define BOTH "mlm+nsp"
-#define MASKED "mlm"
-
 static const struct option_row objective_options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
-    {CLI_TEXT("objective", BOTH), .unit = "WHAT", .choices = BOTH "|" MASKED,
+    {CLI_TEXT("objective", "mlm+nsp"), .unit = "WHAT", .choices = "mlm+nsp|mlm",
      .help = "mlm+nsp: masked words and next sentences, on shards; mlm: masked words of text"},
 };
 
@@ -260,119 +253,7 @@ static const struct option_row tag_options[] = {
      .shown = "as in `berth finetune tokens`"},
 };
 
-// Of a verb that runs a job, whose processes divide the work.
-#define JOB_OF(job, own_options, function)                                                         \
-    .jobs = (job), CLI_OWN_OPTIONS(own_options), .processes = CLI_DIVIDED, .run = (function)
-
-const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
-    {
-        .name = "finetune",
-        .task = "squad",
-        .summary = "fine-tune a model on SQuAD and evaluate it",
-        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
-        .example = "berth finetune squad --model minilm --train train-v1.1.json \\\n"
-                   "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
-                   "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
-                   "berth finetune squad ... --dry-run",
-        .notes = "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-                 "--resume_from_checkpoint auto resumes. Options on the command line override "
-                 "--deepspeed_config. Command lines of other programs: `berth as`.",
-        JOB_OF(JOB_FINETUNE_SQUAD, squad_options, train_squad),
-        .required = "model_name_or_path train_file output_dir",
-    },
-    {
-        .name = "finetune",
-        .task = "classify",
-        .summary = "fine-tune a classifier or a regression on texts or pairs",
-        .usage = "--model DIR (--task NAME --data_dir DIR | --train FILE --text_column NAME "
-                 "--label_column NAME) --output DIR [options]",
-        .example =
-            "berth finetune classify --model minilm --task mrpc --data_dir mrpc --output out\n"
-            "berth finetune classify --model minilm --train reviews.csv --dev held-out.csv \\\n"
-            "    --text-column review --label-column stars --output out",
-        .notes =
-            "Tasks of GLUE and XNLI are known by name, with their files, columns, classes and "
-            "metrics; your own files are TSV, CSV or JSON lines, distinguished by their names. The "
-            "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
-            "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
-        JOB_OF(JOB_FINETUNE_CLASSIFY, options, train),
-        .required = "model_name_or_path output_dir",
-    },
-    {
-        .name = "finetune",
-        .task = "tokens",
-        .summary = "fine-tune a model that gives each word a tag, such as named entities",
-        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
-        .example =
-            "berth finetune tokens --model minilm --train train.txt --dev valid.txt \\\n"
-            "    --output ner\n"
-            "berth finetune tokens --model minilm --train train.jsonl --text_column words \\\n"
-            "    --label_column pos --output tagger",
-        .notes = "Files are CoNLL's columns (a word per line, its tag in the last column, an empty "
-                 "line after each sentence) or, by their names, JSON lines with arrays \"tokens\" "
-                 "and \"ner_tags\". The loss is on the first piece of each word; sentences longer "
-                 "than max_seq_length are cut into overlapping windows. Evaluations report "
-                 "seqeval's precision, recall, F1 and accuracy. Signals and "
-                 "--resume_from_checkpoint work as in `berth finetune squad`.",
-        JOB_OF(JOB_FINETUNE_TOKENS, options, train),
-        .required = "model_name_or_path train_file output_dir",
-    },
-    {
-        .name = "finetune",
-        .task = "embed",
-        .summary = "train sentence embeddings on pairs, scored pairs or triplets",
-        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
-        .example =
-            "berth finetune embed --model minilm --train questions.jsonl --dev held-out.jsonl \\\n"
-            "    --train_batch_size 64 --negatives_batch 32 --output searcher\n"
-            "berth embed --model searcher texts.txt",
-        .notes =
-            "Files are TSV, CSV or JSON lines, distinguished by their names. Without --text_column "
-            "the score is the column score, scores, label or labels, and the other columns (but id "
-            "and idx) are the texts in their order. The result is a folder of "
-            "sentence-transformers. Signals and --resume_from_checkpoint work as in `berth "
-            "finetune squad`.",
-        JOB_OF(JOB_FINETUNE_EMBED, options, train),
-        .required = "model_name_or_path train_file output_dir",
-    },
-    {
-        .name = "predict",
-        .task = "squad",
-        .summary = "answer the questions of a SQuAD file",
-        .usage = "--model DIR --input FILE --output DIR [options]",
-        .example =
-            "berth predict squad --model squad-minilm --input dev-v1.1.json --output answers\n"
-            "berth evaluate squad dev-v1.1.json answers/predictions.json",
-        JOB_OF(JOB_PREDICT_SQUAD, options, predict),
-        .required = "model_name_or_path predict_file output_dir",
-    },
-    {
-        .name = "predict",
-        .task = "classify",
-        .summary = "classify texts or pairs, or predict their numbers",
-        .usage = "--model DIR (--task NAME --data_dir DIR [--split NAME] | --input FILE "
-                 "--text_column NAME) --output DIR [options]",
-        .example =
-            "berth predict classify --model out --task mrpc --data_dir mrpc --output predicted\n"
-            "berth predict classify --model out --input new.csv --text-column review \\\n"
-            "    --output predicted",
-        .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
-                 "(the classes) and, if the file has labels, predict_results.json with the scores.",
-        JOB_OF(JOB_PREDICT_CLASSIFY, options, predict_or_evaluate),
-        .required = "model_name_or_path output_dir",
-    },
-    {
-        .name = "predict",
-        .task = "tokens",
-        .summary = "give each word of a file a tag",
-        .usage = "--model DIR --input FILE --output DIR [options]",
-        .example = "berth predict tokens --model ner --input test.txt --output tags\n"
-                   "berth evaluate tokens test.txt tags/predictions.txt",
-        .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
-                 "if the file has tags, predict_results.json with the scores.",
-        JOB_OF(JOB_PREDICT_TOKENS, options, predict_or_evaluate),
-        .required = "model_name_or_path output_dir",
-    },
+static const struct cli_verb scores[] = {
     {
         .name = "evaluate",
         .task = "tokens",
@@ -408,104 +289,72 @@ const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
         .processes = CLI_FIRST,
         .run = evaluate_squad,
     },
-    {
-        .name = "evaluate",
-        .task = "embed",
-        .summary = "score sentence embeddings on pairs, scored pairs or triplets",
-        .usage = "--model DIR --input FILE --output DIR [options]",
-        .example = "berth evaluate embed --model searcher --input held-out.jsonl --output scores",
-        .notes = "Of pairs with scores the correlations of cosines and scores; of other pairs "
-                 "recall@1, 3, 5 and 10 and mrr@10 of each first text among all second texts; of "
-                 "triplets how many have the second text nearer than the third. Also in "
-                 "eval_results.txt and eval_results.json.",
-        JOB_OF(JOB_EVALUATE_EMBED, options, evaluate),
-        .required = "model_name_or_path predict_file output_dir",
-    },
-    {
-        .name = "pretrain",
-        .summary = "pre-train a model: masked words and next sentences",
-        .usage =
-            "--input_dir DIR (--config_file FILE --vocab_file FILE | --model DIR) --output DIR "
-            "[options]",
-        .example = "berth pretrain --recipe nvidia-phase1 --input_dir hdf5-128 --config_file "
-                   "bert_config.json \\\n    --vocab_file vocab.txt --output phase1\n"
-                   "berth pretrain --recipe nvidia-phase2 --input_dir hdf5-512 --output phase2 \\\n"
-                   "    --resume_from_checkpoint auto,phase1/checkpoint-7038\n"
-                   "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
-        .notes =
-            "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
-            "write. An update has train_batch_size sequences; of packed rows each sequence counts. "
-            "Ctrl-C, "
-            "SIGTERM, "
-            "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint resumes.",
-        JOB_OF(JOB_PRETRAIN, objective_options, train),
-        .objective = BOTH,
-        .settle = check_objective,
-        .required = "input_dir output_dir",
-    },
-    {
-        .name = "pretrain",
-        .objective = MASKED,
-        .library_task = "mlm",
-        .summary = "with --objective mlm: train a model on masked words of text",
-        .usage = "--objective mlm --train FILE [--dev FILE] (--model DIR | --config_file FILE "
-                 "--vocab_file FILE) --output DIR [options]",
-        .example = "berth pretrain --objective mlm --model bert-base-uncased --train notes.txt \\\n"
-                   "    --output notes-bert\n"
-                   "berth pretrain --objective mlm ... --line_by_line --whole_word_mask\n"
-                   "berth pretrain --objective mlm ... --resume_from_checkpoint auto\n"
-                   "berth fill --model notes-bert --text 'It was [MASK] today.'",
-        .notes =
-            "Text is a file of lines, or the column \"text\" of a table (CSV, "
-            "TSV, JSON lines). Masks are drawn for each epoch. The result is a "
-            "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
-            "on, the first lines of the training file are held out. Signals and "
-            "--resume_from_checkpoint work as in `berth finetune squad`.",
-        JOB_OF(JOB_PRETRAIN_MLM, objective_options, train),
-        .settle = check_objective,
-        .required = "train_file output_dir",
-    },
-    {
-        .name = "evaluate",
-        .task = "pretrain",
-        .summary = "score a pre-trained model on held-out shards",
-        .usage = "--model DIR (--eval_dir DIR | --input_dir DIR) --output DIR [options]",
-        .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
-        .notes =
-            "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
-        JOB_OF(JOB_EVALUATE_PRETRAIN, objective_options, evaluate),
-        .objective = BOTH,
-        .settle = check_objective,
-        .required = "model_name_or_path output_dir",
-    },
-    {
-        .name = "evaluate",
-        .task = "pretrain",
-        .objective = MASKED,
-        .library_task = "mlm",
-        .summary = "with --objective mlm: score a model on masked words of text",
-        .usage = "--objective mlm --model DIR --dev FILE --output DIR [options]",
-        .example = "berth evaluate pretrain --objective mlm --model notes-bert --dev new.txt \\\n"
-                   "    --output scores",
-        .notes = "Perplexity, accuracy and loss, also in eval_results.txt. The masks follow from "
-                 "--seed; as in training, they are the same in every evaluation.",
-        JOB_OF(JOB_EVALUATE_MLM, objective_options, evaluate),
-        .settle = check_objective,
-        .required = "model_name_or_path output_dir",
-    },
-    {
-        .name = "finetune",
-        .task = "fill",
-        .library_task = "mlm",
-        .summary = "train a model on masked words of text",
-        .usage = "--train FILE [--dev FILE] (--model DIR | --config_file FILE --vocab_file FILE) "
-                 "--output DIR [options]",
-        .example = "berth finetune fill --model bert-base-uncased --train notes.txt --output "
-                   "notes-bert\n"
-                   "berth fill --model notes-bert --text 'It was [MASK] today.'",
-        .notes = "The same as `berth pretrain --objective mlm`.",
-        JOB_OF(JOB_PRETRAIN_MLM, options, train),
-        .required = "train_file output_dir",
-    },
 };
+
+static const struct use_row {
+    const char *usage, *required;
+    enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
+} uses[] = {
+    [TASK_TRAIN] = {"--model DIR --train FILE [--dev FILE] --output DIR [options]",
+                    "model_name_or_path train_file output_dir", train},
+    [TASK_VALIDATE] = {"--model DIR --input FILE --output DIR [options]",
+                       "model_name_or_path predict_file output_dir", evaluate},
+    [TASK_PREDICT] = {"--model DIR --input FILE --output DIR [options]",
+                      "model_name_or_path predict_file output_dir", predict_or_evaluate},
+};
+
+static struct cli_verb make_verb(const struct task *task, const struct task_command *command) {
+    const struct use_row *use = &uses[command->use];
+    const char *last_word = command->name != NULL ? command->name : command->verb;
+    struct cli_verb verb = {
+        .name = command->verb,
+        .task = command->name,
+        .objective = command->objective,
+        .library_task = strcmp(last_word, task->name) != 0 ? task->name : NULL,
+        .summary = command->summary,
+        .usage = command->usage != NULL ? command->usage : use->usage,
+        .example = command->example,
+        .notes = command->notes,
+        .jobs = command->jobs,
+        CLI_OWN_OPTIONS(options),
+        .required = command->required != NULL ? command->required : use->required,
+        .processes = CLI_DIVIDED,
+        .settle = command->objective != NULL ? check_objective : NULL,
+        .run = use->run,
+    };
+    if (command->objective != NULL) {
+        verb.options = objective_options;
+        verb.option_count = sizeof objective_options / sizeof *objective_options;
+    } else if (command->jobs == JOB_FINETUNE_SQUAD) { // whose answers can be shown
+        verb.options = squad_options;
+        verb.option_count = sizeof squad_options / sizeof *squad_options;
+        verb.run = train_squad;
+    }
+    return verb;
+}
+
+// Grouped by their first words.
+size_t cli_task_verbs(const struct cli_verb *list[CLI_TASK_VERBS_MAX]) {
+    static const char *const words[] = {"finetune", "predict", "evaluate", "pretrain"};
+    static struct cli_verb verbs[CLI_TASK_VERBS_MAX];
+    size_t count = 0;
+    for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
+        for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+            if (strcmp(scores[i].name, words[word]) == 0) {
+                list[count++] = &scores[i];
+            }
+        }
+        const struct task *task;
+        for (size_t i = 0; (task = task_training_at(i)) != NULL; i++) {
+            const struct task_command *command = task->commands;
+            for (; command != NULL && command->verb != NULL; command++) {
+                if (strcmp(command->verb, words[word]) == 0 && count < CLI_TASK_VERBS_MAX) {
+                    verbs[count] = make_verb(task, command);
+                    list[count] = &verbs[count];
+                    count++;
+                }
+            }
+        }
+    }
+    return count;
+}

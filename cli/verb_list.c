@@ -14,11 +14,8 @@ static const struct cli_verb *const others[] = {
     &cli_help,  &cli_man,      &cli_completion, &cli_report,  &cli_plot,    &cli_as};
 
 const struct cli_verb *const *cli_list_verbs(void) {
-    static const struct cli_verb *list[CLI_TASK_VERBS + CLI_RUN_VERBS_MAX + COUNT(others) + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < CLI_TASK_VERBS; i++) {
-        list[count++] = &cli_task_verbs[i];
-    }
+    static const struct cli_verb *list[CLI_TASK_VERBS_MAX + CLI_RUN_VERBS_MAX + COUNT(others) + 1];
+    size_t count = cli_task_verbs(list);
     for (size_t i = 0; task_rows[i] != NULL; i++) {
         list[count++] = strcmp(task_rows[i]->about.name, cli_tokenize.name) == 0 ? &cli_tokenize
                                                                                  : cli_run_verb(i);

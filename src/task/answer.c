@@ -533,7 +533,30 @@ static enum berth_status write_results(const struct task_set *set,
     return results->use == TASK_PREDICT ? task_write_prediction(set, results, error) : BERTH_OK;
 }
 
+static const struct task_command commands[] = {
+    {.verb = "finetune",
+     .name = "squad",
+     .use = TASK_TRAIN,
+     .jobs = JOB_FINETUNE_SQUAD,
+     .summary = "fine-tune a model on SQuAD and evaluate it",
+     .example = "berth finetune squad --model minilm --train train-v1.1.json \\\n"
+                "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
+                "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
+                "berth finetune squad ... --dry-run",
+     .notes = "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
+              "--resume_from_checkpoint auto resumes. Options on the command line override "
+              "--deepspeed_config. Command lines of other programs: `berth as`."},
+    {.verb = "predict",
+     .name = "squad",
+     .use = TASK_PREDICT,
+     .jobs = JOB_PREDICT_SQUAD,
+     .summary = "answer the questions of a SQuAD file",
+     .example = "berth predict squad --model squad-minilm --input dev-v1.1.json --output answers\n"
+                "berth evaluate squad dev-v1.1.json answers/predictions.json"},
+    {.verb = NULL}};
+
 static const struct task training = {.name = "squad",
+                                     .commands = commands,
                                      .title = "finetune squad",
                                      .head = PARAM_HEAD_SPAN,
                                      .jobs = JOB_FINETUNE,

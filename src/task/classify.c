@@ -737,7 +737,41 @@ static size_t result_bytes(const struct task_set *set) {
     return count * own->width * sizeof *own->logits + (scores > details ? scores : details);
 }
 
+static const struct task_command commands[] = {
+    {.verb = "finetune",
+     .name = "classify",
+     .use = TASK_TRAIN,
+     .jobs = JOB_FINETUNE_CLASSIFY,
+     .summary = "fine-tune a classifier or a regression on texts or pairs",
+     .usage = "--model DIR (--task NAME --data_dir DIR | --train FILE --text_column NAME "
+              "--label_column NAME) --output DIR [options]",
+     .example = "berth finetune classify --model minilm --task mrpc --data_dir mrpc --output out\n"
+                "berth finetune classify --model minilm --train reviews.csv --dev held-out.csv \\\n"
+                "    --text-column review --label-column stars --output out",
+     .notes =
+         "Tasks of GLUE and XNLI are known by name, with their files, columns, classes and "
+         "metrics; your own files are TSV, CSV or JSON lines, distinguished by their names. The "
+         "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
+         "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
+     .required = "model_name_or_path output_dir"},
+    {.verb = "predict",
+     .name = "classify",
+     .use = TASK_PREDICT,
+     .jobs = JOB_PREDICT_CLASSIFY,
+     .summary = "classify texts or pairs, or predict their numbers",
+     .usage = "--model DIR (--task NAME --data_dir DIR [--split NAME] | --input FILE "
+              "--text_column NAME) --output DIR [options]",
+     .example =
+         "berth predict classify --model out --task mrpc --data_dir mrpc --output predicted\n"
+         "berth predict classify --model out --input new.csv --text-column review \\\n"
+         "    --output predicted",
+     .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
+              "(the classes) and, if the file has labels, predict_results.json with the scores.",
+     .required = "model_name_or_path output_dir"},
+    {.verb = NULL}};
+
 static const struct task training = {.name = "classify",
+                                     .commands = commands,
                                      .title = "finetune classify",
                                      .jobs = JOB_FINETUNE,
                                      .predicts_separately = 1,

@@ -564,7 +564,36 @@ static enum berth_status write_results(const struct task_set *set,
     return task_write_evaluation(results, error);
 }
 
+static const struct task_command commands[] = {
+    {.verb = "finetune",
+     .name = "embed",
+     .use = TASK_TRAIN,
+     .jobs = JOB_FINETUNE_EMBED,
+     .summary = "train sentence embeddings on pairs, scored pairs or triplets",
+     .example =
+         "berth finetune embed --model minilm --train questions.jsonl --dev held-out.jsonl \\\n"
+         "    --train_batch_size 64 --negatives_batch 32 --output searcher\n"
+         "berth embed --model searcher texts.txt",
+     .notes =
+         "Files are TSV, CSV or JSON lines, distinguished by their names. Without --text_column "
+         "the score is the column score, scores, label or labels, and the other columns (but id "
+         "and idx) are the texts in their order. The result is a folder of "
+         "sentence-transformers. Signals and --resume_from_checkpoint work as in `berth "
+         "finetune squad`."},
+    {.verb = "evaluate",
+     .name = "embed",
+     .use = TASK_VALIDATE,
+     .jobs = JOB_EVALUATE_EMBED,
+     .summary = "score sentence embeddings on pairs, scored pairs or triplets",
+     .example = "berth evaluate embed --model searcher --input held-out.jsonl --output scores",
+     .notes = "Of pairs with scores the correlations of cosines and scores; of other pairs "
+              "recall@1, 3, 5 and 10 and mrr@10 of each first text among all second texts; of "
+              "triplets how many have the second text nearer than the third. Also in "
+              "eval_results.txt and eval_results.json."},
+    {.verb = NULL}};
+
 static const struct task training = {.name = "embed",
+                                     .commands = commands,
                                      .title = "finetune embed",
                                      .jobs = JOB_FINETUNE_EMBED,
                                      .defaults = JOB_FINETUNE_EMBED,

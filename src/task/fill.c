@@ -612,7 +612,54 @@ static enum berth_status write_results(const struct task_set *set,
     return results_write_eval_text(results->folder, fields, count, error);
 }
 
+static const struct task_command commands[] = {
+    {.verb = "pretrain",
+     .objective = "mlm",
+     .use = TASK_TRAIN,
+     .jobs = JOB_PRETRAIN_MLM,
+     .summary = "with --objective mlm: train a model on masked words of text",
+     .usage = "--objective mlm --train FILE [--dev FILE] (--model DIR | --config_file FILE "
+              "--vocab_file FILE) --output DIR [options]",
+     .example = "berth pretrain --objective mlm --model bert-base-uncased --train notes.txt \\\n"
+                "    --output notes-bert\n"
+                "berth pretrain --objective mlm ... --line_by_line --whole_word_mask\n"
+                "berth pretrain --objective mlm ... --resume_from_checkpoint auto\n"
+                "berth fill --model notes-bert --text 'It was [MASK] today.'",
+     .notes =
+         "Text is a file of lines, or the column \"text\" of a table (CSV, "
+         "TSV, JSON lines). Masks are drawn for each epoch. The result is a "
+         "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
+         "on, the first lines of the training file are held out. Signals and "
+         "--resume_from_checkpoint work as in `berth finetune squad`.",
+     .required = "train_file output_dir"},
+    {.verb = "evaluate",
+     .name = "pretrain",
+     .objective = "mlm",
+     .use = TASK_VALIDATE,
+     .jobs = JOB_EVALUATE_MLM,
+     .summary = "with --objective mlm: score a model on masked words of text",
+     .usage = "--objective mlm --model DIR --dev FILE --output DIR [options]",
+     .example = "berth evaluate pretrain --objective mlm --model notes-bert --dev new.txt \\\n"
+                "    --output scores",
+     .notes = "Perplexity, accuracy and loss, also in eval_results.txt. The masks follow from "
+              "--seed; as in training, they are the same in every evaluation.",
+     .required = "model_name_or_path output_dir"},
+    {.verb = "finetune",
+     .name = "fill",
+     .use = TASK_TRAIN,
+     .jobs = JOB_PRETRAIN_MLM,
+     .summary = "train a model on masked words of text",
+     .usage = "--train FILE [--dev FILE] (--model DIR | --config_file FILE --vocab_file FILE) "
+              "--output DIR [options]",
+     .example = "berth finetune fill --model bert-base-uncased --train notes.txt --output "
+                "notes-bert\n"
+                "berth fill --model notes-bert --text 'It was [MASK] today.'",
+     .notes = "The same as `berth pretrain --objective mlm`.",
+     .required = "train_file output_dir"},
+    {.verb = NULL}};
+
 static const struct task training = {.name = "mlm",
+                                     .commands = commands,
                                      .title = "pretrain --objective mlm",
                                      .jobs = JOB_PRETRAIN_MLM,
                                      .defaults = JOB_PRETRAIN_MLM,

@@ -271,7 +271,41 @@ static enum berth_status write_results(const struct task_set *set,
     return results_write_eval_text(results->folder, fields, count, error);
 }
 
+static const struct task_command commands[] = {
+    {.verb = "pretrain",
+     .objective = "mlm+nsp",
+     .use = TASK_TRAIN,
+     .jobs = JOB_PRETRAIN,
+     .summary = "pre-train a model: masked words and next sentences",
+     .usage = "--input_dir DIR (--config_file FILE --vocab_file FILE | --model DIR) --output DIR "
+              "[options]",
+     .example = "berth pretrain --recipe nvidia-phase1 --input_dir hdf5-128 --config_file "
+                "bert_config.json \\\n    --vocab_file vocab.txt --output phase1\n"
+                "berth pretrain --recipe nvidia-phase2 --input_dir hdf5-512 --output phase2 \\\n"
+                "    --resume_from_checkpoint auto,phase1/checkpoint-7038\n"
+                "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
+     .notes =
+         "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
+         "write. An update has train_batch_size sequences; of packed rows each sequence counts. "
+         "Ctrl-C, "
+         "SIGTERM, "
+         "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
+         "--resume_from_checkpoint resumes.",
+     .required = "input_dir output_dir"},
+    {.verb = "evaluate",
+     .name = "pretrain",
+     .objective = "mlm+nsp",
+     .use = TASK_VALIDATE,
+     .jobs = JOB_EVALUATE_PRETRAIN,
+     .summary = "score a pre-trained model on held-out shards",
+     .usage = "--model DIR (--eval_dir DIR | --input_dir DIR) --output DIR [options]",
+     .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
+     .notes = "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
+     .required = "model_name_or_path output_dir"},
+    {.verb = NULL}};
+
 const struct task task_pretrain = {.name = "pretrain",
+                                   .commands = commands,
                                    .title = "pretrain",
                                    .jobs = JOB_PRETRAIN,
                                    .defaults = JOB_PRETRAIN,

@@ -704,7 +704,36 @@ static enum berth_status write_results(const struct task_set *set,
     return task_write_prediction(set, results, error);
 }
 
+static const struct task_command commands[] = {
+    {.verb = "finetune",
+     .name = "tokens",
+     .use = TASK_TRAIN,
+     .jobs = JOB_FINETUNE_TOKENS,
+     .summary = "fine-tune a model that gives each word a tag, such as named entities",
+     .example = "berth finetune tokens --model minilm --train train.txt --dev valid.txt \\\n"
+                "    --output ner\n"
+                "berth finetune tokens --model minilm --train train.jsonl --text_column words \\\n"
+                "    --label_column pos --output tagger",
+     .notes = "Files are CoNLL's columns (a word per line, its tag in the last column, an empty "
+              "line after each sentence) or, by their names, JSON lines with arrays \"tokens\" "
+              "and \"ner_tags\". The loss is on the first piece of each word; sentences longer "
+              "than max_seq_length are cut into overlapping windows. Evaluations report "
+              "seqeval's precision, recall, F1 and accuracy. Signals and "
+              "--resume_from_checkpoint work as in `berth finetune squad`."},
+    {.verb = "predict",
+     .name = "tokens",
+     .use = TASK_PREDICT,
+     .jobs = JOB_PREDICT_TOKENS,
+     .summary = "give each word of a file a tag",
+     .example = "berth predict tokens --model ner --input test.txt --output tags\n"
+                "berth evaluate tokens test.txt tags/predictions.txt",
+     .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
+              "if the file has tags, predict_results.json with the scores.",
+     .required = "model_name_or_path output_dir"},
+    {.verb = NULL}};
+
 static const struct task training = {.name = "tokens",
+                                     .commands = commands,
                                      .title = "finetune tokens",
                                      .jobs = JOB_FINETUNE,
                                      .defaults = JOB_FINETUNE_TOKENS,

@@ -159,7 +159,7 @@ struct task_row {
 // All rows, NULL after the last. A model's own task is that whose architecture ends its class.
 extern const struct task_row *const task_rows[];
 
-// What is trained: those of the rows, and pre-training; NULL: no more.
+// What is trained: pre-training, then those of the rows; NULL: no more.
 const struct task *task_training_at(size_t index);
 // The one of a row's name, or of its own; NULL: there is none.
 const struct task *task_training_find(const char *name);

@@ -18,13 +18,13 @@ const struct task_row *const task_rows[] = {
 extern const struct task task_pretrain;
 
 const struct task *task_training_at(size_t index) {
-    size_t seen = 0;
-    for (size_t i = 0; task_rows[i] != NULL; i++) {
+    size_t seen = 1;
+    for (size_t i = 0; task_rows[i] != NULL && index > 0; i++) {
         if (task_rows[i]->training != NULL && seen++ == index) {
             return task_rows[i]->training;
         }
     }
-    return seen == index ? &task_pretrain : NULL;
+    return index == 0 ? &task_pretrain : NULL;
 }
 
 const struct task *task_training_find(const char *name) {

@@ -80,11 +80,22 @@ struct task_masked {
     int64_t count, hits;
 };
 
+// A verb of the program that runs the task with files (cli/tasks.c), and what its help says.
+struct task_command {
+    const char *verb, *name; // its words: "finetune", "squad"; name NULL: it has one
+    const char *objective;   // the value of its option --objective; NULL: it has none
+    enum task_use use;
+    unsigned jobs; // whose settings are its options (core/options.h)
+    const char *summary, *usage, *example, *notes; // usage NULL: the usual one; notes NULL: none
+    const char *required; // settings; NULL: the model, the file for this use and output_dir
+};
+
 struct task {
-    const char *name;  // second word of the verbs: "squad"
-    const char *title; // title of the run's summary: "finetune squad"
-    unsigned jobs;     // jobs whose settings apply to training (core/options.h)
-    unsigned defaults; // job whose defaults these settings have
+    const char *name;                    // "squad"
+    const struct task_command *commands; // up to one without a verb; NULL: none
+    const char *title;                   // title of the run's summary: "finetune squad"
+    unsigned jobs;                       // jobs whose settings apply to training (core/options.h)
+    unsigned defaults;                   // job whose defaults these settings have
     enum param_head head;
     const char
         *validation_advice;  // how to get an evaluation during training: "name ... with --..."
