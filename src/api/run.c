@@ -112,7 +112,7 @@ static enum berth_status gather_rows(struct berth_result *result, const struct t
         width = result->texts[i].status == BERTH_OK ? result->texts[i].width : width;
     }
     width = width > 0 ? width : task->width(model);
-    const int one_row = strcmp(task->about.name, "hidden") != 0;
+    const int one_row = !task->has_rows_of_tokens;
     for (size_t i = 0; i < result->count; i++) {
         struct task_text *text = &result->texts[i];
         const int failed = text->status != BERTH_OK;

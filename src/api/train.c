@@ -26,171 +26,11 @@ struct training {
 
 // --- examples as files ---------------------------------------------------------------------------
 
-// The characters before a byte.
-static int64_t characters_before(const char *text, int64_t bytes) {
-    struct text_position position = {0};
-    text_position_seek(&position, text, bytes, OFFSET_BYTES);
-    return position.characters;
-}
-
-static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
-                                      const char *context, struct berth_error *error) {
-    const size_t length = strlen(context);
-    const char *at = start == 0 ? strstr(context, text) : context + start;
-    if (start < 0 || (size_t)start > length) {
-        return error_set(error, BERTH_USAGE, "start %lld is not in the context of %zu bytes",
-                         (long long)start, length);
-    }
-    if (at == NULL) {
-        return error_set(error, BERTH_USAGE, "the answer \"%.*s\" is not in its context",
-                         UTF8_SHOWN(text, 60));
-    }
-    if (strncmp(at, text, strlen(text)) != 0) {
-        return error_set(error, BERTH_USAGE, "start %lld: the context does not have \"%.*s\" there",
-                         (long long)start, UTF8_SHOWN(text, 60));
-    }
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", text);
-    json_line_integer(line, "answer_start", characters_before(context, at - context));
-    json_line_close(line, '}');
-    return BERTH_OK;
-}
-
-// One article of SQuAD's with a question. A training learns one answer; what is evaluated may have
-// several right ones.
-static enum berth_status write_question(struct json_line *line, const struct berth_text *example,
-                                        size_t index, int is_trained, struct berth_error *error) {
-    char id[32];
-    snprintf(id, sizeof id, "%zu", index);
-    if (example->pair == NULL || example->label == NULL) {
-        return error_set(error, BERTH_USAGE, "the %s is NULL",
-                         example->pair == NULL ? "context" : "answer");
-    }
-    const int has_answer = example->label[0] != '\0';
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "title", "");
-    json_line_open(line, "paragraphs", '[');
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "context", example->pair);
-    json_line_open(line, "qas", '[');
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "id", id);
-    json_line_text(line, "question", example->text);
-    json_line_boolean(line, "is_impossible", !has_answer);
-    json_line_open(line, "answers", '[');
-    if (has_answer) {
-        TRY(write_answer(line, example->label, example->start, example->pair, error));
-    }
-    for (size_t i = 0; i < example->more_count && !is_trained; i++) {
-        TRY(write_answer(line, example->more[i], 0, example->pair, error));
-    }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    return BERTH_OK;
-}
-
-static enum berth_status write_row(struct json_line *line, const struct berth_text *example,
-                                   size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    if (example->pair != NULL) {
-        json_line_text(line, "text_pair", example->pair);
-    }
-    if (example->label != NULL) {
-        json_line_text(line, "label", example->label);
-    }
-    if (example->more_count > 1) {
-        return error_set(error, BERTH_USAGE, "%zu negatives; expected at most one",
-                         example->more_count);
-    }
-    if (example->more_count == 1) {
-        json_line_text(line, "negative", example->more[0]);
-    }
-    json_line_close(line, '}');
-    json_line_end(line);
-    return BERTH_OK;
-}
-
-static size_t write_words(struct json_line *line, const char *key, const char *words) {
-    size_t count = 0;
-    json_line_open(line, key, '[');
-    for (const char *at = words + strspn(words, " "); *at != '\0'; count++) {
-        const size_t length = strcspn(at, " ");
-        char *word = memory_string_of(at, length);
-        line->failed |= word == NULL;
-        json_line_text(line, NULL, word);
-        memory_free(word);
-        at += length + strspn(at + length, " ");
-    }
-    json_line_close(line, ']');
-    return count;
-}
-
-static enum berth_status write_tags(struct json_line *line, const struct berth_text *example,
-                                    size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
-    if (example->label == NULL) {
-        return error_set(error, BERTH_USAGE, "the tags are NULL");
-    }
-    json_line_open(line, NULL, '{');
-    const size_t words = write_words(line, "tokens", example->text),
-                 tags = write_words(line, "ner_tags", example->label);
-    json_line_close(line, '}');
-    json_line_end(line);
-    return words == tags
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "%zu words have %zu tags; expected one tag for each word, with "
-                           "blanks between them",
-                           words, tags);
-}
-
-static enum berth_status write_text(struct json_line *line, const struct berth_text *example,
-                                    size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)error;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    json_line_close(line, '}');
-    json_line_end(line);
-    return BERTH_OK;
-}
-
-static const struct form {
-    const char *task, *ending;
-    enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
-                               size_t index, int is_trained, struct berth_error *error);
-    int is_document;     // SQuAD's, with all of them in its list "data"; otherwise one on each line
-    const char *columns; // of the option table, with the names above; separated by blanks
-} forms[] = {
-    {"answer", "json", write_question, 1, ""},
-    {"classify", "jsonl", write_row, 0,
-     "text_column=text text_pair_column=text_pair label_column=label"},
-    {"tag", "jsonl", write_tags, 0, ""},
-    {"embed", "jsonl", write_row, 0,
-     "text_column=text text_pair_column=text_pair negative_column=negative label_column=label"},
-    {"fill", "jsonl", write_text, 0, "text_column=text"},
-};
-
-static const struct form *find_form(const char *task) {
-    const struct form *form = forms;
-    while (strcmp(form->task, task) != 0) {
-        form++;
-    }
-    return form;
-}
-
-static enum berth_status write_examples(const struct form *form, const struct berth_text *examples,
-                                        size_t count, int is_trained, struct json_line *line,
+static enum berth_status write_examples(const struct training *training,
+                                        const struct berth_text *examples, size_t count,
+                                        int is_trained, struct json_line *line,
                                         struct berth_error *error) {
+    const struct task_form *form = training->training->form;
     if (form->is_document) {
         json_line_open(line, NULL, '{');
         json_line_text(line, "version", "1.1");
@@ -200,7 +40,7 @@ static enum berth_status write_examples(const struct form *form, const struct be
         const enum berth_status status = examples[i].text != NULL
                                              ? form->write(line, &examples[i], i, is_trained, error)
                                              : error_set(error, BERTH_USAGE, "the %s is NULL",
-                                                         task_find(form->task)->about.text);
+                                                         task_find(training->task)->about.text);
         if (status != BERTH_OK) {
             (void)error_prefix(error, status, "example %zu", i + 1);
             error->input = (int64_t)i;
@@ -218,12 +58,12 @@ static enum berth_status write_examples(const struct form *form, const struct be
 static enum berth_status set_examples(struct training *training, const char *option,
                                       const struct berth_text *examples, size_t count,
                                       struct berth_error *error) {
-    const struct form *form = find_form(training->task);
+    const struct task_form *form = training->training->form;
     struct json_line line = {0};
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.%s", training->temporary, option, form->ending);
     enum berth_status status =
-        write_examples(form, examples, count, strcmp(option, "train_file") == 0, &line, error);
+        write_examples(training, examples, count, strcmp(option, "train_file") == 0, &line, error);
     if (status == BERTH_OK) {
         status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
     }
@@ -237,7 +77,7 @@ static enum berth_status set_examples(struct training *training, const char *opt
 // The columns of the examples, unless the caller has named others.
 static enum berth_status set_columns(struct training *training, const struct berth_text *examples,
                                      size_t count, struct berth_error *error) {
-    const char *columns = find_form(training->task)->columns;
+    const char *columns = training->training->form->columns;
     char name[OPTION_NAME_SIZE];
     while (option_next_name(&columns, name)) {
         char *column = strchr(name, '=');

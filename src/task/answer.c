@@ -4,6 +4,7 @@
 // Its sets are files of SQuAD, both versions (squad_input.h).
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/utf8.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_metrics.h"
 #include "task/details.h"
@@ -12,6 +13,7 @@
 #include "train/machine/machine.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct answerer {
@@ -533,6 +535,79 @@ static enum berth_status write_results(const struct task_set *set,
     return results->use == TASK_PREDICT ? task_write_prediction(set, results, error) : BERTH_OK;
 }
 
+// --- examples in memory
+// ---------------------------------------------------------------------------
+
+// The characters before a byte.
+static int64_t characters_before(const char *text, int64_t bytes) {
+    struct text_position position = {0};
+    text_position_seek(&position, text, bytes, OFFSET_BYTES);
+    return position.characters;
+}
+
+static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
+                                      const char *context, struct berth_error *error) {
+    const size_t length = strlen(context);
+    const char *at = start == 0 ? strstr(context, text) : context + start;
+    if (start < 0 || (size_t)start > length) {
+        return error_set(error, BERTH_USAGE, "start %lld is not in the context of %zu bytes",
+                         (long long)start, length);
+    }
+    if (at == NULL) {
+        return error_set(error, BERTH_USAGE, "the answer \"%.*s\" is not in its context",
+                         UTF8_SHOWN(text, 60));
+    }
+    if (strncmp(at, text, strlen(text)) != 0) {
+        return error_set(error, BERTH_USAGE, "start %lld: the context does not have \"%.*s\" there",
+                         (long long)start, UTF8_SHOWN(text, 60));
+    }
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", text);
+    json_line_integer(line, "answer_start", characters_before(context, at - context));
+    json_line_close(line, '}');
+    return BERTH_OK;
+}
+
+// One article of SQuAD's with a question. A training learns one answer; what is evaluated may have
+// several right ones.
+static enum berth_status write_example(struct json_line *line, const struct berth_text *example,
+                                       size_t index, int is_trained, struct berth_error *error) {
+    char id[32];
+    snprintf(id, sizeof id, "%zu", index);
+    if (example->pair == NULL || example->label == NULL) {
+        return error_set(error, BERTH_USAGE, "the %s is NULL",
+                         example->pair == NULL ? "context" : "answer");
+    }
+    const int has_answer = example->label[0] != '\0';
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "title", "");
+    json_line_open(line, "paragraphs", '[');
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "context", example->pair);
+    json_line_open(line, "qas", '[');
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "id", id);
+    json_line_text(line, "question", example->text);
+    json_line_boolean(line, "is_impossible", !has_answer);
+    json_line_open(line, "answers", '[');
+    if (has_answer) {
+        TRY(write_answer(line, example->label, example->start, example->pair, error));
+    }
+    for (size_t i = 0; i < example->more_count && !is_trained; i++) {
+        TRY(write_answer(line, example->more[i], 0, example->pair, error));
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    return BERTH_OK;
+}
+
+static const struct task_form form = {
+    .ending = "json", .columns = "", .is_document = 1, .write = write_example};
+
 static const struct task_command commands[] = {
     {.verb = "finetune",
      .name = "squad",
@@ -557,6 +632,7 @@ static const struct task_command commands[] = {
 
 static const struct task training = {.name = "squad",
                                      .commands = commands,
+                                     .form = &form,
                                      .title = "finetune squad",
                                      .head = PARAM_HEAD_SPAN,
                                      .jobs = JOB_FINETUNE,

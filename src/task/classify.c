@@ -737,6 +737,11 @@ static size_t result_bytes(const struct task_set *set) {
     return count * own->width * sizeof *own->logits + (scores > details ? scores : details);
 }
 
+static const struct task_form form = {
+    .ending = "jsonl",
+    .columns = "text_column=text text_pair_column=text_pair label_column=label",
+    .write = task_write_example};
+
 static const struct task_command commands[] = {
     {.verb = "finetune",
      .name = "classify",
@@ -772,6 +777,7 @@ static const struct task_command commands[] = {
 
 static const struct task training = {.name = "classify",
                                      .commands = commands,
+                                     .form = &form,
                                      .title = "finetune classify",
                                      .jobs = JOB_FINETUNE,
                                      .predicts_separately = 1,

@@ -564,6 +564,12 @@ static enum berth_status write_results(const struct task_set *set,
     return task_write_evaluation(results, error);
 }
 
+static const struct task_form form = {
+    .ending = "jsonl",
+    .columns = "text_column=text text_pair_column=text_pair negative_column=negative "
+               "label_column=label",
+    .write = task_write_example};
+
 static const struct task_command commands[] = {
     {.verb = "finetune",
      .name = "embed",
@@ -594,6 +600,7 @@ static const struct task_command commands[] = {
 
 static const struct task training = {.name = "embed",
                                      .commands = commands,
+                                     .form = &form,
                                      .title = "finetune embed",
                                      .jobs = JOB_FINETUNE_EMBED,
                                      .defaults = JOB_FINETUNE_EMBED,
@@ -645,6 +652,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                               .help = "the last layer's output, one row for each "
                                                       "token of a text"},
                                     ENCODES,
+                                    .has_rows_of_tokens = 1,
                                     .settings = "overflow",
                                     .run = run_hidden,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},

@@ -612,6 +612,21 @@ static enum berth_status write_results(const struct task_set *set,
     return results_write_eval_text(results->folder, fields, count, error);
 }
 
+static enum berth_status write_example(struct json_line *line, const struct berth_text *example,
+                                       size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
+    (void)error;
+    (void)index;
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", example->text);
+    json_line_close(line, '}');
+    json_line_end(line);
+    return BERTH_OK;
+}
+
+static const struct task_form form = {
+    .ending = "jsonl", .columns = "text_column=text", .write = write_example};
+
 static const struct task_command commands[] = {
     {.verb = "pretrain",
      .objective = "mlm",
@@ -660,6 +675,7 @@ static const struct task_command commands[] = {
 
 static const struct task training = {.name = "mlm",
                                      .commands = commands,
+                                     .form = &form,
                                      .title = "pretrain --objective mlm",
                                      .jobs = JOB_PRETRAIN_MLM,
                                      .defaults = JOB_PRETRAIN_MLM,

@@ -704,6 +704,46 @@ static enum berth_status write_results(const struct task_set *set,
     return task_write_prediction(set, results, error);
 }
 
+// --- examples in memory
+// ---------------------------------------------------------------------------
+
+static size_t write_words(struct json_line *line, const char *key, const char *words) {
+    size_t count = 0;
+    json_line_open(line, key, '[');
+    for (const char *at = words + strspn(words, " "); *at != '\0'; count++) {
+        const size_t length = strcspn(at, " ");
+        char *word = memory_string_of(at, length);
+        line->failed |= word == NULL;
+        json_line_text(line, NULL, word);
+        memory_free(word);
+        at += length + strspn(at + length, " ");
+    }
+    json_line_close(line, ']');
+    return count;
+}
+
+static enum berth_status write_example(struct json_line *line, const struct berth_text *example,
+                                       size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
+    (void)index;
+    if (example->label == NULL) {
+        return error_set(error, BERTH_USAGE, "the tags are NULL");
+    }
+    json_line_open(line, NULL, '{');
+    const size_t words = write_words(line, "tokens", example->text),
+                 tags = write_words(line, "ner_tags", example->label);
+    json_line_close(line, '}');
+    json_line_end(line);
+    return words == tags
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "%zu words have %zu tags; expected one tag for each word, with "
+                           "blanks between them",
+                           words, tags);
+}
+
+static const struct task_form form = {.ending = "jsonl", .columns = "", .write = write_example};
+
 static const struct task_command commands[] = {
     {.verb = "finetune",
      .name = "tokens",
@@ -734,6 +774,7 @@ static const struct task_command commands[] = {
 
 static const struct task training = {.name = "tokens",
                                      .commands = commands,
+                                     .form = &form,
                                      .title = "finetune tokens",
                                      .jobs = JOB_FINETUNE,
                                      .defaults = JOB_FINETUNE_TOKENS,

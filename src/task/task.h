@@ -133,6 +133,7 @@ struct task_row {
     const char *architectures[2]; // ends of the name in config.json; "": any model
     unsigned job;                 // whose settings a model is opened with (core/options.h)
     const char *settings;         // names of those of task_options that it follows
+    int has_rows_of_tokens;       // one row of numbers for each token of a text, not one for it
     int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
     int is_listed;                // Hugging Face's reply to one input is a list, as that to several
     size_t own_size;              // of task_model's `own`, which is zeroed
@@ -220,6 +221,9 @@ void task_text_done(struct task_text *text);
 struct berth_item *task_text_items(struct task_text *text, size_t count);
 // The text owns the string from now on; returns it, or "" with a failed text if it is NULL.
 const char *task_text_own(struct task_text *text, char *string);
+// Writes an example of texts with a label as a line of JSON (struct task_form).
+enum berth_status task_write_example(struct json_line *line, const struct berth_text *example,
+                                     size_t index, int is_trained, struct berth_error *error);
 // A position in a text, in every unit. Zero-initialised, it is the beginning.
 struct text_position {
     size_t bytes;

@@ -72,6 +72,30 @@ void task_write_numbers(struct json_line *line, const struct task_model *model,
     json_line_close(line, ']');
 }
 
+enum berth_status task_write_example(struct json_line *line, const struct berth_text *example,
+                                     size_t index, int is_trained, struct berth_error *error) {
+    (void)is_trained;
+    (void)index;
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", example->text);
+    if (example->pair != NULL) {
+        json_line_text(line, "text_pair", example->pair);
+    }
+    if (example->label != NULL) {
+        json_line_text(line, "label", example->label);
+    }
+    if (example->more_count > 1) {
+        return error_set(error, BERTH_USAGE, "%zu negatives; expected at most one",
+                         example->more_count);
+    }
+    if (example->more_count == 1) {
+        json_line_text(line, "negative", example->more[0]);
+    }
+    json_line_close(line, '}');
+    json_line_end(line);
+    return BERTH_OK;
+}
+
 const char *task_text_own(struct task_text *text, char *string) {
     char **owned =
         memory_grow(text->owned, &text->owned_capacity, text->owned_count + 1, sizeof *owned);

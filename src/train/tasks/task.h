@@ -73,6 +73,7 @@ struct task_results {
 };
 
 struct infer_masked;
+struct json_line;
 
 // Sums over the masked tokens of a prediction.
 struct task_masked {
@@ -90,8 +91,18 @@ struct task_command {
     const char *required; // settings; NULL: the model, the file for this use and output_dir
 };
 
+// How examples in memory become a file that the task reads.
+struct task_form {
+    const char *ending;  // of the file's name
+    const char *columns; // "NAME=COLUMN" of the option table, separated by blanks
+    int is_document;     // SQuAD's, with all of them in its list "data"; otherwise one on each line
+    enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
+                               size_t index, int is_trained, struct berth_error *error);
+};
+
 struct task {
     const char *name;                    // "squad"
+    const struct task_form *form;        // NULL: it does not train on examples in memory
     const struct task_command *commands; // up to one without a verb; NULL: none
     const char *title;                   // title of the run's summary: "finetune squad"
     unsigned jobs;                       // jobs whose settings apply to training (core/options.h)
