@@ -335,7 +335,7 @@ static struct cli_verb make_verb(const struct task *task, const struct task_comm
 
 // Grouped by their first words.
 size_t cli_task_verbs(const struct cli_verb *list[CLI_TASK_VERBS_MAX]) {
-    static const char *const words[] = {"finetune", "predict", "evaluate", "pretrain"};
+    static const char *const words[] = {"finetune", "pretrain", "predict", "evaluate"};
     static struct cli_verb verbs[CLI_TASK_VERBS_MAX];
     size_t count = 0;
     for (size_t word = 0; word < sizeof words / sizeof *words; word++) {

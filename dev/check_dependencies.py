@@ -75,12 +75,12 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
 CLI_MAY = {"core", *PARTS}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "run.c", "serve.c", "verb_list.c", "verbs.c"}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
 FOREIGN_WORDS = {
     "cli/as.c": {"do_train", "run_squad"},  # examples of the door
-    "cli/tasks.c": "recipes",
+    "src/task/pretrain.c": "recipes",
     "src/core/option_rows.c": "recipes",
     "src/train/settings/recipes.c": "recipes",
     "src/train/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
@@ -104,6 +104,8 @@ DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_
 # The rows of the option table, whose descriptions are the program's --help.
 OPTION_ROWS = "src/core/option_rows.c"
 ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+, (\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
+# What the help of the program's verbs says, which are made of these rows.
+HELP_OF_TASKS = re.compile(r"^static const struct task_command .*?^    \{\.verb = NULL\}\};", re.M | re.S)
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 COMMAND = re.compile(r"`[^`]*`")  # a command line, which has dashes
@@ -124,7 +126,7 @@ def main() -> int:
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
         if room not in PARTS and str(relative) != OPTION_ROWS:
             problems += [f"{relative}: a message says --{name}: leave out the dashes"
-                         for name in flags_of(text) if name in settings]
+                         for name in flags_of(HELP_OF_TASKS.sub("", text)) if name in settings]
         for kind, name in INCLUDE.findall(text):
             if name.startswith(THIRD_PARTY):
                 doors.setdefault(name, set()).add(str(relative))

@@ -85,7 +85,7 @@ expect_out '--learning_rate RATE, --lr'
 expect_out '[3e-5]'
 expect_out 'in berth finetune squad, berth finetune classify'
 expect_out '[5e-5]'
-expect_out 'in berth pretrain, berth pretrain --objective mlm'
+expect_out 'in berth finetune fill, berth pretrain, berth pretrain --objective mlm'
 [ "$(grep -c -- --learning_rate "$out")" -eq 2 ] || fail "each meaning once"
 run help --lr
 expect_code 0
