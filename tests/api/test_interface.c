@@ -204,6 +204,34 @@ static void offsets_have_units(void **state) {
     berth_close(model);
 }
 
+// An encoder that uses the weights of a classifier has the bits of one that was opened alone, and
+// leaves the classifier its own.
+static void tasks_of_one_model_share_its_weights(void **state) {
+    static const char *const precisions[] = {"fp32", "bf16", "int8"};
+    static const char *const tasks[] = {"embed", "hidden"};
+    for (size_t i = 0; i < COUNT_OF(precisions); i++) {
+        const char *const *settings = SETTINGS("device", "cpu", "precision", precisions[i]);
+        struct berth_model *shared = open_model(CLASSIFIER, settings);
+        struct berth_result *before = run_one(shared, "classify", hello.text, NULL, NULL);
+        for (size_t k = 0; k < COUNT_OF(tasks); k++) {
+            struct berth_model *alone =
+                open_model(CLASSIFIER,
+                           SETTINGS("device", "cpu", "precision", precisions[i], "task", tasks[k]));
+            struct berth_result *own = run_one(shared, tasks[k], hello.text, NULL, NULL);
+            struct berth_result *other = run_one(alone, tasks[k], hello.text, NULL, NULL);
+            assert_string_equal(berth_result_text(own, 0), berth_result_text(other, 0));
+            berth_result_free(own);
+            berth_result_free(other);
+            berth_close(alone);
+        }
+        struct berth_result *after = run_one(shared, "classify", hello.text, NULL, NULL);
+        assert_string_equal(berth_result_text(before, 0), berth_result_text(after, 0));
+        berth_result_free(before);
+        berth_result_free(after);
+        berth_close(shared);
+    }
+}
+
 static void one_outcome_is_small(void **state) {
     assert_in_range(sizeof(struct berth_outcome), 1, 64);
 }
@@ -315,6 +343,7 @@ int main(void) {
         cmocka_unit_test(results_outlive_their_model),
         cmocka_unit_test(results_quote_texts_after_they_changed),
         cmocka_unit_test(offsets_have_units),
+        cmocka_unit_test(tasks_of_one_model_share_its_weights),
         cmocka_unit_test(one_outcome_is_small),
         cmocka_unit_test(tasks_are_complete),
         cmocka_unit_test(options_have_uses),

@@ -58,6 +58,66 @@ for each, tags in zip(json.load(open(sys.argv[1] + "/tags/tags.json")), lines("t
         assert tag["word"] == each["text"][tag["start"]:tag["end"]], tag
 END
 
+# --- what transformers' pipelines have as parameters -----------------------------------------------
+
+what="parameters of the pipelines"
+BERTH=$BERTH python3 - "$golden" <<'END' >"$out" 2>"$err" || fail "other results than transformers'"
+import json, math, os, pathlib, shutil, subprocess, sys
+golden = pathlib.Path(sys.argv[1])
+def berth(verb, model, text, *options):
+    done = subprocess.run([os.environ["BERTH"], verb, "--model", str(model), "--threads", "1", "--precision", "fp32",
+                           "--text", text, "--quiet", *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+def same(found, expected, keys):
+    assert [[one[key] for key in keys] for one in found] == [[one[key] for key in keys] for one in expected], found
+    assert all(abs(a["score"] - b["score"]) < 1e-5 for a, b in zip(found, expected)), found
+place = ("entity_group", "start", "end")
+for row in json.load(open(golden / "tags/tags.json")):
+    for how in ("average", "max"):
+        same(berth("tag", golden / "tags", row["text"], "--json", "--aggregation", how), row[how], place)
+    for case in row["ignored"]:
+        labels = json.dumps(case["labels"])
+        same(berth("tag", golden / "tags", row["text"], "--json", "--ignore_labels", labels), case["found"], place)
+for row in json.load(open(golden / "fill/fill.json")):
+    found = berth("fill", golden / "fill", row["text"], "--top", "4", "--targets", ",".join(row["targets"]))
+    lists = (found, row["among"]) if isinstance(found[0], list) else ([found], [row["among"]])
+    for own, other in zip(*lists, strict=True):
+        same(own, other, ("token", "sequence"))
+# Entailment of each label, from the logits of the pairs.
+shutil.copytree(golden / "classifier", "nli")
+config = json.load(open("nli/config.json"))
+config["id2label"] = {"0": "neutral", "1": "Entailment", "2": "contradiction"}
+config["label2id"] = {name: int(i) for i, name in config["id2label"].items()}
+json.dump(config, open("nli/config.json", "w"))
+text, labels = "The red ball of Anna is blue.", ["ball", "book, lamp", "coat"]
+logits = [{one["label"]: one["score"] for one in berth("classify", "nli", text, "--json", "--score", "none", "--text_pair",
+           f"the {label} is red")} for label in labels]
+def softmax(row):
+    powers = [math.exp(one - max(row)) for one in row]
+    return [one / sum(powers) for one in powers]
+one_of = softmax([row["Entailment"] for row in logits])
+alone = [softmax([row["neutral"], row["Entailment"]])[1] for row in logits]
+for multi, scores in (("false", one_of), ("true", alone)):
+    found = berth("classify", "nli", text, "--json", "--candidate_labels", json.dumps(labels), "--hypothesis_template",
+                  "the {} is red", "--multi_label", multi)
+    best = sorted(zip(scores, labels), reverse=True)
+    assert found["sequence"] == text and found["labels"] == [label for _, label in best], found
+    assert all(abs(a - b) < 1e-5 for a, (b, _) in zip(found["scores"], best)), (found, best)
+END
+run classify $classifier --text "a ball" --candidate_labels red,blue
+expect_code 78
+expect_err 'has no class whose name begins with "entail"'
+run classify --model nli --text "a ball" --candidate_labels red --hypothesis_template "It is red."
+expect_code 2
+expect_err 'hypothesis_template: expected {} in it'
+run classify --model nli --text "a ball" --candidate_labels '[""]'
+expect_code 2
+expect_err "candidate_labels: element 0: expected a text"
+run fill --model "$golden/fill" --text "the [MASK]" --targets zebra
+expect_code 2
+expect_err 'targets: "zebra" is not one word'
+
 # --- a text, lines, standard input, JSON lines ---------------------------------------------------
 
 run classify $classifier --text "The red ball of Anna is blue."
