@@ -18,7 +18,8 @@ from words_model import words_model
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 TEXTS = ["The quick fox jumped over the lazy dog in Paris, France.", "Café in Paris is good! \U0001d400 中 the un dog",
-         "hello", "a film , a dog , a fox ! the lazy brown dog is good ?"]
+         "hello", "a film , a dog , a fox ! the lazy brown dog is good ?",
+         "jumped jumps dogs unable foxs filmed overs goods unlazy browned badable undogs"]
 
 
 def rounded(rows: list) -> list:
