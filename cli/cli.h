@@ -80,9 +80,10 @@ void cli_use_verbs(const struct cli_verb *const *list);
 enum { CLI_RUN_VERBS_MAX = 16 };
 const struct cli_verb *cli_run_verb(size_t index);
 // Opens the model that the options describe for a task; `batch`: predict_batch_size without that
-// option, or NULL. NULL after a failure.
+// option, or NULL; `comm`: of the processes that all open it, or NULL. NULL after a failure.
+struct comm;
 struct berth_model *cli_open_model(struct cli_call *call, const char *task, const char *batch,
-                                   struct berth_error *error);
+                                   struct comm *comm, struct berth_error *error);
 // Every verb by its number (verbs.c); NULL after the last.
 const struct cli_verb *cli_verb_at(size_t index);
 // The verb with that name, task and objective (NULL: not given); the first one with the name if

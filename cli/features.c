@@ -8,9 +8,9 @@
 #include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
+#include "task/squad_input.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
-#include "task/squad_input.h"
 
 #include <stdio.h>
 

@@ -4,6 +4,7 @@
 // input is one. `berth tokenize` has a file of its own.
 #include "api/model.h"
 #include "cli.h"
+#include "core/comm.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -15,6 +16,7 @@
 #include "core/words.h"
 #include "format/json/json.h"
 #include "task/task.h"
+#include "train/machine/machine.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,12 +39,13 @@ struct run {
     const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
     struct task_settings asked;                    // the same
     const volatile int *stop;                      // NULL: signals end the program
+    struct comm *comm;                             // of the processes that divide the texts
+    char *block;                                   // those of the first process, in another
     size_t done, cut, first_cut;                   // texts, of which so many were truncated
     // The output.
     const char *output; // NULL: standard output
     int npy, for_people;
-    size_t width; // of .npy
-    struct json_line line;
+    struct json_line line; // the lines of a round; of .npy its numbers
     struct file_writer writer;
 };
 
@@ -278,22 +281,17 @@ static enum berth_status check_output(const struct run *run, struct berth_error 
     return file_check_kind(run->output, &kinds[run->npy], error);
 }
 
-static enum berth_status read_texts(void *context, const struct berth_text **texts, size_t *count,
-                                    struct berth_error *error) {
-    struct run *run = context;
+static enum berth_status read_texts(struct run *run, struct berth_error *error) {
     TRY(check_output(run, error));
-    TRY(read_source(run, error));
-    *texts = run->texts;
-    *count = run->count;
-    return BERTH_OK;
+    return read_source(run, error);
 }
 
 // NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
-static enum berth_status put_npy_header(struct run *run, struct berth_error *error) {
+static enum berth_status put_npy_header(struct run *run, size_t width, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
     int used = snprintf(dictionary, sizeof dictionary,
                         "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                        run->count, run->width);
+                        run->count, width);
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
     memcpy(header + 10, dictionary, (size_t)used);
@@ -303,11 +301,17 @@ static enum berth_status put_npy_header(struct run *run, struct berth_error *err
     return file_writer_put(&run->writer, header, whole, error);
 }
 
-static enum berth_status begin(void *context, size_t width, struct berth_error *error) {
-    struct run *run = context;
-    run->width = width;
+// The width of a model's numbers, or what was asked for.
+static enum berth_status begin(struct run *run, struct berth_error *error) {
+    const double all = berth_model_number(run->model, "dimensions");
+    const int64_t asked = run->asked.dimensions;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
-    return run->npy ? put_npy_header(run, error) : BERTH_OK;
+    return run->npy ? put_npy_header(run,
+                                     asked > 0 ? (size_t)asked
+                                     : all > 0 ? (size_t)all
+                                               : 0,
+                                     error)
+                    : BERTH_OK;
 }
 
 static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
@@ -337,8 +341,7 @@ static void write_numbers(struct json_line *line, const char *key, const struct 
     json_line_close(line, '}');
 }
 
-static enum berth_status put_json(struct run *run, const struct task_text *text,
-                                  struct berth_error *error) {
+static void add_json(struct run *run, const struct task_text *text) {
     const struct task_row *task = run->task;
     struct json_line *line = &run->line;
     if (task->verb.write != NULL) {
@@ -348,16 +351,7 @@ static enum berth_status put_json(struct run *run, const struct task_text *text,
     } else {
         write_numbers(line, task->outputs[0].name, text);
     }
-    if (run->output == NULL) {
-        return cli_put_json(line, error);
-    }
     json_line_end(line);
-    if (line->failed) {
-        return error_no_memory(error, line->length, "a line of JSON");
-    }
-    enum berth_status status = file_writer_put(&run->writer, line->text, line->length, error);
-    json_line_clear(line);
-    return status;
 }
 
 // The words of an item that is somewhere in the first text.
@@ -419,22 +413,6 @@ static void print_for_people(const struct run *run, const struct task_text *text
     }
 }
 
-static enum berth_status put(struct run *run, const struct task_text *text,
-                             struct berth_error *error) {
-    if (run->for_people) {
-        print_for_people(run, text);
-        return BERTH_OK;
-    }
-    return run->npy
-               ? file_writer_put(&run->writer, text->rows, text->width * sizeof *text->rows, error)
-               : put_json(run, text, error);
-}
-
-static enum berth_status end(void *context, struct berth_error *error) {
-    struct run *run = context;
-    return run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
-}
-
 // --- rounds of texts -----------------------------------------------------------------------------
 
 // What is wrong with a text is said of its line, what is wrong with its result of its number.
@@ -447,9 +425,9 @@ static enum berth_status fail(const struct run *run, size_t index,
                                  : error_set(error, outcome->status, "%s", outcome->message);
 }
 
-static enum berth_status put_round(struct run *run, const struct berth_result *result, size_t count,
-                                   struct berth_error *error) {
-    const size_t first = run->done;
+// Adds the texts [first, first + count) to the output of the round.
+static enum berth_status add_texts(struct run *run, size_t first, size_t count,
+                                   const struct berth_result *result, struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
         const struct berth_outcome *outcome = berth_result_outcome(result, i);
         if (outcome->status != BERTH_OK) {
@@ -463,55 +441,126 @@ static enum berth_status put_round(struct run *run, const struct berth_result *r
         const struct berth_text *from = &run->texts[first + i];
         struct task_text text = {.texts = {from->text, from->pair},
                                  .settings = run->asked,
-                                 .tokens = (int64_t)run->done};
+                                 .tokens = (int64_t)(first + i)};
         text.items = (struct berth_item *)berth_result_items(result, i, &text.item_count);
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
-        TRY(put(run, &text, error));
-        run->done++;
+        if (run->for_people) {
+            print_for_people(run, &text);
+        } else if (!run->npy) {
+            add_json(run, &text);
+        } else {
+            json_line_bytes(&run->line, text.rows, text.width * sizeof *text.rows);
+        }
     }
-    return BERTH_OK;
+    return run->line.failed ? error_no_memory(error, run->line.length, "the results") : BERTH_OK;
 }
 
-static enum berth_status run_round(struct run *run, struct berth_error *error) {
-    const size_t left = run->count - run->done, count = left < ROUND ? left : ROUND;
-    struct berth_result *result =
-        berth_run(run->model, run->task->about.name, run->texts + run->done, count, run->settings,
-                  NULL, error);
+static enum berth_status run_texts(struct run *run, size_t first, size_t count,
+                                   struct berth_error *error) {
+    json_line_clear(&run->line);
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    struct berth_result *result = berth_run(run->model, run->task->about.name, run->texts + first,
+                                            count, run->settings, NULL, error);
     if (result == NULL) {
         return error->status;
     }
     error->status = BERTH_OK; // each text's outcome is read below
-    enum berth_status status = put_round(run, result, count, error);
+    const enum berth_status status = add_texts(run, first, count, result, error);
     berth_result_free(result);
-    if (status == BERTH_OK && run->stop != NULL && *run->stop != 0) {
-        status = error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
-                           run->done, run->count);
-    }
     return status;
 }
 
-static void note_cut(const struct run *run) {
-    if (run->cut > 0) {
-        cli_note(run->call,
-                 "%zu of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
-                 "was left out; the first is text %zu",
-                 run->cut, run->count, berth_model_number(run->model, "max_length"),
-                 run->first_cut + 1);
+// Writes the output of a round, which the processes have in their order.
+static enum berth_status put_round(struct run *run, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    if (run->output != NULL) {
+        return file_writer_put(&run->writer, bytes, length, error);
     }
+    fwrite(bytes, 1, length, stdout);
+    return cli_flush(error);
+}
+
+// The first process writes what all have found. It travels as numbers of four bytes.
+static enum berth_status gather_round(struct run *run, struct berth_error *error) {
+    struct comm *comm = run->comm;
+    const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
+    double *lengths = cli_own(memory_array_zeroed(size, sizeof *lengths));
+    int64_t *starts = cli_own(memory_array_zeroed(size + 1, sizeof *starts));
+    enum berth_status status =
+        lengths != NULL && starts != NULL
+            ? BERTH_OK
+            : error_no_memory(error, size * sizeof *starts, "what the processes found");
+    TRY(comm_settle(comm, status, error));
+    lengths[rank] = (double)run->line.length;
+    comm->sum(comm, lengths, size);
+    TRY(comm->status(comm, error));
+    for (size_t i = 0; i < size; i++) {
+        starts[i + 1] = starts[i] + ((int64_t)lengths[i] + 3) / 4;
+    }
+    const size_t all = 4 * (size_t)starts[size];
+    char *bytes = memory_array_zeroed(all + 1, 1);
+    status = bytes != NULL ? BERTH_OK : error_no_memory(error, all, "what the processes found");
+    status = comm_settle(comm, status, error);
+    if (status == BERTH_OK) {
+        memcpy(bytes + 4 * starts[rank], run->line.text, run->line.length);
+        const struct comm_range range = {.name = "results",
+                                         .data = bytes,
+                                         .count = starts[size],
+                                         .dtype = DTYPE_F32,
+                                         .wire = DTYPE_F32,
+                                         .starts = starts};
+        comm->wait(comm, comm->gather_begin(comm, &range));
+        status = comm->status(comm, error);
+    }
+    for (size_t i = 0; i < size && rank == 0 && status == BERTH_OK; i++) {
+        status = put_round(run, bytes + 4 * starts[i], (size_t)lengths[i], error);
+    }
+    memory_free(bytes);
+    return comm_settle(comm, status, error);
+}
+
+static enum berth_status run_round(struct run *run, struct berth_error *error) {
+    struct comm *comm = run->comm;
+    const size_t size = (size_t)comm->size, left = run->count - run->done;
+    const size_t count = left < ROUND * size ? left : ROUND * size,
+                 share = (count + size - 1) / size;
+    const size_t before = share * (size_t)comm->rank, first = before < count ? before : count;
+    int stop = 0;
+    TRY(comm_settle(
+        comm,
+        run_texts(run, run->done + first, share < count - first ? share : count - first, error),
+        error));
+    TRY(size > 1 ? gather_round(run, error)
+                 : put_round(run, run->line.text, run->line.length, error));
+    run->done += count;
+    stop = run->stop != NULL && *run->stop != 0;
+    TRY(comm_settle_stop(comm, BERTH_OK, &stop, error));
+    return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
+                            run->done, run->count)
+                : BERTH_OK;
+}
+
+// The first process says what was truncated in all.
+static enum berth_status note_cut(const struct run *run, struct berth_error *error) {
+    double cut = (double)run->cut, firsts[2] = {0};
+    for (int rank = run->comm->size - 1; rank >= 0; rank--) {
+        double first = rank == run->comm->rank && run->cut > 0 ? (double)run->first_cut + 1 : 0;
+        run->comm->sum(run->comm, &first, 1);
+        firsts[0] = first > 0 && (firsts[0] == 0 || first < firsts[0]) ? first : firsts[0];
+    }
+    run->comm->sum(run->comm, &cut, 1);
+    if (cut > 0) {
+        cli_note(run->call,
+                 "%.0f of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
+                 "was left out; the first is text %.0f",
+                 cut, run->count, berth_model_number(run->model, "max_length"), firsts[0]);
+    }
+    return run->comm->status(run->comm, error);
 }
 
 // --- settings ------------------------------------------------------------------------------------
-
-// Whether berth_open takes the setting.
-static int opens_with(const char *name) {
-    const struct berth_option *option;
-    for (size_t i = 0; (option = berth_option_at(i)) != NULL; i++) {
-        if (strcmp(option->name, name) == 0) {
-            return words_contain(option->uses, ' ', "open");
-        }
-    }
-    return 0;
-}
 
 // The options of the verb that are settings of the task, for berth_run or, where they are in the
 // option table, for berth_open.
@@ -537,132 +586,147 @@ static enum berth_status read_settings(struct run *run, struct berth_error *erro
     return task_settings_read(run->task, run->settings, &run->asked, error);
 }
 
-// The value as text. NULL: out of memory.
-static const char *printed(const struct berth_config *config, const struct option_row *row) {
-    char text[256];
-    if (row->type == OPTION_TEXT) {
-        return *(const char *const *)((const char *)config + row->offset);
-    }
-    option_print(config, row, text, sizeof text);
-    return cli_own(memory_string(text));
-}
-
-// All settings that were given, and defaults of the verb.
 struct berth_model *cli_open_model(struct cli_call *call, const char *task, const char *batch,
-                                   struct berth_error *error) {
-    const struct berth_config *config = &call->config;
+                                   struct comm *comm, struct berth_error *error) {
+    const struct berth_log log = cli_log(call);
+    const struct model_opening opening = {.task = task_find(task), .comm = comm, .log = &log};
     const struct option_row *precision = option_find("precision");
-    const size_t most = 2 * (option_row_count + 3) + 1;
-    const char **settings = cli_own(memory_array_zeroed(most, sizeof *settings));
-    const struct berth_watch watch = {.see = cli_see, .context = call};
-    size_t used = 0;
-    for (size_t i = 0; settings != NULL && i < option_row_count; i++) {
-        const struct option_row *row = &option_rows[i];
-        if (option_is_given(config, row) && opens_with(row->name)) {
-            settings[used++] = row->name;
-            settings[used++] = printed(config, row);
-        }
-    }
-    if (settings == NULL || (used > 0 && settings[used - 1] == NULL)) {
-        (void)error_no_memory(error, most * sizeof *settings, "settings");
+    struct berth_config *config = berth_config_new();
+    struct berth_model *model = NULL;
+    if (config == NULL) {
+        (void)error_no_memory(error, sizeof *config, "settings");
         return NULL;
     }
-    settings[used++] = "task";
-    settings[used++] = task;
-    if ((call->verb->jobs & precision->jobs) != 0 && !option_is_given(config, precision)) {
-        settings[used++] = precision->name;
-        settings[used++] = option_default(precision, call->verb->jobs).value;
+    char **owned = config->owned;
+    *config = call->config;
+    config->owned = owned;
+    if ((call->verb->jobs & precision->jobs) != 0) {
+        option_apply_default(config, "precision", call->verb->jobs);
     }
     if (batch != NULL && !cli_is_given(call, "predict_batch_size")) {
-        settings[used++] = "predict_batch_size";
-        settings[used++] = batch;
+        (void)option_set(config, option_find("predict_batch_size"), batch, error);
     }
-    return berth_open(config->model_name_or_path, settings, &watch, error);
+    (void)model_open(config->model_name_or_path, config, &opening, &model, error);
+    return model;
 }
 
-// --- one process ---------------------------------------------------------------------------------
+// --- processes that divide the texts -------------------------------------------------------------
 
-static enum berth_status run_alone(struct run *run, struct berth_error *error) {
-    const struct berth_text *texts;
-    TRY(read_texts(run, &texts, &run->count, error));
-    if (run->output != NULL) {
-        run->stop = cli_stop_on_signals("nothing will be written");
+// The texts in one block: each with its NUL, and 1 and its pair, or 0.
+static size_t pack_texts(const struct run *run, char *to) {
+    size_t used = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        const struct berth_text *text = &run->texts[i];
+        const char *parts[] = {text->text, text->pair};
+        for (int part = 0; part < 2; part++) {
+            const size_t length = parts[part] != NULL ? strlen(parts[part]) + 1 : 0;
+            if (to != NULL) {
+                to[used] = parts[part] != NULL;
+                memcpy(to + used + 1, parts[part] != NULL ? parts[part] : "", length);
+            }
+            used += 1 + length;
+        }
     }
-    run->model = cli_open_model(run->call, run->task->about.name,
-                                run->source == NULL ? WINDOWS : NULL, error);
-    if (run->model == NULL) {
-        return error->status;
-    }
-    const char *dimensions = cli_value(run->call, "dimensions");
-    const double width = berth_model_number(run->model, "dimensions");
-    union option_value wanted = {.integer = 0};
-    if (dimensions != NULL) {
-        TRY(option_parse(task_option_find("dimensions"), dimensions, &wanted, error));
-    }
-    TRY(begin(run,
-              wanted.integer > 0 ? (size_t)wanted.integer
-              : width > 0        ? (size_t)width
-                                 : 0,
-              error));
-    while (run->done < run->count) {
-        TRY(run_round(run, error));
-    }
-    note_cut(run);
-    return end(run, error);
+    return used;
 }
 
-// --- several processes ---------------------------------------------------------------------------
+static void unpack_texts(struct run *run) {
+    const char *at = run->block;
+    for (size_t i = 0; i < run->count; i++) {
+        const char **parts[] = {&run->texts[i].text, &run->texts[i].pair};
+        for (int part = 0; part < 2; part++) {
+            *parts[part] = *at++ != 0 ? at : NULL;
+            at += *parts[part] != NULL ? strlen(at) + 1 : 0;
+        }
+    }
+}
 
-static enum berth_status put_all(void *context, const float *numbers, size_t count,
-                                 struct berth_error *error) {
-    struct run *run = context;
-    for (size_t i = 0; i < count; i++, run->done++) {
-        const struct task_text text = {.texts = {run->texts[run->done].text},
-                                       .tokens = (int64_t)run->done,
-                                       .rows = (float *)numbers + i * run->width,
-                                       .row_count = 1,
-                                       .width = run->width};
-        TRY(put(run, &text, error));
+// Only the first process may be able to read them, as on standard input.
+static enum berth_status share_texts(struct run *run, struct berth_error *error) {
+    struct comm *comm = run->comm;
+    const int is_first = comm->rank == 0;
+    uint64_t sizes[2] = {run->count, is_first ? pack_texts(run, NULL) : 0};
+    comm->broadcast(comm, sizes, sizeof sizes, 0);
+    TRY(comm->status(comm, error));
+    enum berth_status status = is_first ? BERTH_OK : allocate(run, sizes[0], error);
+    run->block = memory_new(sizes[1] + 1);
+    if (run->block == NULL) {
+        status = error_no_memory(error, sizes[1], "the texts");
+    }
+    TRY(comm_settle(comm, status, error));
+    if (is_first) {
+        (void)pack_texts(run, run->block);
+    }
+    comm->broadcast(comm, run->block, sizes[1], 0);
+    TRY(comm->status(comm, error));
+    if (!is_first) {
+        unpack_texts(run);
     }
     return BERTH_OK;
 }
 
-// From the start on a signal does not end one process alone, for which the others would wait.
-static enum berth_status run_divided(struct run *run, struct berth_error *error) {
-    const struct berth_embed_job job = {.settings = run->settings,
-                                        .read = read_texts,
-                                        .begin = begin,
-                                        .put = put_all,
-                                        .end = end,
-                                        .context = run,
-                                        .stop = cli_stop_on_signals(run->output != NULL
-                                                                        ? "nothing will be written"
-                                                                        : "finishing these texts")};
-    return berth_embed(&run->call->config, cli_log(run->call), &job, error);
+static enum berth_status open_model(struct run *run, struct berth_error *error) {
+    run->model = cli_open_model(run->call, run->task->about.name,
+                                run->source == NULL && run->comm->size == 1 ? WINDOWS : NULL,
+                                run->comm, error);
+    return run->model != NULL ? BERTH_OK : error->status;
+}
+
+static enum berth_status compare_models(const struct run *run, struct berth_error *error) {
+    static const struct berth_log silent = {0};
+    const struct task_model *opened;
+    TRY(model_for(run->model, run->task, &silent, &opened, error));
+    return task_compare_ranks(opened, error);
 }
 
 // --- the verbs -----------------------------------------------------------------------------------
 
+// From the start on a signal does not end one process alone, for which the others would wait.
 static enum berth_status run_task(struct run *run, struct berth_error *error) {
+    struct comm *comm = run->comm;
+    const int is_first = comm->rank == 0;
+    TRY(comm_settle(comm, is_first ? read_texts(run, error) : BERTH_OK, error));
+    if (run->output != NULL || comm->size > 1) {
+        run->stop = cli_stop_on_signals(run->output != NULL ? "nothing will be written"
+                                                            : "finishing these texts");
+    }
+    TRY(comm->size > 1 ? share_texts(run, error) : BERTH_OK);
+    TRY(comm_settle(comm, open_model(run, error), error));
+    TRY(comm->size > 1 ? compare_models(run, error) : BERTH_OK);
+    TRY(comm_settle(comm, is_first ? begin(run, error) : BERTH_OK, error));
+    while (run->done < run->count) {
+        TRY(run_round(run, error));
+    }
+    TRY(note_cut(run, error));
+    const enum berth_status status =
+        is_first && run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
+    return comm_settle(comm, status, error);
+}
+
+static enum berth_status run_processes(struct run *run, struct berth_error *error) {
     const struct launch launch = launch_find();
+    struct berth_log log = cli_log(run->call);
     TRY(check_options(run, error));
     TRY(read_settings(run, error));
-    return run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)
-               ? run_divided(run, error)
-               : run_alone(run, error);
+    if (run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
+        TRY(machine_comm_open(run->task->about.name, &run->call->config, &log, &run->comm, error));
+    }
+    return run_task(run, error);
 }
 
 static enum berth_status run_verb(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
-    struct run run = {
-        .call = call, .task = task_find(call->verb->name), .writer = {.descriptor = -1}};
+    struct run run = {.call = call,
+                      .task = task_find(call->verb->name),
+                      .comm = comm_self(),
+                      .writer = {.descriptor = -1}};
     const enum task_reader reader = run.task->verb.reader;
     run.output = output != NULL && strcmp(output, "-") == 0 ? NULL : output;
     run.npy = run.output != NULL && name_has_extension(run.output, ".npy");
     run.for_people =
         !cli_flag(call, "json") && (reader == TASK_READ_BY_PEOPLE ||
                                     (reader == TASK_READ_BY_BOTH && terminal_is(STDOUT_FILENO)));
-    enum berth_status status = run_task(&run, error);
+    enum berth_status status = run_processes(&run, error);
     if (status == BERTH_INTERRUPTED && run.output != NULL && cli_reports()) {
         (void)error_prefix(error, status, "nothing was written");
     }
@@ -672,6 +736,8 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     cli_lines_done(&run.lines);
     memory_free(run.pair_bytes);
     memory_free(run.texts);
+    memory_free(run.block);
+    run.comm->close(run.comm);
     return status;
 }
 

@@ -254,7 +254,7 @@ static enum berth_status put_all(struct job *job, struct input *input, struct be
 static enum berth_status prepare(struct job *job, struct cli_call *call,
                                  struct berth_error *error) {
     TRY(cli_apply_cased(call, error));
-    job->model = cli_open_model(call, "tokenize", NULL, error);
+    job->model = cli_open_model(call, "tokenize", NULL, NULL, error);
     if (job->model == NULL) {
         return error->status;
     }

@@ -36,6 +36,7 @@ struct berth_model {
 struct model_opening {
     const struct task_row *task; // what the model is opened for; NULL: the task that its files name
     int without_weights;
+    struct comm *comm; // of the ranks that all open it; NULL: this process alone
     const struct berth_log *log;
 };
 // Opens a folder or file with `config`, which the model owns from then on, also after a failure.

@@ -51,15 +51,22 @@ static enum berth_status find_files(struct berth_model *model, const char *path,
     return read_config(model, error);
 }
 
+static enum berth_status add_opened(struct berth_model *model, const struct task_row *task,
+                                    const struct task_opening *opening, struct berth_error *error) {
+    TRY(task_model_open(task, model->config, opening, &model->opened[model->opened_count], error));
+    model->opened_count++;
+    return BERTH_OK;
+}
+
 // A vocabulary alone has no path, but then the task is known.
 static enum berth_status open_files(struct berth_model *model, const char *path,
-                                    const struct task_row *task, const struct berth_log *log,
+                                    const struct model_opening *opening,
                                     struct berth_error *error) {
-    const struct task_model *opened;
     TRY(path != NULL ? find_files(model, path, error) : BERTH_OK);
     TRY(find_architecture(model, error));
-    model->own = task != NULL ? task : model->own;
-    return model->without_weights ? BERTH_OK : model_for(model, model->own, log, &opened, error);
+    model->own = opening->task != NULL ? opening->task : model->own;
+    const struct task_opening own = {.comm = opening->comm, .log = opening->log};
+    return model->without_weights ? BERTH_OK : add_opened(model, model->own, &own, error);
 }
 
 static void model_free(struct berth_model *model) {
@@ -98,7 +105,7 @@ enum berth_status model_open(const char *path, struct berth_config *config,
     opened->without_weights = opening->without_weights;
     opened->trained.steps = -1;
     pthread_mutex_init(&opened->lock, NULL);
-    const enum berth_status status = open_files(opened, path, opening->task, opening->log, error);
+    const enum berth_status status = open_files(opened, path, opening, error);
     if (status != BERTH_OK) {
         model_free(opened);
         return status;
@@ -144,8 +151,8 @@ static enum berth_status open_task(struct berth_model *model, const struct task_
         }
         const struct task_opening opening = {
             .log = log, .other = model->opened_count > 0 ? model->opened[0] : NULL};
-        TRY(task_model_open(task, model->config, &opening, &own, error));
-        model->opened[model->opened_count++] = own;
+        TRY(add_opened(model, task, &opening, error));
+        own = model->opened[model->opened_count - 1];
     }
     *opened = own;
     return BERTH_OK;

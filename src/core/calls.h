@@ -184,30 +184,6 @@ struct berth_embedding {
     int normalize; /* scale to length 1 */
 };
 
-/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
- * ends the job. */
-struct berth_embed_job {
-    const char *const *settings; /* of the task embed, as of berth_run */
-    /* Provides texts[count], valid until the job ends. */
-    enum berth_status (*read)(void *context, const struct berth_text **texts, size_t *count,
-                              struct berth_error *error);
-    /* Called once before the first embedding: the number of elements of each. */
-    enum berth_status (*begin)(void *context, size_t size, struct berth_error *error);
-    /* Receives embeddings[count][size], in the order of the texts. */
-    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
-                             struct berth_error *error);
-    /* Called after the last one. */
-    enum berth_status (*end)(void *context, struct berth_error *error);
-    void *context;
-    const volatile int *stop; /* 1, in any of the processes: the job ends with BERTH_INTERRUPTED,
-                                 and `end` is not called; NULL: it is never asked to */
-};
-
-/* Embeds the texts of a job. The processes that were started together all call it and divide the
- * texts; only the first one's functions are called. The log says how many texts were truncated. */
-enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
-                              const struct berth_embed_job *job, struct berth_error *error);
-
 /* ---------------------------------------------------------------------------------------------
  * Checkpoints.
  */

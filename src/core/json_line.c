@@ -135,6 +135,10 @@ void json_line_raw(struct json_line *line, const char *key, const char *json) {
     put_text(line, json);
 }
 
+void json_line_bytes(struct json_line *line, const void *bytes, size_t length) {
+    put(line, bytes, length);
+}
+
 void json_line_end(struct json_line *line) {
     put(line, "\n", 1);
 }

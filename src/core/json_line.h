@@ -28,6 +28,8 @@ void json_line_float(struct json_line *line, const char *key, float value);
 void json_line_boolean(struct json_line *line, const char *key, int value);
 // Adds `json`, which is already a JSON value.
 void json_line_raw(struct json_line *line, const char *key, const char *json);
+// Adds bytes as they are, after what is there.
+void json_line_bytes(struct json_line *line, const void *bytes, size_t length);
 // Adds a newline after the value.
 void json_line_end(struct json_line *line);
 

@@ -279,13 +279,18 @@ static enum berth_status run_candidates(const struct task_model *model,
     return BERTH_OK;
 }
 
-static enum berth_status classify_candidates(const struct task_model *model,
-                                             struct task_text *const *texts, size_t count,
-                                             struct berth_error *error) {
+// What is wrong with the labels is said of each text, since the texts of other calls may be run
+// with these.
+static void classify_candidates(const struct task_model *model, struct task_text *const *texts,
+                                size_t count) {
     struct candidates candidates = {.pairs = NULL};
-    enum berth_status status = read_candidates(&texts[0]->settings, &candidates, error);
+    struct berth_error error;
+    enum berth_status status = read_candidates(&texts[0]->settings, &candidates, &error);
     if (status == BERTH_OK) {
-        status = run_candidates(model, &candidates, texts, count, error);
+        status = run_candidates(model, &candidates, texts, count, &error);
+    }
+    for (size_t i = 0; status != BERTH_OK && i < count; i++) {
+        task_text_fail(texts[i], status, error.message);
     }
     for (size_t i = 0; candidates.pairs != NULL && i < count * candidates.labels.count; i++) {
         task_text_done(&candidates.pairs[i]);
@@ -294,21 +299,32 @@ static enum berth_status classify_candidates(const struct task_model *model,
     task_list_done(&candidates.hypotheses);
     memory_free(candidates.pairs);
     memory_free(candidates.list);
-    return status;
 }
 
 // --- the rows -----------------------------------------------------------------------------------
 
+static int have_same_candidates(const struct task_settings *a, const struct task_settings *b) {
+    return a->candidate_labels == b->candidate_labels &&
+           a->hypothesis_template == b->hypothesis_template && a->multi_label == b->multi_label;
+}
+
 static enum berth_status run_classify(const struct task_model *model,
                                       struct task_text *const *texts, size_t count,
                                       struct berth_error *error) {
-    if (count > 0 && texts[0]->settings.candidate_labels != NULL) {
-        return classify_candidates(model, texts, count, error);
-    }
-    TRY(compute_scores(model, texts, count, error));
-    for (size_t i = 0; i < count; i++) {
-        if (texts[i]->status == BERTH_OK) {
-            make_items(texts[i], (const char *const *)names_of(model)->list);
+    for (size_t first = 0, end = 0; first < count; first = end) {
+        const struct task_settings *asked = &texts[first]->settings;
+        while (end < count && have_same_candidates(asked, &texts[end]->settings)) {
+            end++;
+        }
+        if (asked->candidate_labels != NULL) {
+            classify_candidates(model, texts + first, end - first);
+            continue;
+        }
+        TRY(compute_scores(model, texts + first, end - first, error));
+        for (size_t i = first; i < end; i++) {
+            if (texts[i]->status == BERTH_OK) {
+                make_items(texts[i], (const char *const *)names_of(model)->list);
+            }
         }
     }
     return BERTH_OK;

@@ -4,7 +4,6 @@
 // Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
 #include "core/clock.h"
-#include "core/comm.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/string_index.h"
@@ -16,7 +15,6 @@
 #include "metrics/results.h"
 #include "model/sentence.h"
 #include "task/network.h"
-#include "train/engine/input_facts.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -80,15 +78,6 @@ static size_t width(const struct task_model *model) {
     return (size_t)model->network->predictor.files.shape.hidden_size;
 }
 
-enum berth_status embed_compare_ranks(const struct task_model *model, struct berth_error *error) {
-    const struct predictor *predictor = &model->network->predictor;
-    struct rank_facts facts = {0};
-    input_facts_add_model(&facts, &predictor->files, model->path);
-    rank_facts_add_number(&facts, "max_seq_length", model->path, model->max_tokens);
-    input_facts_add_weights(&facts, &predictor->state, model->path);
-    return rank_facts_compare(&facts, predictor->comm, error);
-}
-
 // --- embeddings ---------------------------------------------------------------------------------
 
 static void scale_to_one(float *values, size_t size) {
@@ -146,9 +135,7 @@ static enum berth_status run_texts(const struct task_model *model, const char *p
                                    struct task_text *const *texts, size_t count,
                                    struct infer_args args, struct berth_error *error) {
     struct pass pass = {.model = model};
-    enum berth_status status =
-        comm_settle(model->network->predictor.comm,
-                    text_inputs_make(&pass.inputs, model, prompt, texts, count, error), error);
+    enum berth_status status = text_inputs_make(&pass.inputs, model, prompt, texts, count, error);
     if (status == BERTH_OK) {
         const struct packer_source source = text_inputs_source(&pass.inputs);
         args.source = &source;

@@ -7,6 +7,7 @@
 #include "core/finite.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
 #include "train/machine/machine.h"
 
@@ -53,6 +54,17 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
     network->extent =
         (struct batch_extent){.tokens = tokens, .sequences = tokens / least, .max_length = length};
     return BERTH_OK;
+}
+
+enum berth_status task_compare_ranks(const struct task_model *model, struct berth_error *error) {
+    const struct predictor *predictor = &model->network->predictor;
+    struct rank_facts facts = {0};
+    input_facts_add_model(&facts, &predictor->files, model->path);
+    rank_facts_add_number(&facts, "max_seq_length", model->path, model->max_tokens);
+    rank_facts_add_number(&facts, "the type to compute in", model->path,
+                          (int64_t)state_product_dtype(&predictor->state));
+    input_facts_add_weights(&facts, &predictor->state, model->path);
+    return rank_facts_compare(&facts, predictor->comm, error);
 }
 
 void network_close(struct network *network) {
@@ -108,7 +120,6 @@ static enum berth_status run_locked(const struct task_model *model, struct infer
     struct infer_result timing;
     TRY(machine_start_threads(network->threads, error));
     args.extent = &network->extent;
-    args.group = model->group;
     args.lock = network->lock;
     return infer_run(&network->predictor.engine, &args, &timing, error);
 }
@@ -233,7 +244,7 @@ enum berth_status network_run(const struct task_model *model, struct infer_args 
     if (args.source->count == 0) {
         return BERTH_OK;
     }
-    if (args.source->count <= SHORT_CALL && network->predictor.comm->size == 1) {
+    if (args.source->count <= SHORT_CALL) {
         return run_short(model, &args, error);
     }
     fair_lock_acquire(network->lock);

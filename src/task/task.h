@@ -77,16 +77,16 @@ struct task_model {
     struct tokenizer *tokenizer; // the network's, or the model's own
     void *own;                   // the row's: names of classes, rules, ...
     int64_t max_tokens;          // of a sequence
-    size_t group; // only texts in the same group of this many neighbours share a batch; 0: any
-    char *path;   // folder or file of weights, where a name of the hub leads now
-    struct berth_config config; // fitted to the model; its other strings are borrowed
-    int references;             // of the server's models
+    char *path;                  // folder or file of weights, where a name of the hub leads now
+    struct berth_config config;  // fitted to the model; its other strings are borrowed
+    int references;              // of the server's models
 };
 
-// What a row opens a model with: the ranks that divide its work, which run the same texts, and of
-// which the first has the results.
+// What a row opens a model with.
 struct task_opening {
-    struct comm *comm; // NULL for task_model_open: this process alone
+    // The ranks that all open it, each for texts of its own; NULL for task_model_open: this process
+    // alone.
+    struct comm *comm;
     const struct berth_log *log;
     // The same model, opened before with the same settings, whose weights an encoder uses, too; it
     // is closed later. NULL: none.
@@ -140,8 +140,7 @@ struct task_row {
     enum berth_status (*open)(struct task_model *model, const struct task_opening *opening,
                               struct berth_error *error);
     void (*done)(void *own); // frees what `own` refers to, also after a failure of `open`; or NULL
-    // Fills the results of all texts, which have the same settings. A status means that none was
-    // run.
+    // Fills the results of all texts. A status means that none was run.
     enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
                              size_t count, struct berth_error *error);
     // What this task alone refuses; NULL: nothing.
@@ -235,10 +234,9 @@ void text_position_seek(struct text_position *position, const char *text, int64_
                         enum offset_unit unit);
 int64_t text_position_in(const struct text_position *position, enum offset_unit unit);
 
-// --- what a job of several ranks that embeds a file asks of its model (embed.c)
-// -------------------
+// --- several ranks -------------------------------------------------------------------------------
 
-// All ranks compare the models that they read; errors as rank_facts_compare.
-enum berth_status embed_compare_ranks(const struct task_model *model, struct berth_error *error);
+// All ranks compare the models that they opened with a communicator; errors as rank_facts_compare.
+enum berth_status task_compare_ranks(const struct task_model *model, struct berth_error *error);
 
 #endif

@@ -100,52 +100,6 @@ static void results(void **state) {
     }
 }
 
-static enum berth_status read_nothing(void *context, const struct berth_text **texts, size_t *count,
-                                      struct berth_error *error) {
-    return BERTH_OK;
-}
-
-static enum berth_status begin_nothing(void *context, size_t size, struct berth_error *error) {
-    return BERTH_OK;
-}
-
-static enum berth_status put_nothing(void *context, const float *numbers, size_t count,
-                                     struct berth_error *error) {
-    return BERTH_OK;
-}
-
-static enum berth_status end_nothing(void *context, struct berth_error *error) {
-    return BERTH_OK;
-}
-
-static void embedding_jobs(void **state) {
-    const struct berth_config config = config_of(NULL);
-    struct berth_embed_job job = {.read = NULL};
-    NEEDS(berth_embed, "config", NULL, silent, &job);
-    NEEDS(berth_embed, "job", &config, silent, NULL);
-    NEEDS(berth_embed, "job->read", &config, silent, &job);
-    job.read = read_nothing;
-    NEEDS(berth_embed, "job->begin", &config, silent, &job);
-    job.begin = begin_nothing;
-    NEEDS(berth_embed, "job->put", &config, silent, &job);
-    job.put = put_nothing;
-    NEEDS(berth_embed, "job->end", &config, silent, &job);
-}
-
-static enum berth_status refuse_texts(void *context, const struct berth_text **texts, size_t *count,
-                                      struct berth_error *error) {
-    strcpy(error->message, "no texts today");
-    return error->status = BERTH_NO_INPUT;
-}
-
-// The functions of a job can always fill in the error, also for a caller that does not want it.
-static void embedding_job_without_error(void **state) {
-    const struct berth_config config = config_of(GOLDEN "classifier");
-    const struct berth_embed_job job = {
-        .read = refuse_texts, .begin = begin_nothing, .put = put_nothing, .end = end_nothing};
-    assert_int_equal(berth_embed(&config, silent, &job, NULL), BERTH_NO_INPUT);
-}
-
 static void files(void **state) {
     const struct berth_convert_settings conversion = {.to = "hf"}, none = {.to = NULL};
     NEEDS(berth_inspect, "path", NULL, NULL, NULL, &text);
@@ -181,10 +135,9 @@ static void data_for_pretraining(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings),       cmocka_unit_test(program),
-        cmocka_unit_test(jobs),           cmocka_unit_test(results),
-        cmocka_unit_test(embedding_jobs), cmocka_unit_test(embedding_job_without_error),
-        cmocka_unit_test(files),          cmocka_unit_test(data_for_pretraining),
+        cmocka_unit_test(settings), cmocka_unit_test(program),
+        cmocka_unit_test(jobs),     cmocka_unit_test(results),
+        cmocka_unit_test(files),    cmocka_unit_test(data_for_pretraining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

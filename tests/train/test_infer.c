@@ -59,7 +59,6 @@ static int set_up(void **state) {
 struct setting {
     const char *layout; // of the ranks (comm/job.h)
     enum param_head head;
-    size_t group;
     int reads_rows;
     int stopped;      // rank; 0: none
     size_t sequences; // 0: all
@@ -159,7 +158,6 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
                                     .phase = "predict",
                                     .stop = &stop,
                                     .lock = outcome->second != NULL ? &outcome->second->lock : NULL,
-                                    .group = setting->group,
                                     .reads_rows = setting->reads_rows,
                                     .receive = receive,
                                     .receive_masked = masks ? receive_masked : NULL,
@@ -269,7 +267,7 @@ static void test_any_number_of_ranks_gives_the_same_results(void **state) {
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         check_layouts((struct setting){.head = heads[i]});
     }
-    check_layouts((struct setting){.head = PARAM_HEAD_EMBEDDING, .reads_rows = 1, .group = 20});
+    check_layouts((struct setting){.head = PARAM_HEAD_EMBEDDING, .reads_rows = 1});
     check_layouts((struct setting){.head = PARAM_HEAD_EMBEDDING});
 }
 
@@ -288,25 +286,6 @@ static void test_first_rows_alone_are_the_first_of_all_rows(void **state) {
     assert_ptr_equal(numbers, all.numbers + all.count);
     outcome_done(&first);
     outcome_done(&all);
-}
-
-// Groups come one after the other. The first batch is not timed, which tells its size: there would
-// be room for more than a group.
-static void test_batches_are_of_one_group(void **state) {
-    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_EMBEDDING, .group = 20};
-    struct outcome outcome = run(&setting);
-    const size_t numbers = 1 + (size_t)shape.hidden_size;
-    assert_int_equal(outcome.count, SEQUENCES * numbers);
-    for (size_t i = 0; i < SEQUENCES; i++) {
-        assert_int_equal((size_t)outcome.numbers[i * numbers] / 20, i / 20);
-    }
-    outcome_done(&outcome);
-    setting.layout = "1x1";
-    setting.group = 2;
-    outcome = run(&setting);
-    assert_int_equal(SEQUENCES - outcome.result.timed_sequences, 2);
-    assert_true(outcome.result.seconds > outcome.result.timed_seconds);
-    outcome_done(&outcome);
 }
 
 static void test_a_stop_of_one_rank_stops_all(void **state) {
@@ -369,7 +348,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_ranks_gives_the_same_results),
         cmocka_unit_test(test_first_rows_alone_are_the_first_of_all_rows),
-        cmocka_unit_test(test_batches_are_of_one_group),
         cmocka_unit_test(test_a_stop_of_one_rank_stops_all),
         cmocka_unit_test(test_threads_take_turns_batch_by_batch),
     };

@@ -10,27 +10,22 @@
 #include <string.h>
 
 // Sequences by descending length, ties by index, so that a batch has similar lengths and the
-// largest batch of a group comes first.
+// largest batch comes first.
 struct sorted {
-    size_t group;
     int32_t length;
     uint32_t index;
 };
 
 static int compare(const void *a, const void *b) {
     const struct sorted *x = a, *y = b;
-    if (x->group != y->group) {
-        return x->group < y->group ? -1 : 1;
-    }
     if (x->length != y->length) {
         return x->length > y->length ? -1 : 1;
     }
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// By groups of `group` neighbours; 0: one group.
-static enum berth_status sort_by_length(const struct packer_source *source, size_t group,
-                                        uint32_t **order, struct berth_error *error) {
+static enum berth_status sort_by_length(const struct packer_source *source, uint32_t **order,
+                                        struct berth_error *error) {
     struct sorted *sorted = memory_array(source->count, sizeof *sorted);
     *order = memory_array(source->count, sizeof **order);
     if (sorted == NULL || *order == NULL) {
@@ -40,9 +35,8 @@ static enum berth_status sort_by_length(const struct packer_source *source, size
         return error_no_memory(error, source->count * sizeof *sorted, "the order of prediction");
     }
     for (size_t i = 0; i < source->count; i++) {
-        sorted[i] = (struct sorted){.group = group > 0 ? i / group : 0,
-                                    .length = source->get(source->data, i).length,
-                                    .index = (uint32_t)i};
+        sorted[i] =
+            (struct sorted){.length = source->get(source->data, i).length, .index = (uint32_t)i};
     }
     qsort(sorted, source->count, sizeof *sorted, compare);
     for (size_t i = 0; i < source->count; i++) {
@@ -56,7 +50,7 @@ enum berth_status infer_find_worst(const struct packer_source *source,
                                    const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error) {
     uint32_t *order;
-    TRY(sort_by_length(source, 0, &order, error));
+    TRY(sort_by_length(source, &order, error));
     int64_t budget = INFER_TOKENS;
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
@@ -118,13 +112,11 @@ static void cut_batches(struct prediction *prediction) {
                                         .sequences = args->extent->sequences,
                                         .masked = param_head_decodes(head) ? args->extent->masked
                                                                            : INT64_MAX};
-    const size_t count = args->source->count, group = args->group > 0 ? args->group : count;
+    const size_t count = args->source->count;
     prediction->batch_count = 0;
     prediction->starts[0] = 0;
     for (size_t done = 0; done < count;) {
-        const size_t end = (done / group + 1) * group;
-        done += packer_fit(args->source, prediction->order + done,
-                           (end < count ? end : count) - done, &limits);
+        done += packer_fit(args->source, prediction->order + done, count - done, &limits);
         prediction->starts[++prediction->batch_count] = done;
     }
 }
@@ -216,7 +208,7 @@ size_t infer_bytes(const struct bert *model, const struct packer_source *source,
 static enum berth_status make_batches(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
     const size_t ranks = (size_t)prediction->engine->comm->size;
-    TRY(sort_by_length(args->source, args->group, &prediction->order, error));
+    TRY(sort_by_length(args->source, &prediction->order, error));
     prediction->starts = memory_array(args->source->count + 1, sizeof *prediction->starts);
     if (prediction->starts == NULL) {
         return error_no_memory(error, args->source->count * sizeof *prediction->starts,

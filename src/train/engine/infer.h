@@ -54,9 +54,8 @@ struct infer_args {
     const volatile int *stop; // may be NULL (stop.h)
     struct fair_lock *lock;   // of an engine that threads share: the caller holds it, and other
                               // threads get it between two rounds. NULL: no other thread uses it
-    size_t group;   // a batch has only sequences of one group of this many neighbours; 0: of all
-    int reads_rows; // as in struct bert
-    // Receives each sequence's logits once, group by group, in any order within a group:
+    int reads_rows;           // as in struct bert
+    // Receives each sequence's logits once, in any order:
     // logits[count], the rows of the sequence (bert_logit_rows in bert.h) one after another, valid
     // during the call. Called on rank 0 only.
     void (*receive)(void *context, size_t index, const float *logits, int64_t count);

@@ -54,7 +54,7 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
-    *predictor = (struct predictor){.comm = comm, .lender = kind->lender};
+    *predictor = (struct predictor){.comm = comm, .divides = kind->divides, .lender = kind->lender};
     TRY(comm_settle(comm, open_alone(predictor, config, kind, log, error), error));
     predictor->state = (struct state){.device = predictor->device,
                                       .table = &predictor->files.table,
@@ -91,8 +91,9 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                   : load_weights(predictor, config, log, error));
     struct state *state = &predictor->state;
     const struct engine_shape shape = {.infer = *extent};
-    return engine_init(&predictor->engine, state, predictor->comm, &predictor->files.shape, &shape,
-                       error);
+    return engine_init(&predictor->engine, state,
+                       predictor->divides ? predictor->comm : comm_self(), &predictor->files.shape,
+                       &shape, error);
 }
 
 void predictor_done(struct predictor *predictor) {
@@ -228,7 +229,8 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
     const struct predictor_kind kind = {
         .head = job->task->head,
         .usual_length = option_default_integer("max_seq_length", job->task->defaults),
-        .follow = job->task->follow};
+        .follow = job->task->follow,
+        .divides = 1};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {.use = job->use,
                              .config = config,

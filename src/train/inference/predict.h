@@ -18,6 +18,7 @@ struct predictor {
     struct device *device;
     struct state state;
     struct engine engine;
+    int divides;                    // as in struct predictor_kind
     const struct predictor *lender; // whose device and weights it uses; NULL: its own
     struct param_table lent;        // the lender's table as an encoder's
 };
@@ -28,6 +29,7 @@ struct predictor_kind {
     // As of struct task.
     enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
+    int divides; // the ranks divide what is run; otherwise each runs its own
     // Of an encoder: a loaded predictor of the same model and settings, which it borrows device and
     // weights from. It must be closed after this one, and only one of them may run, load or be
     // closed at a time. NULL: none.
