@@ -94,16 +94,12 @@ void metrics_ignored(struct metrics *metrics, size_t model, size_t members) {
     pthread_mutex_unlock(&metrics->lock);
 }
 
-void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
+uint64_t metrics_batch(struct metrics *metrics, size_t model, int64_t tokens, size_t truncated) {
+    struct model_metrics *own = &metrics->models[model];
     pthread_mutex_lock(&metrics->lock);
-    observe(&metrics->models[model].batches, token_bounds, (double)tokens);
-    metrics->models[model].tokens += (uint64_t)tokens;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-uint64_t metrics_truncated(struct metrics *metrics, size_t model, size_t texts) {
-    pthread_mutex_lock(&metrics->lock);
-    const uint64_t all = metrics->models[model].truncated += texts;
+    observe(&own->batches, token_bounds, (double)tokens);
+    own->tokens += (uint64_t)tokens;
+    const uint64_t all = own->truncated += truncated;
     pthread_mutex_unlock(&metrics->lock);
     return all;
 }

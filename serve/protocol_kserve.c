@@ -134,16 +134,11 @@ static enum berth_status read_items(struct call *call, struct tensor tensors[2],
 
 // The model's name is in the path; KServe's client repeats it.
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {
-        .read = {"id", "parameters", "inputs", "outputs", "model", "model_name"}};
     const struct task_row *task = call->instance->task;
-    const json *inputs = json_member(call->document, "inputs");
+    const json *inputs = call_member(call, "inputs"), *outputs = call_member(call, "outputs");
     struct tensor tensors[2] = {{.name = NULL}};
-    const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
-    TRY(call_check_members(call, &known, error));
-    if (id != NULL && !json_is_text(id)) {
-        return error_set(error, BERTH_USAGE, "id: expected a string");
-    }
+    TRY(members_read(call, "", call->document, "inputs outputs parameters model model_name",
+                     error));
     TRY(check_names(inputs, "inputs", task, task_has_field, error));
     if (outputs != NULL) {
         TRY(check_names(outputs, "outputs", task, is_output, error));
@@ -304,4 +299,4 @@ void kserve_put_model(struct json_line *line, const char *name, const struct tas
     json_line_close(line, '}');
 }
 
-const struct protocol protocol_kserve = {.read = read, .write = write};
+const struct protocol protocol_kserve = {.read = read, .write = write, .members = "id"};

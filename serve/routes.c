@@ -495,8 +495,9 @@ static void enqueue_call(struct server *server, struct call *call) {
     }
 }
 
-void routes_read(void *context, struct call *call) {
+void routes_read(void *context, struct work_batch *batch) {
     struct server *server = context;
+    struct call *call = batch->calls;
     struct berth_error error = {.status = BERTH_OK};
     if (http_client_has_left(call->request)) {
         call_finish(server, call, reply_client_left(call->request));
@@ -534,7 +535,7 @@ static void submit(struct server *server, const struct route *route, const char 
     call->max_items = server->settings->queue.items;
     call->is_named = *name != '\0';
     call->model = call->is_named ? models_find(server->models, name) : find_model(server, call);
-    enum berth_status status = reader_put(server->reader, call, &error);
+    enum berth_status status = queue_put(server->queue, call, &error);
     if (status != BERTH_OK) {
         memory_free(call);
         http_answer(request, reply_error(request, reply_status(status), error.message));

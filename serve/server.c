@@ -184,7 +184,7 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
     }
 }
 
-// Refuses the requests that wait for a worker. A worker that is computing cannot be interrupted and
+// Refuses the requests that wait. A thread that is computing cannot be interrupted and
 // still needs its model, so in that case the process exits here.
 static enum berth_status abort_requests(struct server *server, const sigset_t *set, size_t left,
                                         struct berth_error *error) {
@@ -267,16 +267,16 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
 }
 
 static enum berth_status open_parts(struct server *server, struct berth_error *error) {
+    static queue_work *const work[QUEUE_LANES] = {
+        [QUEUE_READ] = routes_read, [QUEUE_RUN] = run_batch, [QUEUE_LONG] = run_batch};
     const struct server_settings *settings = server->settings;
     TRY(access_open(&server->access, settings->api_key_file, error));
     TRY(access_allow(&server->access, settings->allowed_hosts, settings->cors_origin, error));
     TRY(models_open(settings->models, settings->model_count, settings->config, &server->models,
                     error));
-    TRY(queue_open(settings->model_count, &settings->queue, &server->queue, error));
     TRY(metrics_open(settings->model_count, &server->metrics, error));
-    TRY(reader_open(routes_read, server, &server->reader, error));
-    TRY(open_http(server, error));
-    return BERTH_OK;
+    TRY(queue_open(settings->model_count, &settings->queue, work, server, &server->queue, error));
+    return open_http(server, error);
 }
 
 static enum berth_status run_until_signal(struct server *server, struct loader *loader,
@@ -288,25 +288,14 @@ static enum berth_status run_until_signal(struct server *server, struct loader *
 
 static enum berth_status run(struct server *server, const sigset_t *set,
                              struct berth_error *error) {
-    struct worker workers[QUEUE_LANES] = {{.is_running = 0}};
     struct loader loader = {.server = server};
     enum berth_status status = open_parts(server, error);
-    for (int i = 0; status == BERTH_OK && i < QUEUE_LANES; i++) {
-        workers[i] = (struct worker){.server = server, .lane = (enum queue_lane)i};
-        status = worker_start(&workers[i], error);
-    }
     if (status == BERTH_OK) {
         status = run_until_signal(server, &loader, set, error);
     }
     release_signals(set);
     atomic_store(&server->is_aborting, 1);
-    reader_end(server->reader);
-    if (server->queue != NULL) {
-        queue_end(server->queue);
-    }
-    for (int i = 0; i < QUEUE_LANES; i++) {
-        worker_join(&workers[i]);
-    }
+    queue_end(server->queue);
     join_loader(&loader);
     return status;
 }
@@ -320,7 +309,6 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);
     http_stop(server.http);
-    reader_close(server.reader);
     queue_close(server.queue);
     metrics_close(server.metrics);
     models_close(server.models);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of requests that set something, whatever the API. Leaves out inputs, which each
+// protocol reads.
+//
+// A parameter that is fixed when a model is opened must have the same value here; another value is
+// refused, because it would have no effect. So is a parameter that other servers have and this one
+// does not, because the reply would be another with it.
+#include "core/caseless.h"
+#include "core/options.h"
+#include "core/words.h"
+#include "serve/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWER "question-answering"
+#define CLASSIFY "text-classification"
+#define TAG "token-classification"
+#define FILL "fill-mask"
+#define EMBED "feature-extraction"
+#define TOP_MAX 100
+#define AT(field) .at = offsetof(struct call, field)
+#define FALSE_TRUE(no, yes) .words = {{"false", no}, {"true", yes}}
+
+enum kind { NUMBER, FLAG, WORD, RIGHT, TEXT, SAME, REFUSED };
+
+static const struct member {
+    const char *names; // in all spellings, those of transformers and of huggingface.js
+    const char *tasks; // that read it in Hugging Face's API; NULL: none
+    enum kind kind;
+    size_t at;    // what it sets: int64_t of a number, else int
+    int64_t most; // of a number; 0: as many as the model reads tokens
+    struct {
+        const char *word;
+        int value;
+    } words[3];         // that are expected
+    const char *option; // whose value in this server is the only one
+} rows[] = {
+    {"top_k topK", ANSWER " " CLASSIFY " " FILL, NUMBER, AT(settings.top), .most = TOP_MAX},
+    {"topk", ANSWER, NUMBER, AT(settings.top), .most = TOP_MAX},
+    {"top_n", NULL, NUMBER, AT(settings.top), .most = INT64_MAX},
+    {"max_answer_len maxAnswerLen", ANSWER, NUMBER, AT(settings.answer_length)},
+    {"dimensions", EMBED, NUMBER, AT(settings.dimensions), .most = INT64_MAX},
+    {"handle_impossible_answer handleImpossibleAnswer", ANSWER, FLAG, AT(settings.with_no_answer),
+     FALSE_TRUE(0, 1)},
+    {"align_to_words alignToWords", ANSWER, FLAG, AT(settings.whole_words), FALSE_TRUE(0, 1)},
+    {"normalize", EMBED, FLAG, AT(settings.normalize), FALSE_TRUE(0, 1)},
+    {"truncate truncation", CLASSIFY " " FILL " " EMBED, FLAG, AT(settings.must_fit),
+     FALSE_TRUE(1, 0)},
+    {"raw_scores", NULL, FLAG, AT(settings.score), FALSE_TRUE(BERTH_SCORE_USUAL, BERTH_SCORE_NONE)},
+    {"return_text", NULL, FLAG, AT(has_texts), FALSE_TRUE(0, 1)},
+    {"offset_unit offsetUnit", ANSWER " " TAG, WORD, AT(settings.unit),
+     .words = {{"code_points", OFFSET_CODE_POINTS},
+               {"utf16", OFFSET_UTF16},
+               {"bytes", OFFSET_BYTES}}},
+    {"function_to_apply functionToApply", CLASSIFY, WORD, AT(settings.score),
+     .words = {{"none", BERTH_SCORE_NONE},
+               {"sigmoid", BERTH_SCORE_SIGMOID},
+               {"softmax", BERTH_SCORE_SOFTMAX}}},
+    // Words have one label each, so "simple" and "first" are the same, and what the others compute
+    // of the labels of pieces is not known.
+    {"aggregation_strategy aggregationStrategy", TAG, WORD, AT(settings.aggregation),
+     .words = {{"simple", AGGREGATE_ENTITIES},
+               {"first", AGGREGATE_ENTITIES},
+               {"none", AGGREGATE_NONE}}},
+    {"encoding_format", NULL, WORD, AT(is_base64), .words = {{"float", 0}, {"base64", 1}}},
+    {"truncation_direction", EMBED, .kind = RIGHT},
+    {"user", NULL, .kind = TEXT},
+    {"id", NULL, .kind = TEXT},
+    {"doc_stride docStride", ANSWER, .kind = SAME, .option = "doc_stride"},
+    {"max_seq_len maxSeqLen", ANSWER, .kind = SAME, .option = "max_seq_length"},
+    {"max_question_len maxQuestionLen", ANSWER, .kind = SAME, .option = "max_query_length"},
+    {"candidate_labels candidateLabels", CLASSIFY, .kind = REFUSED},
+    {"ignore_labels ignoreLabels", TAG, .kind = REFUSED},
+    {"stride", TAG, .kind = REFUSED},
+    {"targets", FILL, .kind = REFUSED},
+    {"prompt_name", EMBED, .kind = REFUSED},
+};
+
+static enum berth_status read_number(struct call *call, const struct member *row, const char *where,
+                                     const json *value, struct berth_error *error) {
+    const int64_t number = json_as_integer(value);
+    const int64_t most = row->most > 0 ? row->most : call->instance->max_tokens;
+    if (json_is_integer_value(value) && number >= 1 && number <= most) {
+        *(int64_t *)((char *)call + row->at) = number;
+        return BERTH_OK;
+    }
+    return most == INT64_MAX
+               ? error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where)
+               : error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", where,
+                           (long long)most);
+}
+
+static enum berth_status read_word(struct call *call, const struct member *row, const char *where,
+                                   const json *value, struct berth_error *error) {
+    const int is_flag = row->kind == FLAG, count = row->words[2].word != NULL ? 3 : 2;
+    const char *word = !is_flag                  ? json_text(value)
+                       : !json_is_boolean(value) ? NULL
+                       : json_truth(value)       ? "true"
+                                                 : "false";
+    for (int i = 0; word != NULL && i < count; i++) {
+        if (strcmp(word, row->words[i].word) == 0) {
+            *(int *)((char *)call + row->at) = row->words[i].value;
+            return BERTH_OK;
+        }
+    }
+    if (is_flag) {
+        return error_set(error, BERTH_USAGE, "%s: expected true or false", where);
+    }
+    return count == 2
+               ? error_set(error, BERTH_USAGE, "%s: expected \"%s\" or \"%s\"", where,
+                           row->words[0].word, row->words[1].word)
+               : error_set(error, BERTH_USAGE, "%s: expected \"%s\", \"%s\" or \"%s\"", where,
+                           row->words[0].word, row->words[1].word, row->words[2].word);
+}
+
+static enum berth_status require_same(const struct call *call, const struct member *row,
+                                      const char *where, const json *value,
+                                      struct berth_error *error) {
+    const size_t offset = option_find(row->option)->offset;
+    const int64_t own = *(const int64_t *)((const char *)&call->instance->config + offset);
+    return json_is_integer_value(value) && json_as_integer(value) == own
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "%s: this server has %lld; start it with --%s for another value", where,
+                           (long long)own, row->option);
+}
+
+static enum berth_status read_member(struct call *call, const struct member *row, const char *where,
+                                     const json *value, struct berth_error *error) {
+    const char *text = json_text(value);
+    switch (row->kind) {
+    case NUMBER:
+        return read_number(call, row, where, value, error);
+    case FLAG:
+    case WORD:
+        return read_word(call, row, where, value, error);
+    case RIGHT: // texts are truncated at their end, or not at all
+        return text != NULL && caseless_equal(text, "right")
+                   ? BERTH_OK
+                   : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", where);
+    case TEXT:
+        return text != NULL ? BERTH_OK
+                            : error_set(error, BERTH_USAGE, "%s: expected a string", where);
+    case SAME:
+        return require_same(call, row, where, value, error);
+    case REFUSED:
+        break;
+    }
+    return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", where);
+}
+
+// The row of a member that the protocol reads, or a task in Hugging Face's.
+static const struct member *find_row(const struct call *call, const char *key) {
+    const char *own = call->protocol->members;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (words_contain(rows[i].names, ' ', key) &&
+            (own != NULL
+                 ? words_contain(own, ' ', key)
+                 : words_contain(rows[i].tasks, ' ', call->instance->task->about.pipeline))) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+enum berth_status members_read(struct call *call, const char *parent, const json *object,
+                               const char *others, struct berth_error *error) {
+    struct json_walk walk = {.object = object};
+    char where[64];
+    while (json_walk_next(&walk)) {
+        const struct member *row = find_row(call, walk.key);
+        snprintf(where, sizeof where, "%s%s", parent, walk.key);
+        if (words_contain(others, ' ', walk.key)) {
+            continue;
+        }
+        TRY(row != NULL ? read_member(call, row, where, walk.value, error)
+                        : call_ignore(call, parent, walk.key, error));
+    }
+    return BERTH_OK;
+}
