@@ -149,13 +149,6 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
-enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
-                              struct berth_error *error) {
-    TRY(unknown_member(call->unknown, call->request->path, parent, key, error));
-    call->ignored++;
-    return BERTH_OK;
-}
-
 void call_free(struct call *call) {
     if (call == NULL) {
         return;

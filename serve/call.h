@@ -6,8 +6,22 @@
 #include "core/buffer.h"
 #include "format/json/json.h"
 #include "serve/http.h"
-#include "serve/unknown.h"
 #include "task/task.h"
+
+enum {
+    UNKNOWN_NAMES = 64,    // that are noted: clients choose the names
+    UNKNOWN_NAME_SIZE = 61 // of a name with its NUL; the rest of a longer one is left out
+};
+
+// Members of requests that the server does not know. As the servers of these APIs do, it ignores
+// them, because clients send what other servers read, and notes each name once; or it refuses them.
+// For one thread. Zero-initialise all but the settings.
+struct unknown_members {
+    struct berth_log log;
+    int are_refused;
+    char names[UNKNOWN_NAMES][UNKNOWN_NAME_SIZE]; // [count] noted
+    size_t count;
+};
 
 struct call;
 
@@ -69,9 +83,9 @@ int protocol_suits(const struct protocol *protocol, const struct task_model *ins
 // end. `others` are names that are read elsewhere, separated by blanks.
 enum berth_status members_read(struct call *call, const char *parent, const json *object,
                                const char *others, struct berth_error *error);
-// A member that the API does not have, of `parent` (unknown.h). BERTH_USAGE: --strict_requests.
-enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
-                              struct berth_error *error);
+// A member that the API does not have, of `parent`. BERTH_USAGE: --strict_requests.
+enum berth_status members_ignore(struct call *call, const char *parent, const char *key,
+                                 struct berth_error *error);
 // Reads one item; `where` names the JSON value in messages.
 typedef enum berth_status item_reader(struct call *call, struct task_text *item, const json *value,
                                       const char *where, struct berth_error *error);

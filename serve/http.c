@@ -307,34 +307,31 @@ static int check_headers(struct exchange *exchange, const char **message) {
     struct framing framing = {0};
     const char *length = http_header(&exchange->request, "Content-Length");
     const char *encoding = http_header(&exchange->request, "Transfer-Encoding");
-    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
-    *message = "the request has more than one Content-Length, Transfer-Encoding or Host";
-    if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
-        return 400;
-    }
-    *message = "the name of a header contains a blank";
-    if (framing.blanks > 0) {
-        return 400;
-    }
-    *message = "Content-Length is not a number";
-    if (length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length))) {
-        return 400;
-    }
-    *message = "the transfer encoding is not \"chunked\"";
-    if (encoding != NULL && !caseless_equal(encoding, "chunked")) {
-        return 501;
-    }
-    *message = "the request has more than 100 headers";
-    if (framing.headers > HEADERS_MAX) {
-        return 431;
-    }
-    *message = "the request target is longer than 8192 bytes";
-    if (exchange->refusal == 414) {
-        return 414;
-    }
-    *message = too_large;
     const size_t limit = exchange->server->settings.limits.body_bytes;
-    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
+    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
+    const struct {
+        int is_wrong, status;
+        const char *message;
+    } checks[] = {
+        {framing.lengths + framing.encodings > 1 || framing.hosts > 1, 400,
+         "the request has more than one Content-Length, Transfer-Encoding or Host"},
+        {framing.blanks > 0, 400, "the name of a header contains a blank"},
+        {length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length)), 400,
+         "Content-Length is not a number"},
+        {encoding != NULL && !caseless_equal(encoding, "chunked"), 501,
+         "the transfer encoding is not \"chunked\""},
+        {framing.headers > HEADERS_MAX, 431, "the request has more than 100 headers"},
+        {exchange->refusal == 414, 414, "the request target is longer than 8192 bytes"},
+        {length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit), 413,
+         too_large},
+    };
+    size_t i = 0;
+    while (i < sizeof checks / sizeof *checks && !checks[i].is_wrong) {
+        i++;
+    }
+    const int is_wrong = i < sizeof checks / sizeof *checks;
+    *message = is_wrong ? checks[i].message : NULL;
+    return is_wrong ? checks[i].status : 0;
 }
 
 // Whether to read the body of a refused request. A client that finds the connection closed while it

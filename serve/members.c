@@ -6,7 +6,9 @@
 // refused, because it would have no effect. So is a parameter that other servers have and this one
 // does not, because the reply would be another with it.
 #include "core/caseless.h"
+#include "core/log.h"
 #include "core/options.h"
+#include "core/utf8.h"
 #include "core/words.h"
 #include "serve/call.h"
 
@@ -21,6 +23,8 @@
 #define TOP_MAX 100
 #define AT(field) .at = offsetof(struct call, field)
 #define FALSE_TRUE(no, yes) .words = {{"false", no}, {"true", yes}}
+
+// --- members that set something ------------------------------------------------------------------
 
 enum kind { NUMBER, FLAG, WORD, RIGHT, TEXT, SAME, REFUSED };
 
@@ -150,6 +154,53 @@ static enum berth_status read_member(struct call *call, const struct member *row
     return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", where);
 }
 
+// --- members that are unknown --------------------------------------------------------------------
+
+static int is_noted(const struct unknown_members *unknown, const char *name) {
+    size_t i = 0;
+    while (i < unknown->count && strcmp(unknown->names[i], name) != 0) {
+        i++;
+    }
+    return i < unknown->count;
+}
+
+static enum berth_status note_unknown(struct unknown_members *unknown, const char *path,
+                                      const char *parent, const char *key,
+                                      struct berth_error *error) {
+    char name[UNKNOWN_NAME_SIZE];
+    snprintf(name, sizeof name, "%.*s", UTF8_SHOWN(key, sizeof name - 1));
+    if (unknown->are_refused) {
+        return error_set(error, BERTH_USAGE,
+                         "%s%s: unknown at this path; leave it out (the server was started with "
+                         "--strict_requests)",
+                         parent, name);
+    }
+    if (unknown->count == UNKNOWN_NAMES || is_noted(unknown, name)) {
+        return BERTH_OK;
+    }
+    strcpy(unknown->names[unknown->count++], name);
+    log_note(&unknown->log,
+             "ignored the unknown member \"%s%s\" of a request to %s; each name is noted once "
+             "(--strict_requests refuses such requests)",
+             parent, name, path);
+    if (unknown->count == UNKNOWN_NAMES) {
+        log_note(&unknown->log,
+                 "no further unknown members are noted after these %d names; /metrics counts them",
+                 UNKNOWN_NAMES);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status members_ignore(struct call *call, const char *parent, const char *key,
+                                 struct berth_error *error) {
+    TRY(note_unknown(call->unknown, call->request->path, parent, key, error));
+    call->ignored++;
+    return BERTH_OK;
+}
+
+// --- all members of an object
+// ---------------------------------------------------------------------
+
 // The row of a member that the protocol reads, or a task in Hugging Face's.
 static const struct member *find_row(const struct call *call, const char *key) {
     const char *own = call->protocol->members;
@@ -175,7 +226,7 @@ enum berth_status members_read(struct call *call, const char *parent, const json
             continue;
         }
         TRY(row != NULL ? read_member(call, row, where, walk.value, error)
-                        : call_ignore(call, parent, walk.key, error));
+                        : members_ignore(call, parent, walk.key, error));
     }
     return BERTH_OK;
 }

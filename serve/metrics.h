@@ -5,6 +5,8 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "serve/models.h"
+#include "serve/queue.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,14 +24,8 @@ void metrics_ignored(struct metrics *metrics, size_t model, size_t members);
 // truncated ones with all before them.
 uint64_t metrics_batch(struct metrics *metrics, size_t model, int64_t tokens, size_t truncated);
 
-// What the text takes from elsewhere.
-struct metrics_source {
-    const char *(*name)(void *context, size_t model);
-    size_t (*queue_length)(void *context, size_t model);
-    void *context;
-};
-// Prometheus' text format 0.0.4.
-void metrics_write(struct metrics *metrics, const struct metrics_source *source,
+// Prometheus' text format 0.0.4, with the models' names and the texts that wait for them.
+void metrics_write(struct metrics *metrics, const struct models *models, struct queue *queue,
                    struct buffer *text);
 
 #endif

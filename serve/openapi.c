@@ -4,12 +4,12 @@
 #include "serve/openapi.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // --- schemas ------------------------------------------------------------------------------------
 
-#define MEMBERS_MAX 64
 #define WORD_MAX 64
 
 static void put_schema(struct json_line *line, const char *key, const char **at);
@@ -51,49 +51,37 @@ static void to_camel_case(const char *name, char camel[WORD_MAX]) {
     camel[used] = '\0';
 }
 
-struct member {
-    char name[WORD_MAX];
-    int is_required;
-};
-
-static void put_required(struct json_line *line, const struct member *members, size_t count) {
-    int is_open = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (members[i].is_required && !is_open) {
-            json_line_open(line, "required", '[');
-            is_open = 1;
-        }
-        if (members[i].is_required) {
-            json_line_text(line, NULL, members[i].name);
-        }
-    }
-    if (is_open) {
-        json_line_close(line, ']');
-    }
-}
-
 static void put_members(struct json_line *line, const char **at) {
-    struct member members[MEMBERS_MAX];
-    size_t count = 0;
+    struct json_line required = {0};
     json_line_open(line, "properties", '{');
-    for (*at += 1, skip(at, " "); **at != '}' && count < MEMBERS_MAX; skip(at, " ,"), count++) {
-        struct member *member = &members[count];
-        take_word(at, member->name);
+    for (*at += 1, skip(at, " "); **at != '}'; skip(at, " ,")) {
+        char name[WORD_MAX], camel[WORD_MAX];
+        take_word(at, name);
         const int has_camel = **at == '&';
         *at += has_camel;
-        member->is_required = **at != '-';
-        *at += member->is_required ? 1 : 2;
+        const int is_required = **at != '-';
+        *at += is_required ? 1 : 2;
+        if (is_required && required.length == 0) {
+            json_line_open(&required, NULL, '[');
+        }
+        if (is_required) {
+            json_line_text(&required, NULL, name);
+        }
         if (has_camel) {
-            char camel[WORD_MAX];
             const char *again = *at;
-            to_camel_case(member->name, camel);
+            to_camel_case(name, camel);
             put_schema(line, camel, &again);
         }
-        put_schema(line, member->name, at);
+        put_schema(line, name, at);
     }
     *at += 1;
     json_line_close(line, '}');
-    put_required(line, members, count);
+    if (required.length > 0) {
+        json_line_close(&required, ']');
+        json_line_raw(line, "required", required.failed ? "" : required.text);
+    }
+    line->failed |= required.failed;
+    json_line_done(&required);
 }
 
 static void put_any_of(struct json_line *line, const char **at) {
@@ -168,11 +156,6 @@ static void put_limit(struct json_line *line, const char **at, int is_array) {
     *at = end;
 }
 
-static void put_ignored(struct json_line *line) {
-    json_line_raw(line, "propertyNames", "{\"pattern\":\"^[^\\\\u0000]*$\"}");
-    json_line_raw(line, "additionalProperties", "{\"$ref\":\"#/components/schemas/Ignored\"}");
-}
-
 static void put_rest(struct json_line *line, const char **at, const char *type) {
     const int is_array = strcmp(type, "array") == 0;
     for (;;) {
@@ -190,7 +173,9 @@ static void put_rest(struct json_line *line, const char **at, const char *type) 
             json_line_text(line, "format", format);
         } else if (**at == '*') {
             *at += 1;
-            put_ignored(line);
+            json_line_raw(line, "propertyNames", "{\"pattern\":\"^[^\\\\u0000]*$\"}");
+            json_line_raw(line, "additionalProperties",
+                          "{\"$ref\":\"#/components/schemas/Ignored\"}");
         } else if (strncmp(*at, " & ", 3) == 0) {
             *at += 3;
             put_any_of(line, at);
@@ -209,15 +194,9 @@ static void put_schema(struct json_line *line, const char *key, const char **at)
         skip(at, " ");
     }
     put_core(line, at, type);
-    const char *const mark = strchr("?*", **at) != NULL ? *at + (**at == '*') : *at;
-    const int has_null = *mark == '?';
+    const int has_null = **at == '?';
+    *at += has_null;
     put_type(line, type, has_null);
-    if (has_null && mark > *at) { // "*?"
-        *at += 2;
-        put_ignored(line);
-    } else {
-        *at += has_null;
-    }
     put_rest(line, at, type);
     json_line_close(line, '}');
 }
@@ -263,7 +242,7 @@ static const struct {
      "parameters-: Parameters, options-: Ignored, " PARAMETERS "}* & ({inputs: !null} | {question: "
      "Text, context: Text} | {text: Text})"},
     {"Parameters",
-     "`Which of them a model reads depends on its task (doc/serve.md).` {" PARAMETERS "}*?"},
+     "`Which of them a model reads depends on its task (doc/serve.md).` {" PARAMETERS "}?*"},
     {"Comparison", "{source_sentence: Text, sentences: [Text]+}*"},
     {"Answer", "{score: number, start: integer, end: integer, answer: string}"},
     {"Class", "{label: string, score: number}"},
@@ -413,10 +392,9 @@ static void put_operation(struct json_line *line, const struct route *route) {
 // "/models/*" as "/models/{name}"
 static void put_path(struct json_line *line, const char *path) {
     char name[WORD_MAX];
-    const size_t length = strcspn(path, "*");
-    memcpy(name, path, length);
-    strcpy(name + length, path[length] == '*' ? "{name}" : "");
-    strcat(name, path + length + (path[length] == '*'));
+    const int length = (int)strcspn(path, "*"), has_name = path[length] == '*';
+    snprintf(name, sizeof name, "%.*s%s%s", length, path, has_name ? "{name}" : "",
+             path + length + has_name);
     json_line_open(line, name, '{');
 }
 

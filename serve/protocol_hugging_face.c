@@ -50,7 +50,7 @@ static enum berth_status read_item(struct call *call, struct task_text *item, co
     snprintf(parent, sizeof parent, "%s.", where);
     while (json_walk_next(&walk)) {
         if (!task_has_field(task, walk.key)) {
-            TRY(call_ignore(call, parent, walk.key, error));
+            TRY(members_ignore(call, parent, walk.key, error));
         }
     }
     if (json_is_object_value(value)) {
@@ -68,10 +68,10 @@ static enum berth_status check_similarity(struct call *call, const json *inputs,
     struct json_walk walk = {.object = inputs};
     while (json_walk_next(&walk)) {
         if (strcmp(walk.key, "source_sentence") != 0 && strcmp(walk.key, "sentences") != 0) {
-            TRY(call_ignore(call, "inputs.", walk.key, error));
+            TRY(members_ignore(call, "inputs.", walk.key, error));
         }
     }
-    return call->settings.normalize >= 0 ? call_ignore(call, "", "normalize", error) : BERTH_OK;
+    return call->settings.normalize >= 0 ? members_ignore(call, "", "normalize", error) : BERTH_OK;
 }
 
 // The task sentence-similarity, of a model for embeddings. The first item is the source.

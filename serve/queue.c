@@ -27,7 +27,7 @@ struct queue {
     struct queue_limits limits;
     void *context;
     struct lane lanes[QUEUE_LANES];
-    size_t items, *waiting; // [models]
+    size_t models, items, *waiting; // [models]
 };
 
 // --- putting -------------------------------------------------------------------------------------
@@ -131,13 +131,17 @@ static size_t take_items(struct lane *lane, struct call *call) {
     return call->taken - before;
 }
 
-// The one whose turn it is: of another model than the last batch, if there is one.
+// The first one of the model whose turn it is. Unread calls that name none have a number, too.
 static const struct call *find_next(const struct lane *lane) {
-    const struct call *call = lane->first;
-    while (call != NULL && call->model == lane->model) {
-        call = call->next;
+    const size_t numbers = lane->queue->models + 1;
+    const struct call *next = NULL;
+    size_t least = numbers;
+    for (const struct call *call = lane->first; call != NULL; call = call->next) {
+        const size_t distance = (call->model + numbers - lane->model - 1) % numbers;
+        next = distance < least ? call : next;
+        least = distance < least ? distance : least;
     }
-    return call != NULL ? call : lane->first;
+    return next;
 }
 
 // Takes an unread call, or items of one instance until the batch is full.
@@ -215,6 +219,7 @@ enum berth_status queue_open(size_t models, const struct queue_limits *limits,
     }
     pthread_mutex_init(&opened->lock, NULL);
     opened->limits = *limits;
+    opened->models = models;
     opened->context = context;
     for (size_t i = 0; i < QUEUE_LANES; i++) {
         opened->lanes[i] = (struct lane){.queue = opened, .work = work[i], .model = models};

@@ -52,7 +52,7 @@ struct http_reply reply_client_left(const struct http_request *request);
 struct http_reply reply_json(struct json_line *line);
 // The same, with KServe's binary tensors after the JSON, if there are any.
 struct http_reply reply_tensors(struct json_line *line, const struct buffer *tensors);
-struct http_reply reply_text(int status, const char *type, const char *text);
+struct http_reply reply_text(int status, const char *text); // JSON
 // The HTTP status of an error of the library.
 int reply_status(enum berth_status status);
 

@@ -695,8 +695,9 @@ class Answers(unittest.TestCase):
         """openapi.json accepts and refuses what the server does, as far as a schema can say it."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
-        table = (SOURCE / "serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
-        names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
+        table = (SOURCE / "serve/members.c").read_text(encoding="utf-8").partition("rows[] = {")[2].partition("};")[0]
+        names = {name for row in re.findall(r'\{"([\w ]+)", [A-Z]+ ?[",]', table) for name in row.split()
+                 if not re.search(rf'"{row}", NULL', table)}
         self.assertEqual(set(schemas["Parameters"]["properties"]), names)
         self.assertLessEqual(names, set(schemas["Inference"]["properties"]))
         embed, tensor = {"inputs": "hello"}, {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
