@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "serve/queue.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@ struct room {
     struct queue *queue;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int is_held, is_open; // the first batch has arrived; it may end
+    int arrived, allowed; // batches that have arrived, and that may end
     char order[256];      // names of calls with the number of their items, batches by commas
     struct http_request requests[CALLS_MAX];
     struct call calls[CALLS_MAX];
@@ -36,9 +37,9 @@ static void run_batch(void *context, struct work_batch *batch) {
         call->done = call->taken;
     }
     strcat(room->order, ",");
-    room->is_held = 1;
+    const int number = ++room->arrived;
     pthread_cond_broadcast(&room->changed);
-    while (!room->is_open) {
+    while (number > room->allowed) {
         pthread_cond_wait(&room->changed, &room->lock);
     }
     pthread_mutex_unlock(&room->lock);
@@ -78,6 +79,17 @@ static void add(struct room *room, const char *name, uint64_t client, size_t mod
     assert_int_equal(put(room, name, client, model, count, tokens, &error), BERTH_OK);
 }
 
+// Lets so many batches end in all, and waits for as many to arrive.
+static void let(struct room *room, int allowed, int arrived) {
+    pthread_mutex_lock(&room->lock);
+    room->allowed = allowed;
+    pthread_cond_broadcast(&room->changed);
+    while (room->arrived < arrived) {
+        pthread_cond_wait(&room->changed, &room->lock);
+    }
+    pthread_mutex_unlock(&room->lock);
+}
+
 static void open_room(struct room *room) {
     static queue_work *const work[QUEUE_LANES] = {
         [QUEUE_READ] = read_call, [QUEUE_RUN] = run_batch, [QUEUE_LONG] = run_batch};
@@ -88,19 +100,12 @@ static void open_room(struct room *room) {
     pthread_cond_init(&room->changed, NULL);
     assert_int_equal(queue_open(MODELS, &limits, work, room, &room->queue, &error), BERTH_OK);
     add(room, "first", 1, 0, 1, BATCH_TOKENS);
-    pthread_mutex_lock(&room->lock);
-    while (!room->is_held) {
-        pthread_cond_wait(&room->changed, &room->lock);
-    }
-    pthread_mutex_unlock(&room->lock);
+    let(room, 0, 1);
 }
 
 // Runs all that waits, which must come in this order.
 static void close_room(struct room *room, const char *order) {
-    pthread_mutex_lock(&room->lock);
-    room->is_open = 1;
-    pthread_cond_broadcast(&room->changed);
-    pthread_mutex_unlock(&room->lock);
+    let(room, INT_MAX, 0);
     queue_end(room->queue);
     assert_string_equal(room->order, order);
     for (size_t i = 0; i < MODELS; i++) {
@@ -128,6 +133,20 @@ static void test_clients_take_turns(void **state) {
     add(&room, "e", 2, 0, 1, BATCH_TOKENS);
     add(&room, "f", 3, 0, 1, BATCH_TOKENS);
     close_room(&room, "first1,a1,d1,f1,b1,e1,c1,");
+}
+
+// Who comes later has a turn in this round, and not also those of the rounds before.
+static void test_a_later_client(void **state) {
+    (void)state;
+    struct room room;
+    open_room(&room);
+    add(&room, "a", 1, 0, 1, BATCH_TOKENS);
+    add(&room, "b", 1, 0, 1, BATCH_TOKENS);
+    add(&room, "c", 1, 0, 1, BATCH_TOKENS);
+    let(&room, 2, 3);
+    add(&room, "d", 2, 0, 1, BATCH_TOKENS);
+    add(&room, "e", 2, 0, 1, BATCH_TOKENS);
+    close_room(&room, "first1,a1,b1,d1,c1,e1,");
 }
 
 static void test_small_calls_share_a_batch(void **state) {
@@ -183,13 +202,8 @@ static void test_long_texts_have_a_lane(void **state) {
     (void)state;
     struct room room;
     open_room(&room);
-    room.is_held = 0;
     add(&room, "long", 2, 0, 1, 4 * BATCH_TOKENS + 1);
-    pthread_mutex_lock(&room.lock);
-    while (!room.is_held) { // although the other lane is held
-        pthread_cond_wait(&room.changed, &room.lock);
-    }
-    pthread_mutex_unlock(&room.lock);
+    let(&room, 0, 2); // although the other lane is held
     add(&room, "a", 3, 0, 1, 4 * BATCH_TOKENS);
     close_room(&room, "first1,long1,a1,");
 }
@@ -224,6 +238,7 @@ static void test_reading_comes_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clients_take_turns),
+        cmocka_unit_test(test_a_later_client),
         cmocka_unit_test(test_small_calls_share_a_batch),
         cmocka_unit_test(test_large_calls_give_up_their_turns),
         cmocka_unit_test(test_models_take_turns),
