@@ -356,12 +356,12 @@ class _Call:
 Numbers = Any  # numpy.ndarray; without NumPy array.array, or of a matrix a list of those
 
 
-def _numbers(kind: str, content: bytes, width: Optional[int] = None) -> Numbers:
-    """Numbers of a kind of module array, as rows if they have a width."""
+def _numbers(kind: str, content, width: Optional[int] = None) -> Numbers:
+    """A copy of numbers of a kind of module array, as rows if they have a width."""
     if numpy is not None:
         found = numpy.frombuffer(content, kind).copy()
         return found if width is None else found.reshape(-1 if width else 0, width)
-    found = array.array(kind, content)
+    found = array.array(kind, bytes(content))
     return found if width is None else [found[i:i + width] for i in range(0, len(found), width or 1)]
 
 
@@ -411,14 +411,17 @@ class _Result:
     def rows(self, index: int) -> Numbers:
         rows, width = c_size_t(), c_size_t()
         at = _library.berth_result_rows(self.handle, index, byref(rows), byref(width))
-        return _numbers("f", ctypes.string_at(at, 4 * rows.value * width.value), width.value)
+        return _numbers("f", self._floats(at, rows.value * width.value), width.value)
 
     def matrix(self, width: Optional[int]) -> Numbers:
-        """The rows of all texts, which have one each; as one array if `width` is None."""
+        """The rows of all texts, which have one each and follow one another; as one array if `width` is None."""
         columns = c_size_t(width or 1)
         at = _library.berth_result_rows(self.handle, 0, None, byref(columns)) if self.count else None
-        content = ctypes.string_at(at, 4 * self.count * columns.value) if self.count else b""
-        return _numbers("f", content, None if width is None else columns.value)
+        return _numbers("f", self._floats(at, self.count * columns.value), None if width is None else columns.value)
+
+    @staticmethod
+    def _floats(at, count: int):
+        return (c_float * count).from_address(ctypes.addressof(at.contents)) if count else b""
 
     def cut(self) -> List[int]:
         return [i for i in range(self.count) if _library.berth_result_outcome(self.handle, i).contents.truncated]
