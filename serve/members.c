@@ -21,72 +21,82 @@
 #define FILL "fill-mask"
 #define EMBED "feature-extraction"
 #define TOP_MAX 100
-#define AT(field) .at = offsetof(struct call, field)
 #define FALSE_TRUE(no, yes) .words = {{"false", no}, {"true", yes}}
 
 // --- members that set something ------------------------------------------------------------------
 
+enum api { HUGGING_FACE, OTHERS };
 enum kind { NUMBER, FLAG, WORD, RIGHT, TEXT, SAME, REFUSED };
 
 static const struct member {
     const char *names; // in all spellings, those of transformers and of huggingface.js
-    const char *tasks; // that read it in Hugging Face's API; NULL: none
+    enum api api;      // Hugging Face's, and others that name it; or only those
     enum kind kind;
-    size_t at;    // what it sets: int64_t of a number, else int
-    int64_t most; // of a number; 0: as many as the model reads tokens
+    const char *setting; // of tasks (task_options) that it sets; NULL: `at`
+    const char *task;    // without a setting, the one whose parameter it is at Hugging Face's
+    size_t at;           // in struct call
+    int64_t most;        // of a number; 0: as many as the model reads tokens
     struct {
         const char *word;
         int value;
     } words[3];         // that are expected
     const char *option; // whose value in this server is the only one
 } rows[] = {
-    {"top_k topK", ANSWER " " CLASSIFY " " FILL, NUMBER, AT(settings.top), .most = TOP_MAX},
-    {"topk", ANSWER, NUMBER, AT(settings.top), .most = TOP_MAX},
-    {"top_n", NULL, NUMBER, AT(settings.top), .most = INT64_MAX},
-    {"max_answer_len maxAnswerLen", ANSWER, NUMBER, AT(settings.answer_length)},
-    {"dimensions", EMBED, NUMBER, AT(settings.dimensions), .most = INT64_MAX},
-    {"handle_impossible_answer handleImpossibleAnswer", ANSWER, FLAG, AT(settings.with_no_answer),
+    {"top_k topK", HUGGING_FACE, NUMBER, .setting = "top", .most = TOP_MAX},
+    {"top_n", OTHERS, NUMBER, .setting = "top", .most = INT64_MAX},
+    {"max_answer_len maxAnswerLen", HUGGING_FACE, NUMBER, .setting = "max_answer_length"},
+    {"dimensions", HUGGING_FACE, NUMBER, .setting = "dimensions", .most = INT64_MAX},
+    {"handle_impossible_answer handleImpossibleAnswer", HUGGING_FACE, FLAG,
+     .setting = "version_2_with_negative", FALSE_TRUE(0, 1)},
+    {"align_to_words alignToWords", HUGGING_FACE, FLAG, .setting = "align_to_words",
      FALSE_TRUE(0, 1)},
-    {"align_to_words alignToWords", ANSWER, FLAG, AT(settings.whole_words), FALSE_TRUE(0, 1)},
-    {"normalize", EMBED, FLAG, AT(settings.normalize), FALSE_TRUE(0, 1)},
-    {"truncate truncation", CLASSIFY " " FILL " " EMBED, FLAG, AT(settings.must_fit),
-     FALSE_TRUE(1, 0)},
-    {"raw_scores", NULL, FLAG, AT(settings.score), FALSE_TRUE(BERTH_SCORE_USUAL, BERTH_SCORE_NONE)},
-    {"return_text", NULL, FLAG, AT(has_texts), FALSE_TRUE(0, 1)},
-    {"offset_unit offsetUnit", ANSWER " " TAG, WORD, AT(settings.unit),
+    {"normalize", HUGGING_FACE, FLAG, .setting = "normalize", FALSE_TRUE(0, 1)},
+    {"truncate truncation", HUGGING_FACE, FLAG, .setting = "overflow", FALSE_TRUE(1, 0)},
+    {"raw_scores", OTHERS, FLAG, .setting = "score",
+     FALSE_TRUE(BERTH_SCORE_USUAL, BERTH_SCORE_NONE)},
+    {"return_text", OTHERS, FLAG, .at = offsetof(struct call, has_texts), FALSE_TRUE(0, 1)},
+    {"offset_unit offsetUnit", HUGGING_FACE, WORD, .setting = "offsets",
      .words = {{"code_points", OFFSET_CODE_POINTS},
                {"utf16", OFFSET_UTF16},
                {"bytes", OFFSET_BYTES}}},
-    {"function_to_apply functionToApply", CLASSIFY, WORD, AT(settings.score),
+    {"function_to_apply functionToApply", HUGGING_FACE, WORD, .setting = "score",
      .words = {{"none", BERTH_SCORE_NONE},
                {"sigmoid", BERTH_SCORE_SIGMOID},
                {"softmax", BERTH_SCORE_SOFTMAX}}},
     // Words have one label each, so "simple" and "first" are the same, and what the others compute
     // of the labels of pieces is not known.
-    {"aggregation_strategy aggregationStrategy", TAG, WORD, AT(settings.aggregation),
+    {"aggregation_strategy aggregationStrategy", HUGGING_FACE, WORD, .setting = "aggregation",
      .words = {{"simple", AGGREGATE_ENTITIES},
                {"first", AGGREGATE_ENTITIES},
                {"none", AGGREGATE_NONE}}},
-    {"encoding_format", NULL, WORD, AT(is_base64), .words = {{"float", 0}, {"base64", 1}}},
-    {"truncation_direction", EMBED, .kind = RIGHT},
-    {"user", NULL, .kind = TEXT},
-    {"id", NULL, .kind = TEXT},
-    {"doc_stride docStride", ANSWER, .kind = SAME, .option = "doc_stride"},
-    {"max_seq_len maxSeqLen", ANSWER, .kind = SAME, .option = "max_seq_length"},
-    {"max_question_len maxQuestionLen", ANSWER, .kind = SAME, .option = "max_query_length"},
-    {"candidate_labels candidateLabels", CLASSIFY, .kind = REFUSED},
-    {"ignore_labels ignoreLabels", TAG, .kind = REFUSED},
-    {"stride", TAG, .kind = REFUSED},
-    {"targets", FILL, .kind = REFUSED},
-    {"prompt_name", EMBED, .kind = REFUSED},
+    {"encoding_format", OTHERS, WORD, .at = offsetof(struct call, is_base64),
+     .words = {{"float", 0}, {"base64", 1}}},
+    {"user id", OTHERS, .kind = TEXT},
+    {"topk", HUGGING_FACE, NUMBER, .task = ANSWER, .at = offsetof(struct call, settings.top),
+     .most = TOP_MAX},
+    {"truncation_direction", HUGGING_FACE, RIGHT, .task = EMBED},
+    {"doc_stride docStride", HUGGING_FACE, SAME, .task = ANSWER, .option = "doc_stride"},
+    {"max_seq_len maxSeqLen", HUGGING_FACE, SAME, .task = ANSWER, .option = "max_seq_length"},
+    {"max_question_len maxQuestionLen", HUGGING_FACE, SAME, .task = ANSWER,
+     .option = "max_query_length"},
+    {"candidate_labels candidateLabels", HUGGING_FACE, REFUSED, .task = CLASSIFY},
+    {"ignore_labels ignoreLabels", HUGGING_FACE, REFUSED, .task = TAG},
+    {"stride", HUGGING_FACE, REFUSED, .task = TAG},
+    {"targets", HUGGING_FACE, REFUSED, .task = FILL},
+    {"prompt_name", HUGGING_FACE, REFUSED, .task = EMBED},
 };
+
+static void *target_of(struct call *call, const struct member *row) {
+    return row->setting != NULL ? (char *)&call->settings + task_option_find(row->setting)->offset
+                                : (char *)call + row->at;
+}
 
 static enum berth_status read_number(struct call *call, const struct member *row, const char *where,
                                      const json *value, struct berth_error *error) {
     const int64_t number = json_as_integer(value);
     const int64_t most = row->most > 0 ? row->most : call->instance->max_tokens;
     if (json_is_integer_value(value) && number >= 1 && number <= most) {
-        *(int64_t *)((char *)call + row->at) = number;
+        *(int64_t *)target_of(call, row) = number;
         return BERTH_OK;
     }
     return most == INT64_MAX
@@ -104,7 +114,7 @@ static enum berth_status read_word(struct call *call, const struct member *row, 
                                                  : "false";
     for (int i = 0; word != NULL && i < count; i++) {
         if (strcmp(word, row->words[i].word) == 0) {
-            *(int *)((char *)call + row->at) = row->words[i].value;
+            *(int *)target_of(call, row) = row->words[i].value;
             return BERTH_OK;
         }
     }
@@ -201,14 +211,19 @@ enum berth_status members_ignore(struct call *call, const char *parent, const ch
 // --- all members of an object
 // ---------------------------------------------------------------------
 
-// The row of a member that the protocol reads, or a task in Hugging Face's.
+// Whether a member of Hugging Face's API is a parameter of the task.
+static int is_parameter(const struct member *row, const struct task_row *task) {
+    return row->api == HUGGING_FACE &&
+           (row->setting != NULL ? task_follows(task, row->setting)
+                                 : strcmp(row->task, task->about.pipeline) == 0);
+}
+
 static const struct member *find_row(const struct call *call, const char *key) {
     const char *own = call->protocol->members;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (words_contain(rows[i].names, ' ', key) &&
-            (own != NULL
-                 ? words_contain(own, ' ', key)
-                 : words_contain(rows[i].tasks, ' ', call->instance->task->about.pipeline))) {
+            (own != NULL ? words_contain(own, ' ', key)
+                         : is_parameter(&rows[i], call->instance->task))) {
             return &rows[i];
         }
     }
