@@ -208,8 +208,7 @@ enum berth_status members_ignore(struct call *call, const char *parent, const ch
     return BERTH_OK;
 }
 
-// --- all members of an object
-// ---------------------------------------------------------------------
+// --- all members of an object --------------------------------------------------------------------
 
 // Whether a member of Hugging Face's API is a parameter of the task.
 static int is_parameter(const struct member *row, const struct task_row *task) {
