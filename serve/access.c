@@ -13,23 +13,6 @@
 #define NAME_SIZE 256
 #define BLANKS " \t"
 
-enum berth_status access_open(struct access *access, const char *key_file,
-                              struct berth_error *error) {
-    size_t length;
-    char *text;
-    *access = (struct access){.hosts = "", .origins = ""};
-    if (key_file == NULL) {
-        return BERTH_OK;
-    }
-    TRY(file_read(key_file, KEY_FILE_MAX, &access->keys, &length, error));
-    TRY(encoding_read_text(key_file, &access->keys, &text, &length, error));
-    memmove(access->keys, text, length + 1); // without a byte order mark
-    return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
-                           key_file);
-}
-
 void access_done(struct access *access) {
     memory_free(access->keys);
 }
@@ -73,23 +56,39 @@ static int is_origin(const char *text, size_t length) {
            strcspn(text + host, "/?#@* \t,") == length - host;
 }
 
-enum berth_status access_allow(struct access *access, const char *hosts, const char *origins,
-                               struct berth_error *error) {
-    access->hosts = hosts != NULL ? hosts : "";
-    access->origins = origins != NULL ? origins : "";
-    for (const char *list = access->origins; *list != '\0';) {
-        const size_t whole = strcspn(list, ",");
+static enum berth_status check_origins(const char *origins, struct berth_error *error) {
+    while (*origins != '\0') {
+        const size_t whole = strcspn(origins, ",");
         size_t length = whole;
-        const char *entry = trim(list, &length);
+        const char *entry = trim(origins, &length);
         if (!is_origin(entry, length)) {
             return error_set(error, BERTH_USAGE,
                              "--cors_origin: expected origins such as https://app.example.org or "
                              "http://localhost:3000, found \"%.*s\"",
                              (int)length, entry);
         }
-        list += whole + (list[whole] == ',');
+        origins += whole + (origins[whole] == ',');
     }
     return BERTH_OK;
+}
+
+enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
+                              const char *origins, struct berth_error *error) {
+    size_t length;
+    char *text;
+    *access = (struct access){.hosts = hosts != NULL ? hosts : "",
+                              .origins = origins != NULL ? origins : ""};
+    TRY(check_origins(access->origins, error));
+    if (key_file == NULL) {
+        return BERTH_OK;
+    }
+    TRY(file_read(key_file, KEY_FILE_MAX, &access->keys, &length, error));
+    TRY(encoding_read_text(key_file, &access->keys, &text, &length, error));
+    memmove(access->keys, text, length + 1); // without a byte order mark
+    return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
+                           key_file);
 }
 
 // The request's Origin if it is one of the origins, else NULL.

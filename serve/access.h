@@ -12,13 +12,11 @@ struct access {
     const char *origins; // comma-separated, whose pages may read replies (CORS)
 };
 
-// Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key; BERTH_BAD_DATA: it is
-// not text in UTF-8 or UTF-16.
-enum berth_status access_open(struct access *access, const char *key_file,
-                              struct berth_error *error);
-// Sets hosts and origins, which are borrowed; NULL: none. BERTH_USAGE: an origin is none.
-enum berth_status access_allow(struct access *access, const char *hosts, const char *origins,
-                               struct berth_error *error);
+// Reads the file of keys; NULL is no file. Hosts and origins are borrowed; NULL: none.
+// BERTH_CONFIG: the file has no key; BERTH_BAD_DATA: it is not text in UTF-8 or UTF-16;
+// BERTH_USAGE: an origin is none.
+enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
+                              const char *origins, struct berth_error *error);
 void access_done(struct access *access);
 
 // Whether a browser asks if a page of one of the origins may send a request. It sends no key.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/call.h"
 
-#include "core/caseless.h"
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DEPTH_MAX 32
@@ -149,92 +149,6 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
-static int is_among(const char *key, const char *const *names) {
-    while (*names != NULL && strcmp(*names, key) != 0) {
-        names++;
-    }
-    return *names != NULL;
-}
-
-enum berth_status call_check_members(struct call *call, const struct call_members *known,
-                                     struct berth_error *error) {
-    struct json_walk walk = {.object = call->document};
-    while (json_walk_next(&walk)) {
-        if (is_among(walk.key, known->refused)) {
-            return call_refuse_unsupported(walk.key, error);
-        }
-        if (!is_among(walk.key, known->read)) {
-            TRY(call_ignore(call, "", walk.key, error));
-        }
-    }
-    return BERTH_OK;
-}
-
-enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
-                              struct berth_error *error) {
-    TRY(unknown_member(call->unknown, call->request->path, parent, key, error));
-    call->ignored++;
-    return BERTH_OK;
-}
-
-enum berth_status call_refuse_unsupported(const char *where, struct berth_error *error) {
-    return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", where);
-}
-
-enum berth_status call_read_boolean(const char *where, const json *value, int *to,
-                                    struct berth_error *error) {
-    if (!json_is_boolean(value)) {
-        return error_set(error, BERTH_USAGE, "%s: expected true or false", where);
-    }
-    *to = json_truth(value);
-    return BERTH_OK;
-}
-
-enum berth_status call_read_normalize(struct call *call, const char *where, const json *value,
-                                      struct berth_error *error) {
-    return call_read_boolean(where, value, &call->settings.normalize, error);
-}
-
-enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,
-                                   struct berth_error *error) {
-    const int64_t number = json_as_integer(value);
-    if (!json_is_integer_value(value) || number < 1 || number > most) {
-        return most == INT64_MAX
-                   ? error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where)
-                   : error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", where,
-                               (long long)most);
-    }
-    *to = number;
-    return BERTH_OK;
-}
-
-enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
-                                       struct berth_error *error) {
-    return call_read_number(where, value, INT64_MAX, &call->settings.dimensions, error);
-}
-
-enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,
-                                       struct berth_error *error) {
-    int truncates = 1;
-    TRY(call_read_boolean(where, value, &truncates, error));
-    call->settings.must_fit = !truncates;
-    return BERTH_OK;
-}
-
-enum berth_status call_read_right(struct call *call, const char *where, const json *value,
-                                  struct berth_error *error) {
-    const char *name = json_text(value);
-    return name != NULL && caseless_equal(name, "right")
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", where);
-}
-
-enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
-                                   struct berth_error *error) {
-    const json *value = call_member(call, key);
-    return value != NULL ? read(call, key, value, error) : BERTH_OK;
-}
-
 void call_free(struct call *call) {
     if (call == NULL) {
         return;
@@ -243,6 +157,9 @@ void call_free(struct call *call) {
         task_text_done(&call->items[i]);
     }
     memory_free(call->items);
+    for (size_t i = 0; i < call->list_count; i++) {
+        memory_free(call->lists[i]);
+    }
     memory_free(call->binary_texts);
     buffer_done(&call->binary);
     json_free(call->document);
@@ -258,6 +175,29 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
     call->count = call->items != NULL ? count : 0;
     return call->items != NULL ? BERTH_OK
                                : error_no_memory(error, count * sizeof *call->items, "a request");
+}
+
+enum berth_status call_read_items(struct call *call, const char *where, const json *value,
+                                  item_reader *read, struct berth_error *error) {
+    char element[64];
+    TRY(call_make_items(call, call->is_list ? json_length(value) : 1, error));
+    for (size_t i = 0; i < call->count; i++) {
+        snprintf(element, sizeof element, call->is_list ? "%s[%zu]" : "%s", where, i);
+        TRY(read(call, &call->items[i], call->is_list ? json_at(value, i) : value, element, error));
+    }
+    return BERTH_OK;
+}
+
+void call_write_items(struct json_line *line, const struct call *call, int is_list) {
+    if (is_list) {
+        json_line_open(line, NULL, '[');
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        call->instance->task->write(line, call->instance, &call->items[i]);
+    }
+    if (is_list) {
+        json_line_close(line, ']');
+    }
 }
 
 enum berth_status call_set_text(struct task_text *item, size_t which, const json *text,

@@ -6,8 +6,22 @@
 #include "core/buffer.h"
 #include "format/json/json.h"
 #include "serve/http.h"
-#include "serve/unknown.h"
 #include "task/task.h"
+
+enum {
+    UNKNOWN_NAMES = 64,    // that are noted: clients choose the names
+    UNKNOWN_NAME_SIZE = 61 // of a name with its NUL; the rest of a longer one is left out
+};
+
+// Members of requests that the server does not know. As the servers of these APIs do, it ignores
+// them, because clients send what other servers read, and notes each name once; or it refuses them.
+// For one thread. Zero-initialise all but the settings.
+struct unknown_members {
+    struct berth_log log;
+    int are_refused;
+    char names[UNKNOWN_NAMES][UNKNOWN_NAME_SIZE]; // [count] noted
+    size_t count;
+};
 
 struct call;
 
@@ -17,12 +31,17 @@ struct protocol {
     enum berth_status (*read)(struct call *call, struct berth_error *error);
     // Writes the JSON, and appends to call->binary. NULL for a form.
     void (*write)(struct json_line *line, struct call *call);
-    int is_form;      // the request is the page's form, and its reply the page
+    int is_form; // the request is the page's form, and its reply the page
+    // Names of the members that set something (members.c) and it reads, separated by blanks; NULL:
+    // those of the model's task.
+    const char *members;
     const char *task; // name of the only task that the API is for; NULL: any
     // Which models of that task; NULL: all. `suited` says it in messages: " with a single label".
     int (*suits)(const struct task_model *instance);
     const char *suited;
 };
+
+enum { CALL_LISTS = 16 }; // more than a task has
 
 struct call {
     struct http_request *request;
@@ -37,17 +56,22 @@ struct call {
     struct task_text *items;
     size_t count, max_items; // of which max_items are allowed
     struct task_settings settings;
-    int is_list;          // the request has a list of inputs, so the reply is one
-    int is_base64;        // embeddings as base64 of their floats
-    int has_texts;        // the reply repeats the ranked texts
-    int is_similarity;    // of embeddings: the reply is those of the first item to the others
-    size_t json_length;   // of the body; the rest are binary tensors
-    char *binary_texts;   // those of the binary tensors, for the items
-    struct buffer binary; // tensors of the reply, which follow its JSON
+    int is_list;             // the request has a list of inputs, so the reply is one
+    int is_base64;           // embeddings as base64 of their floats
+    int has_texts;           // the reply repeats the ranked texts
+    int is_similarity;       // of embeddings: the reply is those of the first item to the others
+    size_t json_length;      // of the body; the rest are binary tensors
+    char *binary_texts;      // those of the binary tensors, for the items
+    struct buffer binary;    // tensors of the reply, which follow its JSON
+    char *lists[CALL_LISTS]; // [list_count] of the settings, as JSON
+    size_t list_count;
     int64_t tokens;
-    size_t taken, done;  // number of items that a worker has taken and has run
+    // In a queue: how many items are in a batch or were run, and how many were run.
+    size_t taken, done;
     int client_has_left; // the client has closed the connection, so items were skipped
-    struct call *next;   // of the same client (turns.h)
+    uint64_t round;      // in which it is taken
+    struct call *next;   // in its lane
+    struct call *beside; // in its batch
 };
 
 // call_read reads the body; call_make then makes its items, once the model is known. BERTH_USAGE:
@@ -59,35 +83,21 @@ void call_free(struct call *call);
 const json *call_member(const struct call *call, const char *key);
 // Whether the model is one that the protocol is for.
 int protocol_suits(const struct protocol *protocol, const struct task_model *instance);
-// The members of a document that an API has. Those that are not read would change the reply, so
-// they are refused.
-struct call_members {
-    const char *read[9];    // including "model"
-    const char *refused[3]; // not supported
-};
-// BERTH_USAGE: a member is refused.
-enum berth_status call_check_members(struct call *call, const struct call_members *known,
-                                     struct berth_error *error);
-// A member that the API does not have, of `parent` (unknown.h). BERTH_USAGE: --strict_requests.
-enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
-                              struct berth_error *error);
-enum berth_status call_refuse_unsupported(const char *where, struct berth_error *error);
-// Reads a value of a request, which `where` names in messages. BERTH_USAGE: it is not a supported
-// one.
-typedef enum berth_status call_reader(struct call *call, const char *where, const json *value,
-                                      struct berth_error *error);
-call_reader call_read_normalize;  // true or false, of embeddings
-call_reader call_read_dimensions; // of embeddings, at least 1
-call_reader call_read_truncation; // true, or false for texts that must fit
-call_reader call_read_right;      // "right", in any letter case
-// A number from 1 to `most`; INT64_MAX: any.
-enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,
-                                   struct berth_error *error);
-enum berth_status call_read_boolean(const char *where, const json *value, int *to,
-                                    struct berth_error *error);
-// Reads a member of the document, unless it is absent.
-enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
-                                   struct berth_error *error);
+// Reads the members of the document, or of another object, which `parent` names with a point at its
+// end. `others` are names that are read elsewhere, separated by blanks.
+enum berth_status members_read(struct call *call, const char *parent, const json *object,
+                               const char *others, struct berth_error *error);
+// A member that the API does not have, of `parent`. BERTH_USAGE: --strict_requests.
+enum berth_status members_ignore(struct call *call, const char *parent, const char *key,
+                                 struct berth_error *error);
+// Reads one item; `where` names the JSON value in messages.
+typedef enum berth_status item_reader(struct call *call, struct task_text *item, const json *value,
+                                      const char *where, struct berth_error *error);
+// Makes an item of each element of a list, if call->is_list, else one of the value.
+enum berth_status call_read_items(struct call *call, const char *where, const json *value,
+                                  item_reader *read, struct berth_error *error);
+// Writes the results of all items, perhaps as a list.
+void call_write_items(struct json_line *line, const struct call *call, int is_list);
 // Allocates `count` items, all zero. BERTH_USAGE: there are more than max_items.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // Sets a text of an item; `where` names the JSON value in messages. An empty text is refused, as

@@ -68,9 +68,9 @@ struct exchange {
     struct MHD_Connection *mhd;
     struct connection *connection;
     struct buffer body;
+    int is_too_long;  // the target
     int has_headers;  // the headers are complete
     int is_refused;   // `reply` is sent once the body has been read
-    int refusal;      // the status with which to refuse it once the body has been read; 0: none
     size_t discarded; // bytes of a refused body
     int is_busy;
     int is_answered;
@@ -213,18 +213,12 @@ static enum MHD_Result send_prepared(struct exchange *exchange) {
     return send_reply(exchange, &reply);
 }
 
-static struct http_reply make_refusal(const struct exchange *exchange, int status,
-                                      const char *message) {
+// The reply is sent once the body has been read.
+static void prepare_refusal(struct exchange *exchange, int status, const char *message) {
     const struct http_application *application = &exchange->server->application;
-    struct http_reply reply =
+    exchange->reply =
         application->refuse(application->context, &exchange->request, status, message);
-    reply.closes = 1;
-    return reply;
-}
-
-static enum MHD_Result refuse(struct exchange *exchange, int status, const char *message) {
-    struct http_reply reply = make_refusal(exchange, status, message);
-    return send_reply(exchange, &reply);
+    exchange->is_refused = 1;
 }
 
 int http_client_has_left(const struct http_request *request) {
@@ -279,7 +273,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     exchange->server = server;
     exchange->mhd = mhd;
     exchange->connection = info != NULL ? info->socket_context : NULL;
-    exchange->refusal = strlen(target) > TARGET_MAX ? 414 : 0;
+    exchange->is_too_long = strlen(target) > TARGET_MAX;
     set_deadline(server, exchange->connection, 1, server->settings.limits.header_seconds);
     return exchange;
 }
@@ -307,34 +301,31 @@ static int check_headers(struct exchange *exchange, const char **message) {
     struct framing framing = {0};
     const char *length = http_header(&exchange->request, "Content-Length");
     const char *encoding = http_header(&exchange->request, "Transfer-Encoding");
-    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
-    *message = "the request has more than one Content-Length, Transfer-Encoding or Host";
-    if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
-        return 400;
-    }
-    *message = "the name of a header contains a blank";
-    if (framing.blanks > 0) {
-        return 400;
-    }
-    *message = "Content-Length is not a number";
-    if (length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length))) {
-        return 400;
-    }
-    *message = "the transfer encoding is not \"chunked\"";
-    if (encoding != NULL && !caseless_equal(encoding, "chunked")) {
-        return 501;
-    }
-    *message = "the request has more than 100 headers";
-    if (framing.headers > HEADERS_MAX) {
-        return 431;
-    }
-    *message = "the request target is longer than 8192 bytes";
-    if (exchange->refusal == 414) {
-        return 414;
-    }
-    *message = too_large;
     const size_t limit = exchange->server->settings.limits.body_bytes;
-    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
+    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
+    const struct {
+        int is_wrong, status;
+        const char *message;
+    } checks[] = {
+        {framing.lengths + framing.encodings > 1 || framing.hosts > 1, 400,
+         "the request has more than one Content-Length, Transfer-Encoding or Host"},
+        {framing.blanks > 0, 400, "the name of a header contains a blank"},
+        {length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length)), 400,
+         "Content-Length is not a number"},
+        {encoding != NULL && !caseless_equal(encoding, "chunked"), 501,
+         "the transfer encoding is not \"chunked\""},
+        {framing.headers > HEADERS_MAX, 431, "the request has more than 100 headers"},
+        {exchange->is_too_long, 414, "the request target is longer than 8192 bytes"},
+        {length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit), 413,
+         too_large},
+    };
+    size_t i = 0;
+    while (i < sizeof checks / sizeof *checks && !checks[i].is_wrong) {
+        i++;
+    }
+    const int is_wrong = i < sizeof checks / sizeof *checks;
+    *message = is_wrong ? checks[i].message : NULL;
+    return is_wrong ? checks[i].status : 0;
 }
 
 // Whether to read the body of a refused request. A client that finds the connection closed while it
@@ -359,18 +350,16 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     atomic_fetch_add(&server->busy, 1);
     exchange->request.arrived = clock_now();
     exchange->request.client = client_number(exchange->mhd);
-    if (status != 0 && status != 413) { // with ambiguous framing nothing more is read
-        return refuse(exchange, status, message);
-    }
-    if (status == 413) {
-        exchange->reply = make_refusal(exchange, status, message);
-        exchange->is_refused = 1;
+    if (status != 0) {
+        prepare_refusal(exchange, status, message);
     } else {
         exchange->is_refused =
             !application->admit(application->context, &exchange->request, &exchange->reply);
     }
     set_deadline(server, exchange->connection, 1, server->settings.limits.body_seconds);
-    return exchange->is_refused && !should_read_body(exchange) ? send_prepared(exchange) : MHD_YES;
+    // With ambiguous framing nothing more is read.
+    const int reads_body = (status == 0 || status == 413) && should_read_body(exchange);
+    return exchange->is_refused && !reads_body ? send_prepared(exchange) : MHD_YES;
 }
 
 // The connection is closed without a reply when this is too much, which only a body of unknown
@@ -388,19 +377,21 @@ static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes
     struct http_server *server = exchange->server;
     const size_t count = *length;
     *length = 0;
-    if (exchange->is_refused || exchange->refusal != 0) {
+    if (exchange->is_refused) {
         return discard(exchange, count);
     }
     if (exchange->body.length + count > server->settings.limits.body_bytes) {
-        exchange->refusal = 413;
+        prepare_refusal(exchange, 413, too_large);
         return MHD_YES;
     }
     if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MAX) {
-        exchange->refusal = 503;
-    } else {
-        buffer_put(&exchange->body, bytes, count);
+        atomic_fetch_sub(&server->body_bytes, count);
+        prepare_refusal(exchange, 503,
+                        "the server has no room for another request body; try again later");
+        return MHD_YES;
     }
-    if (exchange->refusal != 0 || exchange->body.failed) {
+    buffer_put(&exchange->body, bytes, count);
+    if (exchange->body.failed) {
         atomic_fetch_sub(&server->body_bytes, count);
     }
     return exchange->body.failed ? MHD_NO : MHD_YES;
@@ -410,12 +401,6 @@ static enum MHD_Result dispatch(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     if (exchange->is_refused) {
         return send_prepared(exchange);
-    }
-    if (exchange->refusal != 0) {
-        return refuse(exchange, exchange->refusal,
-                      exchange->refusal == 413
-                          ? too_large
-                          : "the server has no room for another request body; try again later");
     }
     buffer_put_byte(&exchange->body, '\0');
     if (exchange->body.failed) {

@@ -94,16 +94,12 @@ void metrics_ignored(struct metrics *metrics, size_t model, size_t members) {
     pthread_mutex_unlock(&metrics->lock);
 }
 
-void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
+uint64_t metrics_batch(struct metrics *metrics, size_t model, int64_t tokens, size_t truncated) {
+    struct model_metrics *own = &metrics->models[model];
     pthread_mutex_lock(&metrics->lock);
-    observe(&metrics->models[model].batches, token_bounds, (double)tokens);
-    metrics->models[model].tokens += (uint64_t)tokens;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-uint64_t metrics_truncated(struct metrics *metrics, size_t model, size_t texts) {
-    pthread_mutex_lock(&metrics->lock);
-    const uint64_t all = metrics->models[model].truncated += texts;
+    observe(&own->batches, token_bounds, (double)tokens);
+    own->tokens += (uint64_t)tokens;
+    const uint64_t all = own->truncated += truncated;
     pthread_mutex_unlock(&metrics->lock);
     return all;
 }
@@ -128,49 +124,48 @@ static void put_histogram(struct buffer *text, const char *name, const char *mod
     buffer_print(text, "%s_count{model=\"%s\"} %" PRIu64 "\n", name, model, count);
 }
 
-static void put_models(const struct metrics *metrics, const struct metrics_source *source,
-                       struct buffer *text) {
+static void put_counter(const struct metrics *metrics, const struct models *models,
+                        const char *name, const char *help, size_t offset, struct buffer *text) {
+    put_head(text, name, "counter", help);
+    for (size_t m = 0; m < metrics->count; m++) {
+        buffer_print(text, "%s{model=\"%s\"} %" PRIu64 "\n", name, models_name(models, m),
+                     *(const uint64_t *)((const char *)&metrics->models[m] + offset));
+    }
+}
+
+static void put_models(const struct metrics *metrics, const struct models *models,
+                       struct queue *queue, struct buffer *text) {
     put_head(text, "berth_requests_total", "counter", "Requests to a model, by HTTP status.");
     for (size_t m = 0; m < metrics->count; m++) {
         for (size_t i = 0; i < STATUSES; i++) {
             buffer_print(text, "berth_requests_total{model=\"%s\",code=\"%d\"} %" PRIu64 "\n",
-                         source->name(source->context, m), statuses[i],
-                         metrics->models[m].requests[i]);
+                         models_name(models, m), statuses[i], metrics->models[m].requests[i]);
         }
     }
-    put_head(text, "berth_ignored_members_total", "counter",
-             "Members of requests that were ignored because they are unknown.");
-    for (size_t m = 0; m < metrics->count; m++) {
-        buffer_print(text, "berth_ignored_members_total{model=\"%s\"} %" PRIu64 "\n",
-                     source->name(source->context, m), metrics->models[m].ignored);
-    }
+    put_counter(metrics, models, "berth_ignored_members_total",
+                "Members of requests that were ignored because they are unknown.",
+                offsetof(struct model_metrics, ignored), text);
     put_head(text, "berth_request_seconds", "histogram",
              "Seconds from the headers of a request to its result, of requests with status 200.");
     for (size_t m = 0; m < metrics->count; m++) {
-        put_histogram(text, "berth_request_seconds", source->name(source->context, m),
+        put_histogram(text, "berth_request_seconds", models_name(models, m),
                       &metrics->models[m].seconds, second_bounds);
     }
     put_head(text, "berth_queue_length", "gauge", "Texts that wait for the model.");
     for (size_t m = 0; m < metrics->count; m++) {
-        buffer_print(text, "berth_queue_length{model=\"%s\"} %zu\n",
-                     source->name(source->context, m), source->queue_length(source->context, m));
+        buffer_print(text, "berth_queue_length{model=\"%s\"} %zu\n", models_name(models, m),
+                     queue_length(queue, m));
     }
     put_head(text, "berth_batch_tokens", "histogram", "Tokens of a batch.");
     for (size_t m = 0; m < metrics->count; m++) {
-        put_histogram(text, "berth_batch_tokens", source->name(source->context, m),
+        put_histogram(text, "berth_batch_tokens", models_name(models, m),
                       &metrics->models[m].batches, token_bounds);
     }
-    put_head(text, "berth_tokens_total", "counter", "Tokens that the model has read.");
-    for (size_t m = 0; m < metrics->count; m++) {
-        buffer_print(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
-                     source->name(source->context, m), metrics->models[m].tokens);
-    }
-    put_head(text, "berth_truncated_texts_total", "counter",
-             "Texts that had more tokens than the model reads.");
-    for (size_t m = 0; m < metrics->count; m++) {
-        buffer_print(text, "berth_truncated_texts_total{model=\"%s\"} %" PRIu64 "\n",
-                     source->name(source->context, m), metrics->models[m].truncated);
-    }
+    put_counter(metrics, models, "berth_tokens_total", "Tokens that the model has read.",
+                offsetof(struct model_metrics, tokens), text);
+    put_counter(metrics, models, "berth_truncated_texts_total",
+                "Texts that had more tokens than the model reads.",
+                offsetof(struct model_metrics, truncated), text);
 }
 
 // -1: unknown. When all descriptors are in use, the folder that lists them cannot be opened.
@@ -225,10 +220,10 @@ static void put_process(const struct metrics *metrics, struct buffer *text) {
     put_memory(text);
 }
 
-void metrics_write(struct metrics *metrics, const struct metrics_source *source,
+void metrics_write(struct metrics *metrics, const struct models *models, struct queue *queue,
                    struct buffer *text) {
     pthread_mutex_lock(&metrics->lock);
-    put_models(metrics, source, text);
+    put_models(metrics, models, queue, text);
     pthread_mutex_unlock(&metrics->lock);
     put_process(metrics, text);
 }

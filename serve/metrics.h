@@ -5,6 +5,8 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "serve/models.h"
+#include "serve/queue.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,19 +20,12 @@ void metrics_close(struct metrics *metrics);
 void metrics_request(struct metrics *metrics, size_t model, int status, double seconds);
 // So many members of a request to the model were unknown.
 void metrics_ignored(struct metrics *metrics, size_t model, size_t members);
-// A batch of so many tokens was run.
-void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens);
-// So many texts were truncated. Returns their number with all before them.
-uint64_t metrics_truncated(struct metrics *metrics, size_t model, size_t texts);
+// A batch of so many tokens was run, of whose texts so many were truncated. Returns the number of
+// truncated ones with all before them.
+uint64_t metrics_batch(struct metrics *metrics, size_t model, int64_t tokens, size_t truncated);
 
-// What the text takes from elsewhere.
-struct metrics_source {
-    const char *(*name)(void *context, size_t model);
-    size_t (*queue_length)(void *context, size_t model);
-    void *context;
-};
-// Prometheus' text format 0.0.4.
-void metrics_write(struct metrics *metrics, const struct metrics_source *source,
+// Prometheus' text format 0.0.4, with the models' names and the texts that wait for them.
+void metrics_write(struct metrics *metrics, const struct models *models, struct queue *queue,
                    struct buffer *text);
 
 #endif

@@ -4,12 +4,12 @@
 #include "serve/openapi.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // --- schemas ------------------------------------------------------------------------------------
 
-#define MEMBERS_MAX 64
 #define WORD_MAX 64
 
 static void put_schema(struct json_line *line, const char *key, const char **at);
@@ -51,49 +51,37 @@ static void to_camel_case(const char *name, char camel[WORD_MAX]) {
     camel[used] = '\0';
 }
 
-struct member {
-    char name[WORD_MAX];
-    int is_required;
-};
-
-static void put_required(struct json_line *line, const struct member *members, size_t count) {
-    int is_open = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (members[i].is_required && !is_open) {
-            json_line_open(line, "required", '[');
-            is_open = 1;
-        }
-        if (members[i].is_required) {
-            json_line_text(line, NULL, members[i].name);
-        }
-    }
-    if (is_open) {
-        json_line_close(line, ']');
-    }
-}
-
 static void put_members(struct json_line *line, const char **at) {
-    struct member members[MEMBERS_MAX];
-    size_t count = 0;
+    struct json_line required = {0};
     json_line_open(line, "properties", '{');
-    for (*at += 1, skip(at, " "); **at != '}' && count < MEMBERS_MAX; skip(at, " ,"), count++) {
-        struct member *member = &members[count];
-        take_word(at, member->name);
+    for (*at += 1, skip(at, " "); **at != '}'; skip(at, " ,")) {
+        char name[WORD_MAX], camel[WORD_MAX];
+        take_word(at, name);
         const int has_camel = **at == '&';
         *at += has_camel;
-        member->is_required = **at != '-';
-        *at += member->is_required ? 1 : 2;
+        const int is_required = **at != '-';
+        *at += is_required ? 1 : 2;
+        if (is_required && required.length == 0) {
+            json_line_open(&required, NULL, '[');
+        }
+        if (is_required) {
+            json_line_text(&required, NULL, name);
+        }
         if (has_camel) {
-            char camel[WORD_MAX];
             const char *again = *at;
-            to_camel_case(member->name, camel);
+            to_camel_case(name, camel);
             put_schema(line, camel, &again);
         }
-        put_schema(line, member->name, at);
+        put_schema(line, name, at);
     }
     *at += 1;
     json_line_close(line, '}');
-    put_required(line, members, count);
+    if (required.length > 0) {
+        json_line_close(&required, ']');
+        json_line_raw(line, "required", required.failed ? "" : required.text);
+    }
+    line->failed |= required.failed;
+    json_line_done(&required);
 }
 
 static void put_any_of(struct json_line *line, const char **at) {
@@ -168,11 +156,6 @@ static void put_limit(struct json_line *line, const char **at, int is_array) {
     *at = end;
 }
 
-static void put_ignored(struct json_line *line) {
-    json_line_raw(line, "propertyNames", "{\"pattern\":\"^[^\\\\u0000]*$\"}");
-    json_line_raw(line, "additionalProperties", "{\"$ref\":\"#/components/schemas/Ignored\"}");
-}
-
 static void put_rest(struct json_line *line, const char **at, const char *type) {
     const int is_array = strcmp(type, "array") == 0;
     for (;;) {
@@ -190,7 +173,9 @@ static void put_rest(struct json_line *line, const char **at, const char *type) 
             json_line_text(line, "format", format);
         } else if (**at == '*') {
             *at += 1;
-            put_ignored(line);
+            json_line_raw(line, "propertyNames", "{\"pattern\":\"^[^\\\\u0000]*$\"}");
+            json_line_raw(line, "additionalProperties",
+                          "{\"$ref\":\"#/components/schemas/Ignored\"}");
         } else if (strncmp(*at, " & ", 3) == 0) {
             *at += 3;
             put_any_of(line, at);
@@ -209,15 +194,9 @@ static void put_schema(struct json_line *line, const char *key, const char **at)
         skip(at, " ");
     }
     put_core(line, at, type);
-    const char *const mark = strchr("?*", **at) != NULL ? *at + (**at == '*') : *at;
-    const int has_null = *mark == '?';
+    const int has_null = **at == '?';
+    *at += has_null;
     put_type(line, type, has_null);
-    if (has_null && mark > *at) { // "*?"
-        *at += 2;
-        put_ignored(line);
-    } else {
-        *at += has_null;
-    }
     put_rest(line, at, type);
     json_line_close(line, '}');
 }
@@ -241,12 +220,13 @@ static void put_content(struct json_line *line, const char *schemas) {
 
 #define PARAMETERS                                                                                 \
     "aggregation_strategy&-: AggregationStrategy, align_to_words&-: Flag, "                        \
-    "candidate_labels&-: Unsupported, dimensions-: Dimensions, doc_stride&-: DocStride, "          \
+    "candidate_labels&-: List, dimensions-: Dimensions, doc_stride&-: DocStride, "                 \
     "function_to_apply&-: FunctionToApply, handle_impossible_answer&-: Flag, "                     \
-    "ignore_labels&-: Unsupported, max_answer_len&-: MaxAnswerLen, "                               \
-    "max_question_len&-: MaxQuestionLen, max_seq_len&-: MaxSeqLen, normalize-: Flag, "             \
+    "hypothesis_template&-: OptionalText, ignore_labels&-: List, "                                 \
+    "max_answer_len&-: MaxAnswerLen, max_question_len&-: MaxQuestionLen, "                         \
+    "max_seq_len&-: MaxSeqLen, multi_label&-: Flag, normalize-: Flag, "                            \
     "offset_unit&-: OffsetUnit, prompt_name-: Unsupported, stride-: Unsupported, "                 \
-    "targets-: Unsupported, topk-: TopK, top_k&-: TopK, truncate-: Truncate, "                     \
+    "targets-: List, topk-: TopK, top_k&-: TopK, truncate-: Truncate, "                            \
     "truncation-: Truncate, truncation_direction-: Direction"
 #define INPUT                                                                                      \
     "({question: Text, context: Text}* | (Text | {text: Text, text_pair-: OptionalText}*))"
@@ -263,7 +243,7 @@ static const struct {
      "parameters-: Parameters, options-: Ignored, " PARAMETERS "}* & ({inputs: !null} | {question: "
      "Text, context: Text} | {text: Text})"},
     {"Parameters",
-     "`Which of them a model reads depends on its task (doc/serve.md).` {" PARAMETERS "}*?"},
+     "`Which of them a model reads depends on its task (doc/serve.md).` {" PARAMETERS "}?*"},
     {"Comparison", "{source_sentence: Text, sentences: [Text]+}*"},
     {"Answer", "{score: number, start: integer, end: integer, answer: string}"},
     {"Class", "{label: string, score: number}"},
@@ -271,17 +251,20 @@ static const struct {
     {"Entity", "{entity_group-: string, entity-: string, score: number, word: string, "
                "start: integer, end: integer}"},
     {"Word", "{score: number, token: integer, token_str: string, sequence: string}"},
-    {"Result", "(Answer | [Answer] | [Class] | [Entity] | [Word] | [[Word]] | [number])"},
+    {"Chosen", "`Candidate labels, the likeliest first.` {sequence: string, labels: [string], "
+               "scores: [number]}"},
+    {"Result", "(Answer | [Answer] | [Class] | Chosen | [Entity] | [Word] | [[Word]] | [number])"},
     {"Text", "`Not empty, without NUL.` string/^[^\\u0000]+$/"},
     {"OptionalText", "`A Text; null: as without it.` string?/^[^\\u0000]+$/"},
     {"Model", "{id: string, object: string, created: integer, owned_by: string, task-: string?}"},
     {"Ignored", "`Any value; it is not read.` any"},
+    {"List", "`Texts, or one with commas between them.` (string | [string] | null)"},
     {"Unsupported", "`Refused where the task has it in other servers.` null"},
     {"ModelName", "`Which model; null: as without it.` string?"},
     {"Direction", "`\"right\", in letters of either case.` string?/^[Rr][Ii][Gg][Hh][Tt]$/"},
     {"Dimensions", "`The first numbers of an embedding, at most as many as it has.` integer?>=1"},
     {"Truncate", "`false: a text longer than the model reads is refused.` boolean?"},
-    {"AggregationStrategy", "=simple/first/none/null"},
+    {"AggregationStrategy", "=simple/first/average/max/none/null"},
     {"DocStride", "`Only the server's own --doc_stride.` integer?"},
     {"FunctionToApply", "=softmax/sigmoid/none/null"},
     {"Flag", "boolean?"},
@@ -413,10 +396,9 @@ static void put_operation(struct json_line *line, const struct route *route) {
 // "/models/*" as "/models/{name}"
 static void put_path(struct json_line *line, const char *path) {
     char name[WORD_MAX];
-    const size_t length = strcspn(path, "*");
-    memcpy(name, path, length);
-    strcpy(name + length, path[length] == '*' ? "{name}" : "");
-    strcat(name, path + length + (path[length] == '*'));
+    const int length = (int)strcspn(path, "*"), has_name = path[length] == '*';
+    snprintf(name, sizeof name, "%.*s%s%s", length, path, has_name ? "{name}" : "",
+             path + length + has_name);
     json_line_open(line, name, '{');
 }
 

@@ -17,10 +17,12 @@ struct server;
 struct route {
     const char *method, *path;       // one component of the path may be "*", a model's name
     const struct protocol *protocol; // a request to a model; or NULL:
+    const char *text;                // the reply, always the same JSON; or NULL:
     struct http_reply (*reply)(struct server *server, const struct http_request *request,
                                size_t model);
-    int is_public; // needs no key
-    int is_admin;  // needs a key, even if others do not
+    int needs_models; // 503 while the models are loaded, and after SIGTERM
+    int is_public;    // needs no key
+    int is_admin;     // needs a key, even if others do not
     // For the document: what the path does; the schema of the request (NULL: no body); what the
     // reply is, and its schema.
     const char *summary, *body, *result, *gives;

@@ -24,11 +24,11 @@ struct page {
 
 // --- placeholders --------------------------------------------------------------------------------
 
-static void put_nonce(struct page *page) {
+static void put_nonce(struct page *page, const char *field) {
     buffer_put_text(&page->text, page->nonce);
 }
 
-static void put_models(struct page *page) {
+static void put_models(struct page *page, const char *field) {
     for (size_t i = 0; i < models_count(page->models); i++) {
         const struct task_model *instance = models_acquire(page->models, i);
         const char *name = models_name(page->models, i);
@@ -45,18 +45,10 @@ static void put_models(struct page *page) {
 }
 
 // The value of a field of the submitted form.
-static void put_field(struct page *page, const char *name) {
+static void put_field(struct page *page, const char *field) {
     const char *value =
-        page->call != NULL ? json_text(json_member(page->call->document, name)) : NULL;
+        page->call != NULL ? json_text(json_member(page->call->document, field)) : NULL;
     html_put_text(&page->text, value != NULL ? value : "");
-}
-
-static void put_question(struct page *page) {
-    put_field(page, "question");
-}
-
-static void put_context(struct page *page) {
-    put_field(page, "context");
 }
 
 static void put_answer(struct page *page, const struct task_text *item) {
@@ -78,7 +70,7 @@ static void put_answer(struct page *page, const struct task_text *item) {
     buffer_put_text(text, "</p>");
 }
 
-static void put_result(struct page *page) {
+static void put_result(struct page *page, const char *field) {
     struct json_line line = {0};
     const struct call *call = page->call;
     if (call == NULL) {
@@ -97,12 +89,13 @@ static void put_result(struct page *page) {
 
 static const struct {
     const char *name;
-    void (*put)(struct page *page);
-} placeholders[] = {{"{{nonce}}", put_nonce},
-                    {"{{models}}", put_models},
-                    {"{{question}}", put_question},
-                    {"{{context}}", put_context},
-                    {"{{result}}", put_result}};
+    void (*put)(struct page *page, const char *field);
+    const char *field;
+} placeholders[] = {{"{{nonce}}", put_nonce, NULL},
+                    {"{{models}}", put_models, NULL},
+                    {"{{question}}", put_field, "question"},
+                    {"{{context}}", put_field, "context"},
+                    {"{{result}}", put_result, NULL}};
 
 // --- the page ------------------------------------------------------------------------------------
 
@@ -113,7 +106,7 @@ static void fill(struct page *page, const char *from) {
         while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
             i++; // every placeholder of the page is in the table
         }
-        placeholders[i].put(page);
+        placeholders[i].put(page, placeholders[i].field);
         from = at + strlen(placeholders[i].name);
     }
     buffer_put_text(&page->text, from);

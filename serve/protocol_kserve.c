@@ -1,16 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
-// Tensors are JSON, or binary as in its extension.
+//
+// Tensors are JSON, or binary as in KServe's extension: those follow the JSON of a request or
+// reply, in the order in which it names them; numbers are little-endian, and each text has its
+// length in four bytes before it.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"
-#include "serve/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MODEL_VERSION "1" // the only one, as in routes.c
+#define LENGTH_SIZE 4     // bytes before a text
+
+// --- tensors of texts ----------------------------------------------------------------------------
+
+// The binary tensors of a request that were not read yet.
+struct tensor_bytes {
+    const char *at;
+    size_t left;
+};
+
+struct tensor {
+    const char *name;
+    size_t count, rank;
+    const json *data;          // flat, or nested as the shape is; NULL: binary
+    struct tensor_bytes bytes; // of a binary tensor
+};
+
+// The number of texts; 0: the shape is not [n] or [n, 1].
+static size_t count_of(const json *shape) {
+    int64_t count = json_length(shape) > 0;
+    for (size_t i = 0; i < json_length(shape); i++) {
+        const int64_t length = json_as_integer(json_at(shape, i));
+        count = (i > 0 && length != 1) || length < 0 ? 0 : count * length;
+    }
+    return (size_t)count;
+}
+
+static enum berth_status take_bytes(struct tensor *tensor, const json *size,
+                                    struct tensor_bytes *rest, struct berth_error *error) {
+    const int64_t bytes = json_as_integer(size);
+    if (!json_is_integer_value(size) || bytes < 0 || (size_t)bytes > rest->left) {
+        return error_set(error, BERTH_USAGE,
+                         "input %s: binary_data_size: expected a number of bytes, at most the %zu "
+                         "that are left after the JSON, whose length is "
+                         "Inference-Header-Content-Length",
+                         tensor->name, rest->left);
+    }
+    tensor->bytes = (struct tensor_bytes){.at = rest->at, .left = (size_t)bytes};
+    rest->at += bytes;
+    rest->left -= (size_t)bytes;
+    return BERTH_OK;
+}
+
+// Reads an input, whose shape must be [n] or [n, 1]. A binary one is taken from the beginning of
+// `rest`.
+static enum berth_status read_tensor(struct tensor *tensor, const char *name, const json *input,
+                                     struct tensor_bytes *rest, struct berth_error *error) {
+    const char *type = json_text(json_member(input, "datatype"));
+    const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
+    const json *size = json_member(json_member(input, "parameters"), "binary_data_size");
+    if (type == NULL || strcmp(type, "BYTES") != 0) {
+        return error_set(error, BERTH_USAGE, "input %s: expected the datatype BYTES", name);
+    }
+    *tensor = (struct tensor){.name = name, .count = count_of(shape), .rank = json_length(shape)};
+    if (data == NULL && size != NULL) {
+        TRY(take_bytes(tensor, size, rest, error));
+        return tensor->count > 0 ? BERTH_OK
+                                 : error_set(error, BERTH_USAGE,
+                                             "input %s: the shape is not [n] or [n, 1]", name);
+    }
+    if (!json_is_array_value(data) || tensor->count == 0 || tensor->count != json_length(data)) {
+        return error_set(error, BERTH_USAGE,
+                         "input %s: the shape is not [n] or [n, 1] of the %zu texts in data", name,
+                         json_length(data));
+    }
+    tensor->data = data;
+    return BERTH_OK;
+}
+
+// Nested data are lists of one text each: [["a"], ["b"]].
+static const json *text_at(const struct tensor *tensor, size_t index) {
+    const json *at = json_at(tensor->data, index);
+    for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
+        at = json_at(at, 0);
+    }
+    return at;
+}
+
+// Copies the next text of a binary tensor, with a NUL at its end. All texts of a tensor take less
+// space than the tensor.
+static enum berth_status take_text(struct tensor *tensor, char *to, size_t *length,
+                                   struct berth_error *error) {
+    struct tensor_bytes *bytes = &tensor->bytes;
+    const int has_length = bytes->left >= LENGTH_SIZE;
+    *length = has_length ? little_endian_u32(bytes->at) : 0;
+    if (!has_length || *length > bytes->left - LENGTH_SIZE) {
+        return error_set(error, BERTH_USAGE,
+                         "input %s: the binary data ends within one of its %zu texts, each of "
+                         "which has its length before it",
+                         tensor->name, tensor->count);
+    }
+    memcpy(to, bytes->at + LENGTH_SIZE, *length);
+    to[*length] = '\0';
+    bytes->at += LENGTH_SIZE + *length;
+    bytes->left -= LENGTH_SIZE + *length;
+    return utf8_is_valid(to, *length)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "input %s: a text is not in UTF-8", tensor->name);
+}
+
+// --- inputs --------------------------------------------------------------------------------------
 
 static const json *find_tensor(const json *inputs, const char *name) {
     for (size_t i = 0; i < json_length(inputs); i++) {
@@ -71,7 +174,7 @@ static enum berth_status read_inputs(const struct call *call, const json *inputs
     for (size_t i = 0; i < json_length(inputs); i++) {
         const json *input = json_at(inputs, i);
         const size_t which = strcmp(json_text(json_member(input, "name")), task->about.text) != 0;
-        TRY(tensor_read(&tensors[which], task_field(task, which), input, &rest, error));
+        TRY(read_tensor(&tensors[which], task_field(task, which), input, &rest, error));
     }
     for (size_t i = 0; i < 2; i++) {
         if (tensors[i].name == NULL && (i == 0 || task->about.needs_pair)) {
@@ -92,9 +195,9 @@ static enum berth_status read_text(struct task_text *item, size_t which, struct 
     size_t length;
     snprintf(where, sizeof where, "input %s[%zu]", tensor->name, index);
     if (tensor->data != NULL) {
-        return call_set_text(item, which, tensor_text(tensor, index), where, error);
+        return call_set_text(item, which, text_at(tensor, index), where, error);
     }
-    TRY(tensor_take_text(tensor, *to, &length, error));
+    TRY(take_text(tensor, *to, &length, error));
     TRY(call_set_bytes(item, which, *to, length, where, error));
     *to += length + 1;
     return BERTH_OK;
@@ -134,16 +237,11 @@ static enum berth_status read_items(struct call *call, struct tensor tensors[2],
 
 // The model's name is in the path; KServe's client repeats it.
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {
-        .read = {"id", "parameters", "inputs", "outputs", "model", "model_name"}};
     const struct task_row *task = call->instance->task;
-    const json *inputs = json_member(call->document, "inputs");
+    const json *inputs = call_member(call, "inputs"), *outputs = call_member(call, "outputs");
     struct tensor tensors[2] = {{.name = NULL}};
-    const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
-    TRY(call_check_members(call, &known, error));
-    if (id != NULL && !json_is_text(id)) {
-        return error_set(error, BERTH_USAGE, "id: expected a string");
-    }
+    TRY(members_read(call, "", call->document, "inputs outputs parameters model model_name",
+                     error));
     TRY(check_names(inputs, "inputs", task, task_has_field, error));
     if (outputs != NULL) {
         TRY(check_names(outputs, "outputs", task, is_output, error));
@@ -185,68 +283,89 @@ static int is_binary(const struct call *call, const char *name) {
     return json_truth(json_is_boolean(own) ? own : usual);
 }
 
-static void put_json(struct tensor_writer *writer, const struct call *call,
+// 0: the tensor is not binary.
+static int put_binary(struct buffer *binary, const void *bytes, size_t length) {
+    if (binary != NULL) {
+        buffer_put(binary, bytes, length);
+    }
+    return binary != NULL;
+}
+
+static void put_text(struct json_line *line, struct buffer *binary, const char *text) {
+    const size_t length = text != NULL ? strlen(text) : 0;
+    char prefix[LENGTH_SIZE];
+    little_endian_put(prefix, length, sizeof prefix);
+    if (!put_binary(binary, prefix, sizeof prefix)) {
+        json_line_text(line, NULL, text);
+        return;
+    }
+    put_binary(binary, text, length);
+}
+
+static void put_json(struct json_line *line, struct buffer *binary, const struct call *call,
                      const struct task_text *text) {
     struct json_line written = {0};
     call->instance->task->write(&written, call->instance, text);
-    writer->line->failed |= written.failed;
-    tensor_put_text(writer, written.text != NULL ? written.text : "");
+    line->failed |= written.failed;
+    put_text(line, binary, written.text != NULL ? written.text : "");
     json_line_done(&written);
 }
 
-static void put_element(struct tensor_writer *writer, const struct call *call,
+// Puts what the text has for an output into the open list, or into `binary`, if it is not NULL.
+static void put_element(struct json_line *line, struct buffer *binary, const struct call *call,
                         const struct task_text *text, enum task_source source) {
     static const struct berth_item nothing = {.text = "", .start = -1, .end = -1};
     const struct berth_item *first = text->item_count > 0 ? text->items : &nothing;
+    const int64_t position = source == TASK_ITEM_END ? first->end : first->start;
     switch (source) {
     case TASK_ITEM_TEXT:
-        tensor_put_text(writer, first->text);
+        put_text(line, binary, first->text);
         break;
     case TASK_ITEM_SCORE:
-        tensor_put_real(writer, first->score);
+        if (!put_binary(binary, &first->score, sizeof first->score)) {
+            json_line_real(line, NULL, first->score);
+        }
         break;
     case TASK_ITEM_START:
-        tensor_put_integer(writer, first->start);
-        break;
     case TASK_ITEM_END:
-        tensor_put_integer(writer, first->end);
+        if (!put_binary(binary, &position, sizeof position)) {
+            json_line_integer(line, NULL, position);
+        }
         break;
     case TASK_NUMBERS:
         for (size_t i = 0; i < text->row_count * text->width; i++) {
-            tensor_put_float(writer, text->rows[i]);
+            if (!put_binary(binary, &text->rows[i], sizeof *text->rows)) {
+                json_line_float(line, NULL, text->rows[i]);
+            }
         }
         break;
     case TASK_JSON:
-        put_json(writer, call, text);
+        put_json(line, binary, call, text);
         break;
     }
 }
 
-static void put_elements(struct tensor_writer *writer, const struct call *call,
+static void put_elements(struct json_line *line, struct buffer *binary, const struct call *call,
                          const struct task_output *output) {
     for (size_t i = 0; i < call->count; i++) {
-        put_element(writer, call, &call->items[i], output->source);
+        put_element(line, binary, call, &call->items[i], output->source);
     }
-}
-
-static void write_binary(struct json_line *line, struct call *call,
-                         const struct task_output *output) {
-    const size_t before = call->binary.length;
-    put_elements(&(struct tensor_writer){.line = line, .binary = &call->binary}, call, output);
-    json_line_open(line, "parameters", '{');
-    json_line_integer(line, "binary_data_size", (int64_t)(call->binary.length - before));
-    json_line_close(line, '}');
 }
 
 static void write_tensor(struct json_line *line, struct call *call,
                          const struct task_output *output) {
+    const size_t before = call->binary.length;
     open_tensor(line, output->name, types[output->source], (int64_t)call->count,
                 width_of(call->instance, output));
     if (is_binary(call, output->name)) {
-        write_binary(line, call, output);
+        put_elements(line, &call->binary, call, output);
+        line->failed |= call->binary.failed;
+        json_line_open(line, "parameters", '{');
+        json_line_integer(line, "binary_data_size", (int64_t)(call->binary.length - before));
+        json_line_close(line, '}');
     } else {
         json_line_open(line, "data", '[');
-        put_elements(&(struct tensor_writer){.line = line}, call, output);
+        put_elements(line, NULL, call, output);
         json_line_close(line, ']');
     }
     json_line_close(line, '}');
@@ -304,4 +423,4 @@ void kserve_put_model(struct json_line *line, const char *name, const struct tas
     json_line_close(line, '}');
 }
 
-const struct protocol protocol_kserve = {.read = read, .write = write};
+const struct protocol protocol_kserve = {.read = read, .write = write, .members = "id"};

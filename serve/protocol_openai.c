@@ -4,26 +4,11 @@
 #include "core/base64.h"
 #include "serve/protocols.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static enum berth_status read_format(struct call *call, struct berth_error *error) {
-    const json *format = call_member(call, "encoding_format");
-    const char *name = json_text(format);
-    if (format == NULL || (name != NULL && strcmp(name, "float") == 0)) {
-        return BERTH_OK;
-    }
-    call->is_base64 = name != NULL && strcmp(name, "base64") == 0;
-    return call->is_base64
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "encoding_format: expected \"float\" or \"base64\"");
-}
-
 // Clients that send numbers made them with another tokenizer, OpenAI's.
-static enum berth_status check_text(const json *value, const char *where,
-                                    struct berth_error *error) {
+static enum berth_status read_text(struct call *call, struct task_text *item, const json *value,
+                                   const char *where, struct berth_error *error) {
     return !json_is_number_value(value) && !json_is_array_value(value)
-               ? BERTH_OK
+               ? call_set_text(item, 0, value, where, error)
                : error_set(error, BERTH_USAGE,
                            "%s: expected a string; token ids are not supported (LangChain: "
                            "check_embedding_ctx_length=False)",
@@ -31,33 +16,13 @@ static enum berth_status check_text(const json *value, const char *where,
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {
-        .read = {"input", "encoding_format", "dimensions", "user", "model"}};
-    const json *input = json_member(call->document, "input");
-    const json *user = call_member(call, "user");
-    char where[64] = "input";
-    TRY(call_check_members(call, &known, error));
-    TRY(read_format(call, error));
+    const json *input = call_member(call, "input");
     call->settings.normalize = 1;
-    TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
-    if (user != NULL && !json_is_text(user)) {
-        return error_set(error, BERTH_USAGE, "user: expected a string");
-    }
+    TRY(members_read(call, "", call->document, "input model", error));
     call->is_list = json_is_array_value(input);
-    const size_t count = call->is_list ? json_length(input) : (size_t)json_is_text(input);
-    if (count == 0) {
-        return error_set(error, BERTH_USAGE, "input: expected a string or a list of strings");
-    }
-    TRY(call_make_items(call, count, error));
-    for (size_t i = 0; i < count; i++) {
-        if (call->is_list) {
-            snprintf(where, sizeof where, "input[%zu]", i);
-        }
-        const json *text = call->is_list ? json_at(input, i) : input;
-        TRY(check_text(text, where, error));
-        TRY(call_set_text(&call->items[i], 0, text, where, error));
-    }
-    return BERTH_OK;
+    return json_is_text(input) || (call->is_list && json_length(input) > 0)
+               ? call_read_items(call, "input", input, read_text, error)
+               : error_set(error, BERTH_USAGE, "input: expected a string or a list of strings");
 }
 
 // The floats in little-endian order, as base64.
@@ -106,5 +71,7 @@ static void write(struct json_line *line, struct call *call) {
     json_line_close(line, '}');
 }
 
-const struct protocol protocol_openai = {
-    .read = read, .write = write, .task = "feature-extraction"};
+const struct protocol protocol_openai = {.read = read,
+                                         .write = write,
+                                         .members = "encoding_format dimensions user",
+                                         .task = "feature-extraction"};

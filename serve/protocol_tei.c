@@ -7,64 +7,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Texts are truncated at their end, or not at all.
-static enum berth_status check_truncation(struct call *call, struct berth_error *error) {
-    TRY(call_read_member(call, "truncation_direction", call_read_right, error));
-    return call_read_member(call, "truncate", call_read_truncation, error);
-}
-
-static enum berth_status count_inputs(struct call *call, const json *inputs,
-                                      struct berth_error *error) {
-    const int is_given = json_is_text(inputs) || json_length(inputs) > 0;
-    return is_given && !json_is_object_value(inputs)
-               ? call_make_items(call, call->is_list ? json_length(inputs) : 1, error)
+static enum berth_status read_inputs(struct call *call, item_reader *read,
+                                     struct berth_error *error) {
+    const json *inputs = call_member(call, "inputs");
+    return json_is_text(inputs) || (json_is_array_value(inputs) && json_length(inputs) > 0)
+               ? call_read_items(call, "inputs", inputs, read, error)
                : error_set(error, BERTH_USAGE, "inputs: expected a string or a list of strings");
 }
 
 // --- /embed --------------------------------------------------------------------------------------
 
+static enum berth_status read_text(struct call *call, struct task_text *item, const json *value,
+                                   const char *where, struct berth_error *error) {
+    return call_set_text(item, 0, value, where, error);
+}
+
 static enum berth_status read_embed(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {
-        .read = {"inputs", "truncate", "truncation_direction", "normalize", "dimensions", "model"},
-        .refused = {"prompt_name"}};
-    const json *inputs = json_member(call->document, "inputs");
-    char where[64] = "inputs";
-    TRY(call_check_members(call, &known, error));
-    TRY(check_truncation(call, error));
     call->settings.normalize = 1;
-    TRY(call_read_member(call, "normalize", call_read_normalize, error));
-    TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
-    call->is_list = json_is_array_value(inputs);
-    TRY(count_inputs(call, inputs, error));
-    for (size_t i = 0; i < call->count; i++) {
-        if (call->is_list) {
-            snprintf(where, sizeof where, "inputs[%zu]", i);
-        }
-        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(inputs, i) : inputs, where,
-                          error));
-    }
-    return BERTH_OK;
+    call->is_list = json_is_array_value(call_member(call, "inputs"));
+    TRY(members_read(call, "", call->document, "inputs model", error));
+    return read_inputs(call, read_text, error);
 }
 
 static void write_list(struct json_line *line, struct call *call) {
-    json_line_open(line, NULL, '[');
-    for (size_t i = 0; i < call->count; i++) {
-        call->instance->task->write(line, call->instance, &call->items[i]);
-    }
-    json_line_close(line, ']');
+    call_write_items(line, call, 1);
 }
 
 const struct protocol protocol_tei_embed = {
-    .read = read_embed, .write = write_list, .task = "feature-extraction"};
+    .read = read_embed,
+    .write = write_list,
+    .members = "truncate truncation_direction normalize dimensions prompt_name",
+    .task = "feature-extraction"};
 
 // --- /predict ------------------------------------------------------------------------------------
 
 // A text, or a list of a text and its pair.
-static enum berth_status read_texts(struct task_text *item, const json *value, const char *where,
-                                    struct berth_error *error) {
+static enum berth_status read_texts(struct call *call, struct task_text *item, const json *value,
+                                    const char *where, struct berth_error *error) {
     char element[96];
     if (!json_is_array_value(value)) {
-        return call_set_text(item, 0, value, where, error);
+        return !call->is_list
+                   ? call_set_text(item, 0, value, where, error)
+                   : error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", where);
     }
     if (json_length(value) < 1 || json_length(value) > 2) {
         return error_set(error, BERTH_USAGE, "%s: expected one text or two", where);
@@ -77,93 +61,40 @@ static enum berth_status read_texts(struct task_text *item, const json *value, c
     return BERTH_OK;
 }
 
-static enum berth_status read_raw_scores(struct call *call, const char *where, const json *value,
-                                         struct berth_error *error) {
-    int is_raw = 0;
-    TRY(call_read_boolean(where, value, &is_raw, error));
-    call->settings.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
-    return BERTH_OK;
-}
-
 static enum berth_status read_predict(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {
-        .read = {"inputs", "truncate", "truncation_direction", "raw_scores", "model"}};
-    const json *inputs = json_member(call->document, "inputs");
-    char where[64] = "inputs";
-    TRY(call_check_members(call, &known, error));
-    TRY(check_truncation(call, error));
-    TRY(call_read_member(call, "raw_scores", read_raw_scores, error));
+    TRY(members_read(call, "", call->document, "inputs model", error));
     // A list of texts is one text with its pair; only a list of lists is several.
-    call->is_list = json_is_array_value(json_at(inputs, 0));
-    TRY(count_inputs(call, inputs, error));
-    for (size_t i = 0; i < call->count; i++) {
-        if (call->is_list) {
-            snprintf(where, sizeof where, "inputs[%zu]", i);
-        }
-        const json *input = call->is_list ? json_at(inputs, i) : inputs;
-        if (call->is_list && !json_is_array_value(input)) {
-            return error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", where);
-        }
-        TRY(read_texts(&call->items[i], input, where, error));
-    }
-    return BERTH_OK;
+    call->is_list = json_is_array_value(json_at(call_member(call, "inputs"), 0));
+    return read_inputs(call, read_texts, error);
 }
 
 static void write_predict(struct json_line *line, struct call *call) {
-    if (call->is_list) {
-        write_list(line, call);
-    } else {
-        call->instance->task->write(line, call->instance, &call->items[0]);
-    }
+    call_write_items(line, call, call->is_list);
 }
 
-const struct protocol protocol_tei_predict = {
-    .read = read_predict, .write = write_predict, .task = "text-classification"};
+const struct protocol protocol_tei_predict = {.read = read_predict,
+                                              .write = write_predict,
+                                              .members = "truncate truncation_direction raw_scores",
+                                              .task = "text-classification"};
 
 // --- /rerank -------------------------------------------------------------------------------------
 
-static enum berth_status read_top(struct call *call, const char *where, const json *value,
-                                  struct berth_error *error) {
-    return call_read_number(where, value, INT64_MAX, &call->settings.top, error);
-}
-
-static enum berth_status read_return_text(struct call *call, const char *where, const json *value,
-                                          struct berth_error *error) {
-    return call_read_boolean(where, value, &call->has_texts, error);
-}
-
-// top_n is not in text-embeddings-inference, but LiteLLM sends it.
-static enum berth_status read_ranking(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {.read = {"query", "texts", "truncate",
-                                                       "truncation_direction", "raw_scores",
-                                                       "return_text", "top_n", "model"}};
-    TRY(call_check_members(call, &known, error));
-    TRY(check_truncation(call, error));
-    TRY(call_read_member(call, "raw_scores", read_raw_scores, error));
-    TRY(call_read_member(call, "return_text", read_return_text, error));
-    TRY(call_read_member(call, "top_n", read_top, error));
-    if (call->settings.score == BERTH_SCORE_USUAL) {
-        call->settings.score = BERTH_SCORE_SIGMOID;
-    }
-    return BERTH_OK;
+static enum berth_status read_ranked(struct call *call, struct task_text *item, const json *value,
+                                     const char *where, struct berth_error *error) {
+    TRY(call_set_text(item, 1, value, where, error));
+    return call_set_text(item, 0, call_member(call, "query"), "query", error);
 }
 
 static enum berth_status read_rerank(struct call *call, struct berth_error *error) {
-    const json *query = json_member(call->document, "query");
-    const json *texts = json_member(call->document, "texts");
-    char where[64];
-    TRY(read_ranking(call, error));
+    const json *texts = call_member(call, "texts");
+    TRY(members_read(call, "", call->document, "query texts model", error));
+    if (call->settings.score == BERTH_SCORE_USUAL) {
+        call->settings.score = BERTH_SCORE_SIGMOID;
+    }
     call->is_list = 1;
-    if (!json_is_array_value(texts) || json_length(texts) == 0) {
-        return error_set(error, BERTH_USAGE, "texts: expected a list of strings");
-    }
-    TRY(call_make_items(call, json_length(texts), error));
-    for (size_t i = 0; i < call->count; i++) {
-        snprintf(where, sizeof where, "texts[%zu]", i);
-        TRY(call_set_text(&call->items[i], 1, json_at(texts, i), where, error));
-        TRY(call_set_text(&call->items[i], 0, query, "query", error));
-    }
-    return BERTH_OK;
+    return json_is_array_value(texts) && json_length(texts) > 0
+               ? call_read_items(call, "texts", texts, read_ranked, error)
+               : error_set(error, BERTH_USAGE, "texts: expected a list of strings");
 }
 
 struct ranked {
@@ -211,8 +142,11 @@ static void write_rerank(struct json_line *line, struct call *call) {
     memory_free(ranked);
 }
 
-const struct protocol protocol_tei_rerank = {.read = read_rerank,
-                                             .write = write_rerank,
-                                             .task = "text-classification",
-                                             .suits = task_has_one_score,
-                                             .suited = " with a single label"};
+// top_n is not in text-embeddings-inference, but LiteLLM sends it.
+const struct protocol protocol_tei_rerank = {
+    .read = read_rerank,
+    .write = write_rerank,
+    .members = "truncate truncation_direction raw_scores return_text top_n",
+    .task = "text-classification",
+    .suits = task_has_one_score,
+    .suited = " with a single label"};

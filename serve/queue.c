@@ -4,88 +4,78 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/thread.h"
-#include "serve/turns.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 #define LONG_BATCHES 4
 
-// The calls of a model.
-struct model_queue {
-    struct turns turns;
-    size_t items;
-    int64_t tokens;
-};
-
-// The calls that one worker takes.
 struct lane {
+    struct queue *queue;
+    queue_work *work;
+    pthread_t thread;
     pthread_cond_t not_empty;
-    struct model_queue *model_queues; // [models]
-    size_t next_model, items;
+    int is_running, has_ended;
+    struct call *first; // by their rounds, of which a client's calls have one each
+    uint64_t round;     // that is being taken
+    size_t model;       // of the last batch
+    int64_t tokens;     // that wait
+    struct work_batch batch;
 };
 
 struct queue {
     pthread_mutex_t lock;
     struct queue_limits limits;
+    void *context;
     struct lane lanes[QUEUE_LANES];
-    size_t models, items;
-    int has_ended;
+    size_t models, items, *waiting; // [models]
 };
-
-static enum berth_status open_lane(struct lane *lane, size_t models, struct berth_error *error) {
-    lane->model_queues = memory_array_zeroed(models, sizeof *lane->model_queues);
-    if (lane->model_queues == NULL) {
-        return error_no_memory(error, models * sizeof *lane->model_queues, "a queue");
-    }
-    thread_condition_init(&lane->not_empty);
-    return BERTH_OK;
-}
-
-enum berth_status queue_open(size_t models, const struct queue_limits *limits, struct queue **queue,
-                             struct berth_error *error) {
-    struct queue *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "a queue");
-    }
-    pthread_mutex_init(&opened->lock, NULL);
-    opened->limits = *limits;
-    opened->models = models;
-    *queue = opened;
-    for (size_t i = 0; i < QUEUE_LANES; i++) {
-        TRY(open_lane(&opened->lanes[i], models, error));
-    }
-    return BERTH_OK;
-}
-
-void queue_close(struct queue *queue) {
-    for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
-        if (queue->lanes[i].model_queues != NULL) {
-            pthread_cond_destroy(&queue->lanes[i].not_empty);
-            memory_free(queue->lanes[i].model_queues);
-        }
-    }
-    if (queue != NULL) {
-        pthread_mutex_destroy(&queue->lock);
-        memory_free(queue);
-    }
-}
 
 // --- putting -------------------------------------------------------------------------------------
 
-// Calls with a text of more than LONG_BATCHES batches have a lane of their own.
-static enum queue_lane lane_of(const struct queue *queue, const struct call *call) {
+static struct lane *lane_of(struct queue *queue, const struct call *call) {
     size_t i = 0;
     while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
         i++;
     }
-    return i < call->count ? QUEUE_LONG : QUEUE_NORMAL;
+    return &queue->lanes[call->count == 0 ? QUEUE_READ : i < call->count ? QUEUE_LONG : QUEUE_RUN];
+}
+
+static int are_of_one_client(const struct queue *queue, const struct call *a,
+                             const struct call *b) {
+    const int64_t most = queue->limits.batch_tokens;
+    return a->request->client == b->request->client && (a->tokens > most) == (b->tokens > most);
+}
+
+// Its turn is in the round after its client's last one. A call that goes on comes before the others
+// of its client, each of which gets the turn of the next.
+static void insert(struct lane *lane, struct call *call) {
+    const int goes_on = call->taken > 0;
+    uint64_t round = lane->round;
+    struct call **at = &lane->first;
+    for (; *at != NULL; at = &(*at)->next) {
+        struct call *other = *at;
+        if (!are_of_one_client(lane->queue, other, call)) {
+            continue;
+        }
+        round = other->round + 1;
+        if (goes_on) {
+            *at = call;
+            call->next = other->next;
+            call->round = other->round;
+            call = other;
+        }
+    }
+    for (at = &lane->first; *at != NULL && (*at)->round <= round;) {
+        at = &(*at)->next;
+    }
+    call->round = round;
+    call->next = *at;
+    *at = call;
 }
 
 static enum berth_status put(struct queue *queue, struct call *call, struct berth_error *error) {
-    struct lane *lane = &queue->lanes[lane_of(queue, call)];
-    struct model_queue *model_queue = &lane->model_queues[call->model];
-    if (queue->has_ended) {
+    struct lane *lane = lane_of(queue, call);
+    if (lane->has_ended) {
         return error_set(error, BERTH_UNAVAILABLE, "the server is shutting down");
     }
     if (queue->items + call->count > queue->limits.items) {
@@ -94,13 +84,12 @@ static enum berth_status put(struct queue *queue, struct call *call, struct bert
                          "try again later",
                          queue->items, call->count, queue->limits.items);
     }
-    if (!turns_put(&model_queue->turns, call, call->tokens > queue->limits.batch_tokens)) {
-        return error_no_memory(error, sizeof(struct client), "a client");
+    insert(lane, call);
+    lane->tokens += call->tokens;
+    if (call->count > 0) {
+        queue->waiting[call->model] += call->count;
+        queue->items += call->count;
     }
-    model_queue->items += call->count;
-    model_queue->tokens += call->tokens;
-    lane->items += call->count;
-    queue->items += call->count;
     pthread_cond_signal(&lane->not_empty);
     return BERTH_OK;
 }
@@ -114,95 +103,167 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 
 // --- taking --------------------------------------------------------------------------------------
 
-static int move_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
-                     struct work_batch *batch) {
-    struct call *call = turns_first(&model_queue->turns);
-    struct task_text *item = &call->items[call->taken];
-    if (batch->count > 0 && (batch->tokens + item->tokens > queue->limits.batch_tokens ||
-                             batch->calls[0]->instance != call->instance)) {
-        return 0;
-    }
-    batch->items[batch->count] = item;
-    batch->calls[batch->count++] = call;
-    batch->tokens += item->tokens;
-    model_queue->tokens -= item->tokens;
-    model_queue->items--;
-    lane->items--;
-    queue->items--;
-    turns_next(&model_queue->turns, ++call->taken == call->count);
-    return 1;
-}
-
-static struct model_queue *next_model_queue(const struct queue *queue, struct lane *lane,
-                                            size_t *model) {
-    size_t i = lane->next_model;
-    while (lane->model_queues[i].items == 0) {
-        i = (i + 1) % queue->models;
-    }
-    *model = i;
-    lane->next_model = (i + 1) % queue->models;
-    return &lane->model_queues[i];
-}
-
-// Waits for a full batch of the model, but not longer than the delay.
-static void wait_for_more(struct queue *queue, struct lane *lane,
-                          const struct model_queue *model_queue) {
-    const double delay = queue->limits.delay_seconds;
-    const double until = clock_now() + delay;
-    int waited = delay > 0 ? 0 : ETIMEDOUT;
-    while (waited == 0 && model_queue->tokens < queue->limits.batch_tokens && !queue->has_ended) {
-        waited = thread_wait(&lane->not_empty, &queue->lock, until);
+// Waits for a full batch, but not longer than the delay.
+static void wait_for_more(struct lane *lane) {
+    const struct queue_limits *limits = &lane->queue->limits;
+    const double until = clock_now() + limits->delay_seconds;
+    int waited = limits->delay_seconds > 0 && lane->first->count > 0 ? 0 : ETIMEDOUT;
+    while (waited == 0 && lane->tokens < limits->batch_tokens && !lane->has_ended) {
+        waited = thread_wait(&lane->not_empty, &lane->queue->lock, until);
     }
 }
 
-int queue_take(struct queue *queue, enum queue_lane which, struct work_batch *batch) {
-    struct lane *lane = &queue->lanes[which];
-    batch->count = 0;
-    batch->tokens = 0;
-    pthread_mutex_lock(&queue->lock);
-    while (lane->items == 0 && !queue->has_ended) {
-        pthread_cond_wait(&lane->not_empty, &queue->lock);
+// Takes items of the call while they fit, and returns their number.
+static size_t take_items(struct lane *lane, struct call *call) {
+    struct queue *queue = lane->queue;
+    const size_t before = call->taken;
+    int64_t *all = &lane->batch.tokens;
+    for (; call->taken < call->count; call->taken++) {
+        const int64_t tokens = call->items[call->taken].tokens;
+        if (*all > 0 && *all + tokens > queue->limits.batch_tokens) {
+            break;
+        }
+        *all += tokens;
+        lane->tokens -= tokens;
+        queue->waiting[call->model]--;
+        queue->items--;
     }
-    if (lane->items > 0) {
-        struct model_queue *model_queue = next_model_queue(queue, lane, &batch->model);
-        wait_for_more(queue, lane, model_queue);
-        while (model_queue->items > 0 && move_item(queue, lane, model_queue, batch)) {
+    return call->taken - before;
+}
+
+// The first one of the model whose turn it is. Unread calls that name none have a number, too.
+static const struct call *find_next(const struct lane *lane) {
+    const size_t numbers = lane->queue->models + 1;
+    const struct call *next = NULL;
+    size_t least = numbers;
+    for (const struct call *call = lane->first; call != NULL; call = call->next) {
+        const size_t distance = (call->model + numbers - lane->model - 1) % numbers;
+        next = distance < least ? call : next;
+        least = distance < least ? distance : least;
+    }
+    return next;
+}
+
+// Takes an unread call, or items of one instance until the batch is full.
+static void fill(struct lane *lane) {
+    struct call **at = &lane->first, **last = &lane->batch.calls, *call;
+    const struct call *first = find_next(lane);
+    const struct task_model *instance = first->instance;
+    lane->round = lane->first->round;
+    lane->model = first->model;
+    while ((call = *at) != NULL) {
+        if (call->instance != instance || call->model != lane->model) {
+            at = &call->next;
+            continue;
+        }
+        if (call->count > 0 && take_items(lane, call) == 0) {
+            return;
+        }
+        *at = call->next;
+        *last = call;
+        last = &call->beside;
+        call->beside = NULL;
+        if (call->count == 0) {
+            return;
+        }
+        if (call->taken < call->count) {
+            insert(lane, call);
+            return;
         }
     }
-    pthread_mutex_unlock(&queue->lock);
-    return batch->count > 0;
 }
 
-enum berth_status batch_open(struct work_batch *batch, const struct queue *queue,
-                             struct berth_error *error) {
-    const size_t capacity = queue->limits.items;
-    *batch = (struct work_batch){.items = memory_array(capacity, sizeof *batch->items),
-                                 .calls = memory_array(capacity, sizeof *batch->calls)};
-    return batch->items != NULL && batch->calls != NULL
-               ? BERTH_OK
-               : error_no_memory(error, capacity * sizeof *batch->items, "a batch");
+// 0: the lane has ended and is empty.
+static int take(struct lane *lane) {
+    lane->batch.calls = NULL;
+    lane->batch.tokens = 0;
+    pthread_mutex_lock(&lane->queue->lock);
+    while (lane->first == NULL && !lane->has_ended) {
+        pthread_cond_wait(&lane->not_empty, &lane->queue->lock);
+    }
+    if (lane->first != NULL) {
+        wait_for_more(lane);
+        fill(lane);
+    }
+    pthread_mutex_unlock(&lane->queue->lock);
+    return lane->batch.calls != NULL;
 }
 
-void batch_done(struct work_batch *batch) {
-    memory_free(batch->items);
-    memory_free(batch->calls);
+static void *run(void *context) {
+    struct lane *lane = context;
+    while (take(lane)) {
+        lane->work(lane->queue->context, &lane->batch);
+    }
+    return NULL;
+}
+
+// --- the queue -----------------------------------------------------------------------------------
+
+static enum berth_status start(struct lane *lane, struct berth_error *error) {
+    const size_t room = lane->queue->limits.items;
+    lane->batch.items = memory_array(room, sizeof *lane->batch.items);
+    if (lane->batch.items == NULL) {
+        return error_no_memory(error, room * sizeof *lane->batch.items, "a batch");
+    }
+    TRY(thread_open(&lane->thread, run, lane, error));
+    lane->is_running = 1;
+    return BERTH_OK;
+}
+
+enum berth_status queue_open(size_t models, const struct queue_limits *limits,
+                             queue_work *const work[QUEUE_LANES], void *context,
+                             struct queue **queue, struct berth_error *error) {
+    struct queue *opened = *queue = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a queue");
+    }
+    pthread_mutex_init(&opened->lock, NULL);
+    opened->limits = *limits;
+    opened->models = models;
+    opened->context = context;
+    for (size_t i = 0; i < QUEUE_LANES; i++) {
+        opened->lanes[i] = (struct lane){.queue = opened, .work = work[i], .model = models};
+        thread_condition_init(&opened->lanes[i].not_empty);
+    }
+    opened->waiting = memory_array_zeroed(models, sizeof *opened->waiting);
+    if (opened->waiting == NULL) {
+        return error_no_memory(error, models * sizeof *opened->waiting, "a queue");
+    }
+    for (size_t i = 0; i < QUEUE_LANES; i++) {
+        TRY(start(&opened->lanes[i], error));
+    }
+    return BERTH_OK;
 }
 
 size_t queue_length(struct queue *queue, size_t model) {
-    size_t length = 0;
     pthread_mutex_lock(&queue->lock);
-    for (size_t i = 0; i < QUEUE_LANES; i++) {
-        length += queue->lanes[i].model_queues[model].items;
-    }
+    const size_t length = queue->waiting[model];
     pthread_mutex_unlock(&queue->lock);
     return length;
 }
 
+// What is read is put into lanes that end later.
 void queue_end(struct queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    queue->has_ended = 1;
-    for (size_t i = 0; i < QUEUE_LANES; i++) {
-        pthread_cond_broadcast(&queue->lanes[i].not_empty);
+    for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
+        struct lane *lane = &queue->lanes[i];
+        pthread_mutex_lock(&queue->lock);
+        lane->has_ended = 1;
+        pthread_cond_signal(&lane->not_empty);
+        pthread_mutex_unlock(&queue->lock);
+        if (lane->is_running) {
+            pthread_join(lane->thread, NULL);
+        }
     }
-    pthread_mutex_unlock(&queue->lock);
+}
+
+void queue_close(struct queue *queue) {
+    for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
+        pthread_cond_destroy(&queue->lanes[i].not_empty);
+        memory_free(queue->lanes[i].batch.items);
+    }
+    if (queue != NULL) {
+        pthread_mutex_destroy(&queue->lock);
+        memory_free(queue->waiting);
+        memory_free(queue);
+    }
 }

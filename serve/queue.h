@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for the workers, and the batches that workers take from them.
+// Calls that wait for a thread: to be read, and then to be run in batches.
 //
-// Each model has a queue of its own. Batches alternate between models, and items within a batch
-// between clients, and between a client's calls that fit a batch and its larger ones. A call's
-// items may go into several batches. Calls with a text longer than four batches have a lane and a
-// worker of their own, since such a text is run as a whole, however long that takes.
+// Each lane has one thread, which takes calls in turns between clients, so that a client that sends
+// many delays only itself. A client's calls that fit a batch and its larger ones take turns like
+// two clients: behind a proxy, what looks like one client is many, and a question should not wait
+// for somebody's list of thousands. A larger call gives up its turn after each batch. Batches
+// alternate between models. Calls with a text longer than four batches have a lane of their own,
+// since such a text is run as a whole, however long that takes.
 #ifndef BERTH_SERVE_QUEUE_H
 #define BERTH_SERVE_QUEUE_H
 
 #include "serve/call.h"
 
-enum queue_lane { QUEUE_NORMAL, QUEUE_LONG, QUEUE_LANES };
+// Reading has a lane because a body of a mebibyte takes a tenth of a second, for which connections
+// must not wait.
+enum queue_lane { QUEUE_READ, QUEUE_RUN, QUEUE_LONG, QUEUE_LANES };
 
 struct queue_limits {
     size_t items;         // that wait
@@ -18,32 +22,31 @@ struct queue_limits {
     double delay_seconds; // that a batch waits for more items
 };
 
-// Items of one instance of a model.
+// A call that was not read yet, or items of one instance of a model: those of each call from `done`
+// to `taken`.
 struct work_batch {
-    struct task_text **items;
-    struct call **calls; // whose items they are
-    size_t count;
+    struct call *calls; // linked by `beside`
     int64_t tokens;
-    size_t model;
+    struct task_text **items; // room for all items of a batch
 };
+
+// What a lane's thread does with a batch. It answers or puts a call that was not read, and answers
+// one whose last items are in the batch.
+typedef void queue_work(void *context, struct work_batch *batch);
 
 struct queue;
 
-enum berth_status queue_open(size_t models, const struct queue_limits *limits, struct queue **queue,
-                             struct berth_error *error);
-// Nothing may wait in it.
-void queue_close(struct queue *queue);
-// BERTH_UNAVAILABLE: full or closed for good; the call is then still the caller's.
+// `work` has a function for each lane. BERTH_UNAVAILABLE: a thread cannot be started.
+enum berth_status queue_open(size_t models, const struct queue_limits *limits,
+                             queue_work *const work[QUEUE_LANES], void *context,
+                             struct queue **queue, struct berth_error *error);
+// Puts the call into the lane of unread ones if it has no items. BERTH_UNAVAILABLE: too many items
+// wait, or the lane has ended; the call is then still the caller's.
 enum berth_status queue_put(struct queue *queue, struct call *call, struct berth_error *error);
-// A batch that can hold everything that can wait. Call batch_done even on failure.
-enum berth_status batch_open(struct work_batch *batch, const struct queue *queue,
-                             struct berth_error *error);
-// Waits for items and takes a batch of them. 0: the queue has ended and the lane is empty.
-int queue_take(struct queue *queue, enum queue_lane lane, struct work_batch *batch);
-void batch_done(struct work_batch *batch);
 // Items that wait, of one model.
 size_t queue_length(struct queue *queue, size_t model);
-// From now on, nothing can be put; queue_take returns what is left.
+// Reads and runs what waits, and ends the threads. From now on, nothing can be put.
 void queue_end(struct queue *queue);
+void queue_close(struct queue *queue); // after queue_end
 
 #endif

@@ -93,10 +93,10 @@ struct http_reply reply_client_left(const struct http_request *request) {
     return reply;
 }
 
-struct http_reply reply_text(int status, const char *type, const char *text) {
+struct http_reply reply_text(int status, const char *text) {
     char *body = memory_string(text);
     return (struct http_reply){.status = body != NULL ? status : 503,
-                               .type = type,
+                               .type = "application/json",
                                .body = body,
                                .length = body != NULL ? strlen(body) : 0};
 }

@@ -24,43 +24,10 @@ static int is_ready(struct server *server) {
     return atomic_load(&server->is_loaded) && !atomic_load(&server->is_draining);
 }
 
-static struct http_reply reply_not_ready(struct server *server,
-                                         const struct http_request *request) {
-    return reply_error(request, 503,
-                       atomic_load(&server->is_loaded) ? "shutting down" : "loading the models");
-}
-
-static struct http_reply get_health(struct server *server, const struct http_request *request,
-                                    size_t model) {
-    return is_ready(server) ? reply_text(200, "application/json", "{\"status\":\"ok\"}\n")
-                            : reply_not_ready(server, request);
-}
-
-static struct http_reply get_ready(struct server *server, const struct http_request *request,
-                                   size_t model) {
-    return is_ready(server) ? reply_text(200, "application/json", "{\"ready\":true}\n")
-                            : reply_not_ready(server, request);
-}
-
-static struct http_reply get_live(struct server *server, const struct http_request *request,
-                                  size_t model) {
-    return reply_text(200, "application/json", "{\"live\":true}\n");
-}
-
-static const char *model_name(void *context, size_t model) {
-    return models_name(((struct server *)context)->models, model);
-}
-
-static size_t waiting_items(void *context, size_t model) {
-    return queue_length(((struct server *)context)->queue, model);
-}
-
 static struct http_reply get_metrics(struct server *server, const struct http_request *request,
                                      size_t model) {
-    const struct metrics_source source = {
-        .name = model_name, .queue_length = waiting_items, .context = server};
     struct buffer text = {0};
-    metrics_write(server->metrics, &source, &text);
+    metrics_write(server->metrics, server->models, server->queue, &text);
     if (text.failed) {
         buffer_done(&text);
         return reply_error(request, 503, "out of memory");
@@ -167,9 +134,6 @@ static struct http_reply get_server(struct server *server, const struct http_req
 static struct http_reply get_model_ready(struct server *server, const struct http_request *request,
                                          size_t model) {
     struct json_line line = {0};
-    if (!is_ready(server)) {
-        return reply_not_ready(server, request);
-    }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "name", models_name(server->models, model));
     json_line_boolean(&line, "ready", 1);
@@ -194,7 +158,7 @@ static struct http_reply get_model(struct server *server, const struct http_requ
 static struct http_reply post_reload(struct server *server, const struct http_request *request,
                                      size_t model) {
     atomic_store(&server->reload_requested, 1);
-    return reply_text(202, "application/json", "{\"status\":\"reloading\"}\n");
+    return reply_text(202, "{\"status\":\"reloading\"}\n");
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -223,7 +187,7 @@ static const struct route routes[] = {
      .result = "A page to try the models with.", .gives = PAGE},
     {"GET", "/openapi.json", .reply = get_description, .is_public = 1, .summary = "This document.",
      .result = "OpenAPI 3.1.", .gives = "object"},
-    {"GET", "/health", .reply = get_health, .is_public = 1,
+    {"GET", "/health", .text = "{\"status\":\"ok\"}\n", .is_public = 1, .needs_models = 1,
      .summary = "Whether requests are answered.", .result = "They are.",
      .gives = "{status: string}"},
     {"GET", "/metrics", .reply = get_metrics, .summary = "Counters for Prometheus.",
@@ -234,9 +198,9 @@ static const struct route routes[] = {
      .result = "The model.", .gives = "Model"},
     {"GET", "/v2", .reply = get_server, .summary = "The server (KServe).", .result = "The server.",
      .gives = "{name: string, version: string, extensions: [string]}"},
-    {"GET", "/v2/health/live", .reply = get_live, .is_public = 1,
+    {"GET", "/v2/health/live", .text = "{\"live\":true}\n", .is_public = 1,
      .summary = "Whether the server runs.", .result = "It runs.", .gives = "{live: boolean}"},
-    {"GET", "/v2/health/ready", .reply = get_ready, .is_public = 1,
+    {"GET", "/v2/health/ready", .text = "{\"ready\":true}\n", .is_public = 1, .needs_models = 1,
      .summary = "Whether requests are answered.", .result = "They are.",
      .gives = "{ready: boolean}"},
     {"GET", "/info", .reply = get_info, .summary = "The model (text-embeddings-inference).",
@@ -246,7 +210,7 @@ static const struct route routes[] = {
               "max_client_batch_size-: integer, version-: string}"},
     {"GET", "/v2/models/*", .reply = get_model, .summary = "A model's tensors (KServe).",
      .result = "The tensors.", .gives = MODEL},
-    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1,
+    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1, .needs_models = 1,
      .summary = "Whether a model answers.", .result = "It does.",
      .gives = "{name: string, ready: boolean}"},
     {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve,
@@ -254,7 +218,7 @@ static const struct route routes[] = {
     {"GET", "/v2/models/*/versions/1", .reply = get_model,
      .summary = "A model's tensors (KServe)" VERSION, .result = "The tensors.", .gives = MODEL},
     {"GET", "/v2/models/*/versions/1/ready", .reply = get_model_ready, .is_public = 1,
-     .summary = "Whether a model answers" VERSION, .result = "It does.",
+     .needs_models = 1, .summary = "Whether a model answers" VERSION, .result = "It does.",
      .gives = "{name: string, ready: boolean}"},
     {"POST", "/v2/models/*/versions/1/infer", .protocol = &protocol_kserve,
      .summary = "Asks a model (KServe)" VERSION, .body = TENSORS, .result = "Tensors.",
@@ -278,7 +242,7 @@ static const struct route routes[] = {
     {"POST", "/similarity", .protocol = &protocol_tei_similarity,
      .summary = "Cosines between embeddings (text-embeddings-inference).",
      .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
-             "Truncate, normalize-: Flag, prompt_name-: Unsupported}*?, model-: ModelName}*",
+             "Truncate, normalize-: Flag, prompt_name-: Unsupported}?*, model-: ModelName}*",
      .result = "For each sentence the cosine with the source.", .gives = "[number]"},
     {"POST", "/ask", .protocol = &protocol_form, .summary = "The page's form, without JavaScript.",
      .body = "@application/x-www-form-urlencoded {model-: string, question-: string, context: "
@@ -495,8 +459,9 @@ static void enqueue_call(struct server *server, struct call *call) {
     }
 }
 
-void routes_read(void *context, struct call *call) {
+void routes_read(void *context, struct work_batch *batch) {
     struct server *server = context;
+    struct call *call = batch->calls;
     struct berth_error error = {.status = BERTH_OK};
     if (http_client_has_left(call->request)) {
         call_finish(server, call, reply_client_left(call->request));
@@ -534,7 +499,7 @@ static void submit(struct server *server, const struct route *route, const char 
     call->max_items = server->settings->queue.items;
     call->is_named = *name != '\0';
     call->model = call->is_named ? models_find(server->models, name) : find_model(server, call);
-    enum berth_status status = reader_put(server->reader, call, &error);
+    enum berth_status status = queue_put(server->queue, call, &error);
     if (status != BERTH_OK) {
         memory_free(call);
         http_answer(request, reply_error(request, reply_status(status), error.message));
@@ -553,7 +518,12 @@ void routes_handle(void *context, struct http_request *request) {
         submit(server, route, name, request);
     } else if (model == models_count(server->models)) {
         http_answer(request, reply_error(request, 404, NO_MODEL));
+    } else if (route->needs_models && !is_ready(server)) {
+        http_answer(request, reply_error(request, 503,
+                                         atomic_load(&server->is_loaded) ? "shutting down"
+                                                                         : "loading the models"));
     } else {
-        http_answer(request, route->reply(server, request, model));
+        http_answer(request, route->text != NULL ? reply_text(200, route->text)
+                                                 : route->reply(server, request, model));
     }
 }

@@ -27,39 +27,15 @@ static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
 // --- loading -------------------------------------------------------------------------------------
 
-// A thread that loads the models once.
+// A thread that loads the models, and again whenever that is requested.
 struct loader {
     pthread_t thread;
-    int is_running;
     struct server *server;
-    atomic_int is_done;
     size_t loaded; // models
     enum berth_status status;
     struct berth_error error;
+    atomic_int has_failed; // to load them for the first time
 };
-
-static void *load(void *context) {
-    struct loader *loader = context;
-    const struct server *server = loader->server;
-    loader->status =
-        models_load(server->models, server->settings->log, &loader->loaded, &loader->error);
-    atomic_store(&loader->is_done, 1);
-    return NULL;
-}
-
-static enum berth_status start_loader(struct loader *loader, struct berth_error *error) {
-    atomic_store(&loader->is_done, 0);
-    TRY(thread_open(&loader->thread, load, loader, error));
-    loader->is_running = 1;
-    return BERTH_OK;
-}
-
-static void join_loader(struct loader *loader) {
-    if (loader->is_running) {
-        pthread_join(loader->thread, NULL);
-        loader->is_running = 0;
-    }
-}
 
 // After a reload, a model that could not be opened again is still the old one.
 static void report_reload(const struct loader *loader) {
@@ -78,37 +54,41 @@ static void report_reload(const struct loader *loader) {
     }
 }
 
-static void start_reload(struct loader *loader) {
-    notify_manager("RELOADING=1");
-    const enum berth_status status = start_loader(loader, &loader->error);
-    if (status != BERTH_OK) {
-        loader->status = status;
-        loader->loaded = 0;
-        report_reload(loader);
-        notify_manager("READY=1");
+// 0: the server is ending.
+static int wait_for_reload(struct server *server) {
+    const struct timespec tick = {.tv_nsec = TICK_NANOSECONDS};
+    while (!atomic_exchange(&server->reload_requested, 0)) {
+        if (atomic_load(&server->is_draining)) {
+            return 0;
+        }
+        nanosleep(&tick, NULL);
     }
+    notify_manager("RELOADING=1");
+    return 1;
 }
 
 // If the first load fails, the server ends; if a later one fails, the old models stay.
-static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
+static void *load(void *context) {
+    struct loader *loader = context;
     struct server *server = loader->server;
-    if (!loader->is_running || !atomic_load(&loader->is_done)) {
-        return BERTH_OK;
-    }
-    join_loader(loader);
-    if (atomic_load(&server->is_loaded)) {
-        report_reload(loader);
-    } else if (loader->status == BERTH_OK) {
-        atomic_store(&server->is_loaded, 1);
-        log_note(&server->settings->log, "ready");
-    } else {
-        if (error != NULL) {
-            *error = loader->error;
+    do {
+        loader->status =
+            models_load(server->models, server->settings->log, &loader->loaded, &loader->error);
+        if (atomic_load(&server->is_draining)) {
+            return NULL;
         }
-        return loader->status;
-    }
-    notify_manager("READY=1");
-    return BERTH_OK;
+        if (atomic_load(&server->is_loaded)) {
+            report_reload(loader);
+        } else if (loader->status == BERTH_OK) {
+            atomic_store(&server->is_loaded, 1);
+            log_note(&server->settings->log, "ready");
+        } else {
+            atomic_store(&loader->has_failed, 1);
+            return NULL;
+        }
+        notify_manager("READY=1");
+    } while (wait_for_reload(server));
+    return NULL;
 }
 
 // --- serving -------------------------------------------------------------------------------------
@@ -167,9 +147,8 @@ static enum berth_status serve(struct server *server, struct loader *loader, con
         if (number == SIGHUP) {
             atomic_store(&server->reload_requested, 1);
         }
-        TRY(check_loading(loader, error));
-        if (!loader->is_running && atomic_exchange(&server->reload_requested, 0)) {
-            start_reload(loader);
+        if (atomic_load(&loader->has_failed)) {
+            return error_copy(error, &loader->error);
         }
     }
     return BERTH_OK;
@@ -184,7 +163,7 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
     }
 }
 
-// Refuses the requests that wait for a worker. A worker that is computing cannot be interrupted and
+// Refuses the requests that wait. A thread that is computing cannot be interrupted and
 // still needs its model, so in that case the process exits here.
 static enum berth_status abort_requests(struct server *server, const sigset_t *set, size_t left,
                                         struct berth_error *error) {
@@ -267,47 +246,38 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
 }
 
 static enum berth_status open_parts(struct server *server, struct berth_error *error) {
+    static queue_work *const work[QUEUE_LANES] = {
+        [QUEUE_READ] = routes_read, [QUEUE_RUN] = run_batch, [QUEUE_LONG] = run_batch};
     const struct server_settings *settings = server->settings;
-    TRY(access_open(&server->access, settings->api_key_file, error));
-    TRY(access_allow(&server->access, settings->allowed_hosts, settings->cors_origin, error));
+    TRY(access_open(&server->access, settings->api_key_file, settings->allowed_hosts,
+                    settings->cors_origin, error));
     TRY(models_open(settings->models, settings->model_count, settings->config, &server->models,
                     error));
-    TRY(queue_open(settings->model_count, &settings->queue, &server->queue, error));
     TRY(metrics_open(settings->model_count, &server->metrics, error));
-    TRY(reader_open(routes_read, server, &server->reader, error));
-    TRY(open_http(server, error));
-    return BERTH_OK;
-}
-
-static enum berth_status run_until_signal(struct server *server, struct loader *loader,
-                                          const sigset_t *set, struct berth_error *error) {
-    TRY(start_loader(loader, error));
-    TRY(serve(server, loader, set, error));
-    return drain(server, set, error);
+    TRY(queue_open(settings->model_count, &settings->queue, work, server, &server->queue, error));
+    return open_http(server, error);
 }
 
 static enum berth_status run(struct server *server, const sigset_t *set,
                              struct berth_error *error) {
-    struct worker workers[QUEUE_LANES] = {{.is_running = 0}};
     struct loader loader = {.server = server};
     enum berth_status status = open_parts(server, error);
-    for (int i = 0; status == BERTH_OK && i < QUEUE_LANES; i++) {
-        workers[i] = (struct worker){.server = server, .lane = (enum queue_lane)i};
-        status = worker_start(&workers[i], error);
+    if (status == BERTH_OK) {
+        status = thread_open(&loader.thread, load, &loader, error);
+    }
+    const int is_loading = status == BERTH_OK;
+    if (is_loading) {
+        status = serve(server, &loader, set, error);
     }
     if (status == BERTH_OK) {
-        status = run_until_signal(server, &loader, set, error);
+        status = drain(server, set, error);
     }
     release_signals(set);
     atomic_store(&server->is_aborting, 1);
-    reader_end(server->reader);
-    if (server->queue != NULL) {
-        queue_end(server->queue);
+    queue_end(server->queue);
+    if (is_loading) {
+        pthread_join(loader.thread, NULL);
     }
-    for (int i = 0; i < QUEUE_LANES; i++) {
-        worker_join(&workers[i]);
-    }
-    join_loader(&loader);
     return status;
 }
 
@@ -320,7 +290,6 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);
     http_stop(server.http);
-    reader_close(server.reader);
     queue_close(server.queue);
     metrics_close(server.metrics);
     models_close(server.models);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: models behind HTTP. The reader's thread (reader.h) reads requests and puts them into
-// the queue. Each lane of the queue has a worker, which takes what waits, up to a number of tokens,
-// and runs it together. The thread that called server_run waits for signals; another one loads
-// models.
+// The server: models behind HTTP. Threads of the queue (queue.h) read requests, and run what waits,
+// up to a number of tokens, together. The thread that called server_run waits for signals; another
+// thread loads models.
 #ifndef BERTH_SERVE_SERVER_H
 #define BERTH_SERVE_SERVER_H
 

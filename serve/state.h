@@ -7,7 +7,6 @@
 #include "serve/metrics.h"
 #include "serve/models.h"
 #include "serve/queue.h"
-#include "serve/reader.h"
 #include "serve/server.h"
 
 #include <pthread.h>
@@ -17,11 +16,10 @@ struct server {
     const struct server_settings *settings;
     struct http_server *http;
     struct models *models;
-    struct reader *reader;
     struct queue *queue;
     struct metrics *metrics;
     struct access access;
-    struct unknown_members unknown; // of the reader's thread
+    struct unknown_members unknown; // of the thread that reads
     atomic_int is_loaded;           // all models are
     atomic_int is_draining;         // after SIGTERM: not ready, but answering
     atomic_int is_aborting;         // after the time of grace: what waits is refused
@@ -36,23 +34,11 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
                                 const char *message);
 void routes_complete(void *context, const struct http_request *request, struct http_reply *reply);
 
-// Reads a request and puts it into the queue, or answers it (routes.c); for reader.h.
-void routes_read(void *context, struct call *call);
+// What the queue's lanes do: reads a request, and puts it back or answers it (routes.c); runs a
+// batch (run.c).
+void routes_read(void *context, struct work_batch *batch);
+void run_batch(void *context, struct work_batch *batch);
 
-// A thread that runs what waits in a lane of the queue.
-struct worker {
-    pthread_t thread;
-    struct server *server;
-    enum queue_lane lane;
-    struct work_batch batch; // the one that it runs
-    int is_running;
-};
-
-// Starts the thread (worker.c). BERTH_UNAVAILABLE: it cannot be started. worker_join frees what
-// the worker has, also after a failure.
-enum berth_status worker_start(struct worker *worker, struct berth_error *error);
-// Waits for its end, after queue_end.
-void worker_join(struct worker *worker);
 // Answer a call with an error, or with another reply, and free it. The request counts in its
 // model's metrics, if the model is known.
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error);
@@ -66,7 +52,7 @@ struct http_reply reply_client_left(const struct http_request *request);
 struct http_reply reply_json(struct json_line *line);
 // The same, with KServe's binary tensors after the JSON, if there are any.
 struct http_reply reply_tensors(struct json_line *line, const struct buffer *tensors);
-struct http_reply reply_text(int status, const char *type, const char *text);
+struct http_reply reply_text(int status, const char *text); // JSON
 // The HTTP status of an error of the library.
 int reply_status(enum berth_status status);
 

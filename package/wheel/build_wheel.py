@@ -70,7 +70,7 @@ def main():
     name, tag = f"berth-{version}", f"py3-none-linux_{platform.machine()}"
     files = contents(prefix, name)
     metadata = (f"Metadata-Version: 2.1\nName: berth\nVersion: {version}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n"
-                f"Requires-Python: >=3.8\nRequires-Dist: numpy\n")
+                f"Requires-Python: >=3.8\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == \"numpy\"\n")
     wheel = f"Wheel-Version: 1.0\nGenerator: build_wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files += [(f"{name}.dist-info/METADATA", metadata.encode(), False),
               (f"{name}.dist-info/WHEEL", wheel.encode(), False)]

@@ -4,6 +4,8 @@
 
 usage: wheel.py SOURCE SCRATCH [--modules]
 """
+import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
 
 import numpy
@@ -125,6 +128,70 @@ def check_errors(model: berth.Model):
     refuses("a task that is no text", TypeError, berth.train, {}, print)
     refuses("a setting's name that is no text", TypeError, berth.train, {1: 2})
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
+
+
+# What each method with numbers gives; NumPy's arrays and those without it become lists.
+PLAIN = """
+import json, sys
+if len(sys.argv) > 2:
+    sys.modules["numpy"] = None
+import berth
+TEXTS, model = json.loads(sys.argv[1]), berth.open({model!r}, precision="fp32")
+def plain(found):
+    return found.tolist() if hasattr(found, "tolist") else [plain(row) for row in found] if isinstance(found, list) else found
+tokens, states = model.tokenize("the red ball", "anna"), model.hidden(TEXTS)
+found = [model.embed(TEXTS), model.embed([]), model.classify(TEXTS, TEXTS[::-1]), model.classify(iter(TEXTS))[1], model.hidden("the"),
+         states[1], model.run("embed", TEXTS), model.encode(TEXTS[0]), model.tokenize("the").ids, *tokens]
+print(json.dumps([type(found[0]).__name__, type(states[0]).__name__, [plain(each) for each in found]]))
+try:
+    model.rerank("the", TEXTS)
+except berth.Error as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def check_plain():
+    """Without NumPy there are the same numbers, as lists of arrays."""
+    found = []
+    for more in ((), ("plain",)):
+        done = subprocess.run([sys.executable, "-c", PLAIN.replace("{model!r}", repr(str(MODEL))), json.dumps(TEXTS), *more],
+                              capture_output=True, text=True)
+        expect(done.returncode == 0, f"{more}: {done.stderr}")
+        found.append([json.loads(line) for line in done.stdout.splitlines()])
+    expect([each[0][:2] for each in found] == [["ndarray", "ndarray"], ["list", "list"]], f"types {found[0][0][:2]}")
+    expect(found[0][0][2] == found[1][0][2] and found[0][1:] == found[1][1:], "other numbers without NumPy")
+    expect(len(found[0][0][2][0]) == 4 and found[0][0][2][1] == [], "embeddings without NumPy")
+
+
+def check_progress(model: berth.Model):
+    """A function gets the progress, as tqdm's bar does; without both it is a line on standard error."""
+    seen, bars = [], []
+
+    class Bar:
+        def __init__(self, total):
+            self.total, self.n, self.is_closed = total, 0, False
+            bars.append(self)
+
+        def update(self, more):
+            self.n += more
+
+        def close(self):
+            self.is_closed = True
+
+    model.embed(TEXTS * 200, progress=lambda done, total: seen.append((done, total)))
+    expect(len(seen) > 1 and seen == sorted(seen) and seen[-1] == (800, 800), f"progress {seen}")
+    before = {name: sys.modules.get(name) for name in ("tqdm", "tqdm.auto")}
+    sys.modules["tqdm"], sys.modules["tqdm.auto"] = types.ModuleType("tqdm"), types.ModuleType("tqdm.auto")
+    sys.modules["tqdm.auto"].tqdm = Bar
+    model.encode(TEXTS * 200, show_progress_bar=True)
+    sys.modules.update({"tqdm": None, "tqdm.auto": None})
+    expect([(bar.total, bar.n, bar.is_closed) for bar in bars] == [(800, 800, True)], f"bars {[vars(bar) for bar in bars]}")
+    with contextlib.redirect_stderr(io.StringIO()) as text:
+        model.embed(TEXTS * 200, progress=True)
+    expect(text.getvalue().endswith("\r800/800\n"), f"the line of progress {text.getvalue()!r}")
+    for name, module in before.items():
+        sys.modules.pop(name)
+        sys.modules.update({name: module} if module else {})
 
 
 class Column(list):
@@ -462,6 +529,8 @@ def main():
     check_errors(model)
     check_iterables(model)
     check_pickle(model)
+    check_plain()
+    check_progress(model)
     check_calls(model)
     check_rows(model)
     check_memory(model)

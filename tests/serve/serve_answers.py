@@ -417,6 +417,26 @@ class Answers(unittest.TestCase):
         self.assertEqual([self.server.json("/predict", {"inputs": pairs[0][0]})],
                          self.server.json("/models/kinds", {"inputs": pairs[0][0]}))
         self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
+        # Candidate labels need a model of entailment.
+        self.refused("/models/kinds", {"inputs": "hello", "parameters": {"candidate_labels": ["a", "b"]}}, "has no class whose name begins")
+        shutil.copytree(MODELS / "kinds", MODELS / "entails")
+        config = json.loads((MODELS / "entails/config.json").read_text())
+        config["id2label"][max(config["id2label"])] = "entailment"
+        config.pop("label2id", None)
+        (MODELS / "entails/config.json").write_text(json.dumps(config))
+        with Server(models=["entails=entails"]) as server:
+            parameters = {"candidate_labels": ["sports", "money, and more"], "hypothesis_template": "It is {}."}
+            found = server.json("/", {"inputs": "hello world", "parameters": parameters})
+            many = server.json("/", {"inputs": ["hello world", "x"], "parameters": {**parameters, "multi_label": True}})
+            self.assertEqual((sorted(found["labels"]), found["sequence"]), (sorted(parameters["candidate_labels"]), "hello world"))
+            self.assertAlmostEqual(sum(found["scores"]), 1, 6)
+            self.assertEqual([each["sequence"] for each in many], ["hello world", "x"])
+            pairs = [{"text": "hello world", "text_pair": f"It is {label}."} for label in parameters["candidate_labels"]]
+            logits = [{part["label"]: part["score"] for part in row}["entailment"]
+                      for row in server.json("/", {"inputs": pairs, "parameters": {"function_to_apply": "none"}})]
+            alike = [math.exp(logit) / sum(map(math.exp, logits)) for logit in logits]
+            for label, score in zip(found["labels"], found["scores"]):
+                self.assertAlmostEqual(score, alike[parameters["candidate_labels"].index(label)], 6)
         self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
         self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a string")
         self.refused("/predict", {"inputs": [["a", "b"], "c"]}, "inputs[1]: expected a list")
@@ -695,8 +715,8 @@ class Answers(unittest.TestCase):
         """openapi.json accepts and refuses what the server does, as far as a schema can say it."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
-        table = (SOURCE / "serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
-        names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
+        table = (SOURCE / "serve/members.c").read_text(encoding="utf-8").partition("rows[] = {")[2].partition("};")[0]
+        names = {name for row in re.findall(r'\{"([\w ]+)", HUGGING_FACE', table) for name in row.split()}
         self.assertEqual(set(schemas["Parameters"]["properties"]), names)
         self.assertLessEqual(names, set(schemas["Inference"]["properties"]))
         embed, tensor = {"inputs": "hello"}, {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
@@ -795,6 +815,22 @@ class Words(unittest.TestCase):
             self.assertEqual([data[entity["start"] * width:entity["end"] * width].decode(encoding) for entity in found],
                              [entity["word"] for entity in found])
 
+    def test_strategies_and_labels(self):
+        for row in self.tags:
+            for strategy in ("average", "max"):
+                found = self.server.json("/models/tags", {"inputs": row["text"], "parameters": {"aggregation_strategy": strategy}})
+                self.same(found, row[strategy], row["text"])
+            for case in row["ignored"]:
+                for labels in (case["labels"], ",".join(case["labels"])):
+                    found = self.server.json("/models/tags", {"inputs": row["text"], "parameters": {"ignoreLabels": labels}})
+                    self.same(found, case["found"], row["text"])
+
+    def test_targets(self):
+        for row in self.words:
+            found = self.server.json("/models/masks", {"inputs": row["text"], "parameters": {"targets": row["targets"], "top_k": 4}})
+            for own, other in zip(*((found, row["among"]) if isinstance(found[0], list) else ([found], [row["among"]])), strict=True):
+                self.same(own, other, row["text"])
+
     def test_words_for_masks(self):
         parameters = {"top_k": 4}
         for row in self.words:
@@ -815,11 +851,13 @@ class Words(unittest.TestCase):
     def test_requests_that_are_wrong(self):
         self.refused("/models/masks", {"inputs": "the dog"}, "no [MASK]")
         self.refused("/models/masks", {"inputs": ["[MASK]", "the dog"]}, "input 1")
-        self.refused("/models/masks", {"inputs": "[MASK]" * 9, "parameters": {"targets": ["dog"]}}, "parameters.targets: not supported")
+        self.refused("/models/masks", {"inputs": "[MASK]" * 9, "parameters": {"targets": 7}}, "parameters.targets: expected a string or a list")
+        self.refused("/models/masks", {"inputs": "[MASK]", "parameters": {"targets": ["zebra"]}}, "zebra")
         self.refused("/models/masks", {"inputs": ["a" * 40000 + "[MASK]" * 50], "parameters": {"top_k": 10}}, "16 MiB")
-        self.refused("/models/tags", {"inputs": "dog", "parameters": {"aggregation_strategy": "average"}}, "first")
-        for name in ("stride", "ignore_labels"):
-            self.refused("/models/tags", {"inputs": "dog", "parameters": {name: 1}}, f"parameters.{name}: not supported")
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"aggregation_strategy": "sum"}}, '"average", "max" or "none"')
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"stride": 1}}, "parameters.stride: not supported")
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"ignore_labels": 1}}, "expected a string or a list")
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"ignore_labels": [1]}}, "ignore_labels: element 0: expected a text")
 
     def test_requests_in_one_batch(self):
         """Different numbers of words, and requests that fail: each alone."""

@@ -114,8 +114,7 @@ class Members(unittest.TestCase):
     def test_what_would_change_the_reply_is_refused(self):
         """What an API has, but not this server: without it the reply would be another."""
         for path, body, name in [("/embed", {"inputs": "hello"}, "prompt_name"), ("/models/similar", {"inputs": "hello"}, "prompt_name"),
-                                 ("/models/masks", {"inputs": "[MASK]"}, "targets"), ("/models/tags", {"inputs": "hello"}, "stride"),
-                                 ("/models/tags", {"inputs": "hello"}, "ignore_labels"), ("/models/kinds", {"inputs": "hello"}, "candidateLabels")]:
+                                 ("/models/tags", {"inputs": "hello"}, "stride")]:
             self.refused(self.server, path, {**body, name: "x"}, f"{name}: not supported; leave it out")
             if path.startswith("/models/"):
                 self.refused(self.server, path, {**body, "parameters": {name: "x"}}, f"parameters.{name}: not supported; leave it out")

@@ -5,20 +5,23 @@
 
     model = berth.open("squad-minilm")
     model.answer("Where do I live?", "I live in Bern.").text     # 'Bern'
-    model.embed(["I live in Bern.", "Ich wohne in Bern."])       # NumPy, [texts, size]
+    model.embed(["I live in Bern.", "Ich wohne in Bern."])       # [texts, size]
     berth.open("minilm").train("classify", [("lovely", "good"), ("awful", "bad")]).save("out")
     berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="answer")
 
 The methods of a model are the rows of the library's table of tasks (`tasks()`), and settings have the names of the options
-of `berth` (`options()` lists them). Numbers are NumPy arrays. Other threads of Python go on while the library computes,
-and threads may share a model. Errors are berth.Error, and those of Python for what is no text or number; warnings are
-Python's (module warnings), unless a `log` takes all records.
+of `berth` (`options()` lists them). Numbers are NumPy arrays; without NumPy those of module array, and a matrix is a list
+of them. Other threads of Python go on while the library computes, and threads may share a model. Errors are berth.Error,
+and those of Python for what is no text or number; warnings are Python's (module warnings), unless a `log` takes all
+records.
 
 Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
 """
+import array
 import contextlib
 import ctypes
 import functools
+import json
 import operator
 import os
 import pathlib
@@ -29,7 +32,10 @@ import warnings
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-import numpy
+try:
+    import numpy
+except ImportError:
+    numpy = None  # type: ignore[assignment]
 
 __all__ = ["Answer", "Error", "Model", "Tensor", "Tokens", "open", "options", "pipeline", "tasks", "train", "version"]
 
@@ -175,7 +181,7 @@ def _encoded(texts: Iterable[str], name: str) -> List[bytes]:
 
 def _setting(value) -> bytes:
     """The value as the command line has it."""
-    if isinstance(value, (bool, numpy.bool_)):
+    if type(value).__name__ in ("bool", "bool_"):  # the second is NumPy's
         return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
         return b",".join(_setting(item) for item in value)
@@ -219,6 +225,7 @@ def _example(task: str, row) -> _Text:
 
 _KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
 Log = Callable[[dict], Any]
+Progress = Union[bool, Callable[[int, int], Any]]  # True: a bar; a function gets the number done and that of all
 
 
 def _text(text: Optional[bytes]) -> Optional[str]:
@@ -239,20 +246,37 @@ def _warn(record: dict):
         warnings.warn(record["text"])
 
 
-def _bar(record: dict):
-    """A line of progress on standard error; tqdm's, if it is installed, is the caller's to make from `log`."""
-    if record["kind"] == "progress" and "total" in record:
-        end = "\n" if record["done"] == record["total"] else ""
-        print(f"\r{record['done']}/{record['total']}", end=end, file=sys.stderr, flush=True)
+def _bar(progress: Progress) -> Log:
+    """Tells records of progress to the caller's function, or to tqdm, or without it to a line on standard error."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        tqdm = None
+    bars: list = []
+
+    def see(record: dict):
+        if record["kind"] != "progress" or "total" not in record:
+            return
+        done, total = record["done"], record["total"]
+        if callable(progress):
+            progress(done, total)
+        elif tqdm is None:
+            print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+        else:
+            bars[:] = bars or [tqdm(total=total)]
+            bars[0].update(done - bars[0].n)
+            if done == total:
+                bars.pop().close()
+    return see
 
 
 class _Call:
     """The settings, watch and error of a call. An exception cannot pass through the library: the first one of `log` or
     of a handler of a signal is kept, the call is asked to end as `ending` says, and it is raised afterwards."""
 
-    def __init__(self, values: Dict[str, Any], log: Optional[Log], ending: int = _CANCEL, progress: bool = False):
+    def __init__(self, values: Dict[str, Any], log: Optional[Log], ending: int = _CANCEL, progress: Progress = False):
         self.error, self.failure, self.raised, self.ending = _Error(), None, [], ending
-        self.receivers = [log or _warn] + ([_bar] if progress else [])
+        self.receivers = [log or _warn] + ([_bar(progress)] if progress else [])
         self.settings, self.watch = _settings(values), _Watch(_See(self._see))
         self.finished = False
 
@@ -327,6 +351,20 @@ class _Call:
             raise Error(status, message)
 
 
+# --- numbers -------------------------------------------------------------------------------------
+
+Numbers = Any  # numpy.ndarray; without NumPy array.array, or of a matrix a list of those
+
+
+def _numbers(kind: str, content, width: Optional[int] = None) -> Numbers:
+    """A copy of numbers of a kind of module array, as rows if they have a width."""
+    if numpy is not None:
+        found = numpy.frombuffer(content, kind).copy()
+        return found if width is None else found.reshape(-1 if width else 0, width)
+    found = array.array(kind, bytes(content))
+    return found if width is None else [found[i:i + width] for i in range(0, len(found), width or 1)]
+
+
 # --- models --------------------------------------------------------------------------------------
 
 class Answer(NamedTuple):
@@ -338,9 +376,9 @@ class Answer(NamedTuple):
 
 class Tokens(NamedTuple):
     """A model's input: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]."""
-    ids: numpy.ndarray  # int32
-    types: numpy.ndarray  # int32
-    offsets: numpy.ndarray  # int64, [tokens, 2]: characters, end exclusive; -1 for special tokens
+    ids: Numbers  # int32
+    types: Numbers  # int32
+    offsets: Numbers  # int64, [tokens, 2]: characters, end exclusive; -1 for special tokens
     pieces: List[str]
 
 
@@ -370,18 +408,20 @@ class _Result:
         items = _library.berth_result_items(self.handle, index, byref(count))
         return items[:count.value]
 
-    def rows(self, index: int) -> numpy.ndarray:
+    def rows(self, index: int) -> Numbers:
         rows, width = c_size_t(), c_size_t()
         at = _library.berth_result_rows(self.handle, index, byref(rows), byref(width))
-        shape = rows.value, width.value
-        return numpy.ctypeslib.as_array(at, shape).copy() if rows.value else numpy.zeros(shape, numpy.float32)
+        return _numbers("f", self._floats(at, rows.value * width.value), width.value)
 
-    def matrix(self, width: int) -> numpy.ndarray:
-        if self.count == 0:
-            return numpy.zeros((0, width), numpy.float32)
-        columns = c_size_t()
-        at = _library.berth_result_rows(self.handle, 0, None, byref(columns))
-        return numpy.ctypeslib.as_array(at, (self.count, columns.value)).copy()
+    def matrix(self, width: Optional[int]) -> Numbers:
+        """The rows of all texts, which have one each and follow one another; as one array if `width` is None."""
+        columns = c_size_t(width or 1)
+        at = _library.berth_result_rows(self.handle, 0, None, byref(columns)) if self.count else None
+        return _numbers("f", self._floats(at, self.count * columns.value), None if width is None else columns.value)
+
+    @staticmethod
+    def _floats(at, count: int):
+        return (c_float * count).from_address(ctypes.addressof(at.contents)) if count else b""
 
     def cut(self) -> List[int]:
         return [i for i in range(self.count) if _library.berth_result_outcome(self.handle, i).contents.truncated]
@@ -449,7 +489,7 @@ class Model:
     # --- running
 
     def _run(self, task: str, texts: Iterable[str], pairs: Optional[Iterable[str]], names: Tuple[str, str], *,
-             progress: bool = False, **settings) -> _Result:
+             progress: Progress = False, **settings) -> _Result:
         """`names` are those of the arguments, for errors."""
         firsts = _encoded(texts, names[0])
         seconds = [None] * len(firsts) if pairs is None else _encoded(pairs, names[1])
@@ -469,7 +509,7 @@ class Model:
             raise
         return result
 
-    def run(self, task: str, texts: Texts, pairs: Optional[Texts] = None, *, progress: bool = False, **settings):
+    def run(self, task: str, texts: Texts, pairs: Optional[Texts] = None, *, progress: Progress = False, **settings):
         """Any row of tasks(): for each text a list of dicts, or numbers; those of tasks with one row each are one array.
         One text: its result alone."""
         row = next((row for row in tasks() if task in (row["name"], row["pipeline"])), None)
@@ -483,7 +523,7 @@ class Model:
             found: Any = ([[self._item(item) for item in result.items(i)] for i in range(result.count)] if row["has_items"]
                           else [result.rows(i) for i in range(result.count)])
         if not row["has_items"] and found and all(len(rows) == 1 for rows in found):
-            found = numpy.concatenate(found)
+            found = [rows[0] for rows in found] if numpy is None else numpy.concatenate(found)
         return found[0] if one else found
 
     @staticmethod
@@ -506,55 +546,55 @@ class Model:
         """The best answer."""
         return self.answers([question], [context])[0][0]
 
-    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None, **settings) -> numpy.ndarray:
+    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None, **settings) -> Numbers:
         """float32 [texts, classes]: probabilities of the classes, or the number of a regression."""
         with self._run("classify", texts, pairs, ("texts", "pairs"), **settings) as result:
             return result.matrix(len(self.labels))
 
-    def embed(self, texts: Iterable[str], **settings) -> numpy.ndarray:
+    def embed(self, texts: Iterable[str], **settings) -> Numbers:
         """float32 [texts, size]: an embedding for each text, as the settings `pooling`, `normalize` and `dimensions` say,
         otherwise as the folder does."""
         with self._run("embed", texts, None, ("texts", "pairs"), **settings) as result:
             return result.matrix(int(self.number("dimensions")))
 
-    def rerank(self, query: str, documents: Iterable[str], **settings) -> numpy.ndarray:
+    def rerank(self, query: str, documents: Iterable[str], **settings) -> Numbers:
         """float32 [documents]: the score of each for the query, by a cross-encoder."""
         found = list(documents)
         with self._run("rerank", [query] * len(found), found, ("queries", "documents"), **settings) as result:
-            return result.matrix(1).ravel()
+            return result.matrix(None)
 
     def tokenize(self, text: str, pair: Optional[str] = None) -> Tokens:
         """What the model sees of a text or a pair, at most as many tokens as the setting max_seq_length says."""
         with self._run("tokenize", [text], None if pair is None else [pair], ("texts", "pairs"),
                        offsets="characters") as result:
             items = result.items(0)
-            return Tokens(numpy.array([item.id for item in items], numpy.int32),
-                          numpy.array([item.group for item in items], numpy.int32),
-                          numpy.array([(item.start, item.end) for item in items], numpy.int64),
-                          [item.text.decode() for item in items])
+            ids, types = (_numbers("i", array.array("i", each).tobytes())
+                          for each in zip(*((item.id, item.group) for item in items)))
+            offsets = array.array("q", (at for item in items for at in (item.start, item.end)))
+            return Tokens(ids, types, _numbers("q", offsets.tobytes(), 2), [item.text.decode() for item in items])
 
     # --- as sentence_transformers' SentenceTransformer and CrossEncoder
 
     def encode(self, sentences: Texts, *, normalize_embeddings: Optional[bool] = None, truncate_dim: Optional[int] = None,
-               show_progress_bar: bool = False) -> numpy.ndarray:
+               show_progress_bar: Progress = False) -> Numbers:
         one = isinstance(sentences, str)
         rows = self.embed([sentences] if one else sentences, normalize=normalize_embeddings, dimensions=truncate_dim,
                           progress=show_progress_bar)
         return rows[0] if one else rows
 
-    def predict(self, pairs: Sequence[Tuple[str, str]]) -> numpy.ndarray:
+    def predict(self, pairs: Sequence[Tuple[str, str]]) -> Numbers:
         with self._run("rerank", [a for a, _ in pairs], [b for _, b in pairs], ("pairs", "pairs")) as result:
-            return result.matrix(1).ravel()
+            return result.matrix(None)
 
     def rank(self, query: str, documents: Sequence[str], top_k: Optional[int] = None) -> List[dict]:
         scores = self.rerank(query, documents)
-        order = numpy.argsort(-scores, kind="stable")[:top_k]
-        return [{"corpus_id": int(i), "score": float(scores[i])} for i in order]
+        order = sorted(range(len(scores)), key=lambda i: -scores[i])[:top_k]
+        return [{"corpus_id": i, "score": float(scores[i])} for i in order]
 
     # --- training and saving
 
     def train(self, task: str, examples: Sequence[tuple], held_out: Sequence[tuple] = (), *, log: Optional[Log] = None,
-              progress: bool = False, **settings) -> "Model":
+              progress: Progress = False, **settings) -> "Model":
         """A new model, trained on examples: (text, label) or (text, pair, label) to classify, (question, context, answer)
         with "" for none, (words, tags), (text, like it), then a score or a text unlike it, to embed, and texts to fill.
         `log` gets each record as a dict, and ends the training by returning False. This model stays as it is."""
@@ -612,7 +652,6 @@ def train(settings: dict, task: str = "answer", log: Optional[Log] = None) -> di
     handle = call(_library.berth_job, b"train")
     try:
         call.check()
-        import json
         return json.loads(_library.berth_result_text(handle, 0))
     finally:
         _library.berth_result_free(handle)

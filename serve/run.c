@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker: takes a batch, runs it, answers the calls that are complete with it.
+// Runs a batch, and answers the calls that are complete with it.
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/memory.h"
 #include "core/number.h"
-#include "core/thread.h"
 #include "serve/page.h"
 #include "serve/state.h"
 
@@ -67,28 +65,14 @@ static void call_answer(struct server *server, struct call *call) {
     call_refuse(server, call, &error);
 }
 
-static int64_t tokens_read(const struct work_batch *batch) {
-    int64_t tokens = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        tokens += batch->items[i]->tokens_read;
-    }
-    return tokens;
-}
-
-// Moves the items whose clients are still connected to the front, and counts them.
-static size_t count_wanted(struct work_batch *batch) {
+// Collects the items whose clients are still connected, and counts them.
+static size_t collect_wanted(struct work_batch *batch) {
     size_t wanted = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        struct task_text *item = batch->items[i];
-        struct call *call = batch->calls[i];
-        if (http_client_has_left(call->request)) {
-            call->client_has_left = 1;
-            continue;
+    for (struct call *call = batch->calls; call != NULL; call = call->beside) {
+        call->client_has_left |= http_client_has_left(call->request);
+        for (size_t i = call->done; i < call->taken && !call->client_has_left; i++) {
+            batch->items[wanted++] = &call->items[i];
         }
-        batch->items[i] = batch->items[wanted];
-        batch->calls[i] = batch->calls[wanted];
-        batch->items[wanted] = item;
-        batch->calls[wanted++] = call;
     }
     return wanted;
 }
@@ -101,36 +85,39 @@ static int digits(uint64_t number) {
     return count;
 }
 
-// Counts the texts that were truncated. The first of a model is noted, and then the 10th, 100th,
-// ...: a note for each would be as many lines as requests.
-static void count_truncated(struct server *server, const struct work_batch *batch, size_t wanted) {
-    size_t count = 0, first = 0;
-    for (size_t i = wanted; i-- > 0;) {
-        if (batch->items[i]->truncated) {
-            first = i;
-            count++;
+// Counts the tokens, and the texts that were truncated. The first of a model is noted, and then the
+// 10th, 100th, ...: a note for each would be as many lines as requests.
+static void count_read(struct server *server, const struct work_batch *batch) {
+    const struct call *truncated = NULL;
+    int64_t tokens = 0;
+    size_t count = 0, index = 0;
+    for (const struct call *call = batch->calls; call != NULL; call = call->beside) {
+        for (size_t i = call->done; i < call->taken && !call->client_has_left; i++) {
+            tokens += call->items[i].tokens_read;
+            if (call->items[i].truncated && count++ == 0) {
+                truncated = call;
+                index = i;
+            }
         }
     }
-    if (count == 0) {
-        return;
-    }
-    const struct call *call = batch->calls[first];
-    const uint64_t all = metrics_truncated(server->metrics, batch->model, count);
+    const size_t model = batch->calls->model;
+    const uint64_t all = metrics_batch(server->metrics, model, tokens, count);
     const uint64_t before = all - count;
-    if (before == 0 || digits(all) > digits(before)) {
+    if (truncated != NULL && (before == 0 || digits(all) > digits(before))) {
         log_note(&server->settings->log,
                  "model %s: %" PRIu64 " text%s had more tokens than the %" PRId64
-                 " that it reads, and what is beyond was left out; the latest is input %td of a "
+                 " that it reads, and what is beyond was left out; the latest is input %zu of a "
                  "request to %s; \"truncate\": false refuses such texts",
-                 call->model_name, all, number_plural((int64_t)all), call->instance->max_tokens,
-                 batch->items[first] - call->items, call->request->path);
+                 truncated->model_name, all, number_plural((int64_t)all),
+                 truncated->instance->max_tokens, index, truncated->request->path);
     }
 }
 
-static void run_batch(struct server *server, struct work_batch *batch) {
+void run_batch(void *context, struct work_batch *batch) {
+    struct server *server = context;
     struct berth_error error = {.status = BERTH_OK};
-    const struct task_model *instance = batch->calls[0]->instance;
-    const size_t wanted = count_wanted(batch);
+    const struct task_model *instance = batch->calls->instance;
+    const size_t wanted = collect_wanted(batch);
     enum berth_status status = BERTH_OK;
     if (atomic_load(&server->is_aborting)) {
         status = error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down");
@@ -141,36 +128,13 @@ static void run_batch(struct server *server, struct work_batch *batch) {
         task_text_fail(batch->items[i], status, error.message);
     }
     if (wanted > 0) {
-        metrics_batch(server->metrics, batch->model, tokens_read(batch));
-        count_truncated(server, batch, wanted);
+        count_read(server, batch);
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        struct call *call = batch->calls[i];
-        if (++call->done == call->count) {
+    for (struct call *call = batch->calls, *next; call != NULL; call = next) {
+        next = call->beside;
+        call->done = call->taken;
+        if (call->done == call->count) {
             call_answer(server, call);
         }
     }
-}
-
-static void *run(void *context) {
-    struct worker *worker = context;
-    struct server *server = worker->server;
-    while (queue_take(server->queue, worker->lane, &worker->batch)) {
-        run_batch(server, &worker->batch);
-    }
-    return NULL;
-}
-
-enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
-    TRY(batch_open(&worker->batch, worker->server->queue, error));
-    TRY(thread_open(&worker->thread, run, worker, error));
-    worker->is_running = 1;
-    return BERTH_OK;
-}
-
-void worker_join(struct worker *worker) {
-    if (worker->is_running) {
-        pthread_join(worker->thread, NULL);
-    }
-    batch_done(&worker->batch);
 }
