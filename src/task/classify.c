@@ -212,7 +212,7 @@ static enum berth_status find_entailment(const struct task_model *model, size_t 
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_CONFIG,
+    return error_set(error, BERTH_USAGE,
                      "%s has no class whose name begins with \"%s\"; candidate_labels need a model "
                      "that was trained on entailment, as on MNLI",
                      model->path, prefix);

@@ -106,7 +106,7 @@ for multi, scores in (("false", one_of), ("true", alone)):
     assert all(abs(a - b) < 1e-5 for a, (b, _) in zip(found["scores"], best)), (found, best)
 END
 run classify $classifier --text "a ball" --candidate_labels red,blue
-expect_code 78
+expect_code 2
 expect_err 'has no class whose name begins with "entail"'
 run classify --model nli --text "a ball" --candidate_labels red --hypothesis_template "It is red."
 expect_code 2
