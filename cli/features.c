@@ -8,9 +8,9 @@
 #include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
+#include "task/squad_input.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
-#include "task/squad_input.h"
 
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static const struct option_row options[] = {
      .help = "print examples=N features=N tokens=N cls_labelled=N"},
 };
 
-struct job {
+struct features {
     struct tokenizer *tokenizer;
     struct squad_dataset dataset;
     struct squad_feature_set set;
@@ -44,7 +44,7 @@ static int64_t element(const struct squad_feature_set *set, int field, size_t at
     }
 }
 
-static void add_array(struct json_line *line, const char *key, const struct job *job,
+static void add_array(struct json_line *line, const char *key, const struct features *job,
                       const struct squad_feature *feature, int field) {
     json_line_open(line, key, '[');
     for (int32_t i = 0; i < feature->length; i++) {
@@ -53,7 +53,7 @@ static void add_array(struct json_line *line, const char *key, const struct job 
     json_line_close(line, ']');
 }
 
-static void add_label(struct json_line *line, const char *key, const struct job *job,
+static void add_label(struct json_line *line, const char *key, const struct features *job,
                       int32_t label) {
     if (job->training) {
         json_line_integer(line, key, label);
@@ -62,8 +62,9 @@ static void add_label(struct json_line *line, const char *key, const struct job 
     }
 }
 
-static enum berth_status put_feature(const struct job *job, const struct squad_feature *feature,
-                                     struct json_line *line, struct berth_error *error) {
+static enum berth_status put_feature(const struct features *job,
+                                     const struct squad_feature *feature, struct json_line *line,
+                                     struct berth_error *error) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "example_id", job->dataset.examples[feature->example].id);
     json_line_integer(line, "unique_id", feature->unique_id);
@@ -78,7 +79,7 @@ static enum berth_status put_feature(const struct job *job, const struct squad_f
     return cli_put_json(line, error);
 }
 
-static enum berth_status put_features(const struct job *job, struct berth_error *error) {
+static enum berth_status put_features(const struct features *job, struct berth_error *error) {
     struct json_line line = {0};
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < job->set.count && status == BERTH_OK && !ferror(stdout); i++) {
@@ -108,7 +109,8 @@ done:
     return status;
 }
 
-static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
+static enum berth_status build(struct features *job, struct cli_call *call,
+                               struct berth_error *error) {
     TRY(fit_length(call, error));
     const struct berth_config *config = &call->config;
     struct squad_feature_options rules;
@@ -126,7 +128,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     return squad_features_build(&job->dataset, job->tokenizer, &rules, &log, &job->set, error);
 }
 
-static enum berth_status print(const struct job *job, const struct cli_call *call,
+static enum berth_status print(const struct features *job, const struct cli_call *call,
                                struct berth_error *error) {
     int jsonl = cli_flag(call, "jsonl");
     if (jsonl) {
@@ -140,7 +142,7 @@ static enum berth_status print(const struct job *job, const struct cli_call *cal
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct job job = {.training = cli_flag(call, "training")};
+    struct features job = {.training = cli_flag(call, "training")};
     enum berth_status status = build(&job, call, error);
     if (status == BERTH_OK) {
         status = print(&job, call, error);

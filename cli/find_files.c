@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/hub/model_files.h"
 
 #include <string.h>
 
@@ -12,9 +13,9 @@ static enum berth_status find_model(const char **name, struct berth_error *error
     if (*name == NULL) {
         return BERTH_OK;
     }
-    TRY(berth_find_model(*name, &path, error));
+    TRY(hub_find_model(*name, &path, error));
     if (strcmp(path, *name) == 0) {
-        berth_string_free(path);
+        memory_free(path);
         return BERTH_OK;
     }
     *name = cli_own(path);
@@ -27,7 +28,7 @@ static enum berth_status find_data(const char **name, const char *split,
     if (*name == NULL) {
         return BERTH_OK;
     }
-    TRY(berth_find_data(*name, split, &path, error));
+    TRY(hub_find_data(*name, split, &path, error));
     *name = cli_own(path);
     return *name != NULL ? BERTH_OK : path_no_memory(error);
 }

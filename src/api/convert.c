@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a model folder: reads it, reports what would be lost, writes to a temporary folder next
 // to the output, and publishes it.
-#include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -167,7 +166,7 @@ static enum berth_status refuse_names(const struct convert_target *target, const
 
 // Leaves conversion->names NULL if the source decides.
 static enum berth_status choose_names(struct conversion *conversion,
-                                      const struct berth_convert_settings *settings,
+                                      const struct convert_settings *settings,
                                       struct berth_error *error) {
     const char *name = settings->names;
     if (settings->kernel_layers) {
@@ -537,14 +536,8 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
                      conversion->target->name, allowed);
 }
 
-static enum berth_status choose_step(struct conversion *conversion, int64_t step,
-                                     struct berth_error *error) {
-    conversion->step = step;
-    return argument_at_least_0("step", step, error);
-}
-
 static enum berth_status choose_optimizer(struct conversion *conversion,
-                                          const struct berth_convert_settings *settings,
+                                          const struct convert_settings *settings,
                                           struct berth_error *error) {
     const char *stage = settings->zero_stage;
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
@@ -582,18 +575,19 @@ static enum berth_status check_output(const char *output, struct berth_error *er
                            "%s exists and is not empty; give a new folder or remove it", output);
 }
 
-enum berth_status convert_until(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
-                                const volatile int *stop, struct berth_error *error) {
+enum berth_status convert_model(const char *input, const char *output_dir,
+                                const struct convert_settings *settings,
+                                const struct berth_log *log, const volatile int *stop,
+                                struct berth_error *error) {
     struct conversion conversion = {.input = input,
                                     .config_file = settings->config_file,
                                     .vocab_file = settings->vocab_file,
-                                    .log = log,
+                                    .step = settings->step,
+                                    .log = *log,
                                     .stop = stop};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
     TRY(choose_names(&conversion, settings, error));
-    TRY(choose_step(&conversion, settings->step, error));
     TRY(choose_optimizer(&conversion, settings, error));
     TRY(check_output(output_dir, error));
     enum berth_status status;
@@ -606,12 +600,79 @@ done:
     return status;
 }
 
-enum berth_status berth_convert(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
-                                struct berth_error *error) {
-    REQUIRE(input, error);
-    REQUIRE(output_dir, error);
-    REQUIRE(settings, error);
-    REQUIRE(settings->to, error);
-    return convert_until(input, output_dir, settings, log, NULL, error);
+// --- the job -------------------------------------------------------------------------------------
+
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    const struct convert_settings settings = {.to = job_text(job, "to"),
+                                              .dtype = job_text(job, "dtype"),
+                                              .names = job_text(job, "names"),
+                                              .kernel_layers = job_flag(job, "kernel_layers"),
+                                              .step = job_integer(job, "step"),
+                                              .zero_stage = job_text(job, "zero_stage"),
+                                              .ranks = job_integer(job, "ranks"),
+                                              .config_file = job_text(job, "config_file"),
+                                              .vocab_file = job_text(job, "vocab_file"),
+                                              .allow_lossy = job_flag(job, "allow_lossy")};
+    const char *output = job_text(job, "output");
+    if (job_is_given(job, "step") && !words_contain("nvidia deepspeed", ' ', settings.to)) {
+        log_note(&job->log, "step has no effect with the format %s", settings.to);
+    }
+    TRY(convert_model(job_text(job, "input"), output, &settings, &job->log, job->stop, error));
+    log_note(&job->log, "%s contains the model as %s", output, settings.to);
+    return BERTH_OK;
 }
+
+static const struct option_row settings_rows[] = {
+    {JOB_TEXT("input", NULL), .unit = "IN", .help = "the model"},
+    {JOB_TEXT("output", NULL), .unit = "OUT", .help = "new folder"},
+    {JOB_TEXT("to", "hf"), .unit = "FORMAT",
+     .choices = "hf|torch|tensorflow|nvidia|deepspeed|trainer|onnx|gguf|int8",
+     .help =
+         "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
+         "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
+         "(these five keep the type of every tensor); trainer: a checkpoint of transformers' "
+         "Trainer with the moments of Berth's checkpoint IN; onnx: a graph for ONNX Runtime; gguf: "
+         "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices in "
+         "int8 (compressed-tensors)"},
+    {JOB_TEXT("dtype", NULL), .unit = "f32|f16|bf16",
+     .help = "number format of all tensors: f32, f16 or bf16 (trainer, onnx and int8: f32; gguf: "
+             "f32, or f16 for the matrices)"},
+    {JOB_TEXT("names", NULL), .unit = "huggingface|nvidia|kernel", .shown = "as in the model",
+     .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
+             "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},
+    {JOB_FLAG("kernel_layers"), .help = "the same as --names kernel"},
+    {JOB_INTEGER("step", "0"), BETWEEN(0, 1e15), .unit = "N",
+     .help = "nvidia, deepspeed: step in the name of the checkpoint"},
+    {JOB_TEXT("zero_stage", NULL), .unit = "STAGE", .shown = "the model alone",
+     .help =
+         "deepspeed: also write the optimizer's state of the checkpoint IN; 0: as a run without "
+         "ZeRO has it; 1 or 2: as ZeRO's shards"},
+    {JOB_INTEGER("ranks", "0"), BETWEEN(0, 1000), .unit = "N", .shown = "1",
+     .help = "with --zero_stage 1 or 2: number of shards, one for each process"},
+    {JOB_TEXT("config_file", NULL), .unit = "FILE", .shown = "beside the weights",
+     .help = "config.json of weights that have none beside them"},
+    {JOB_TEXT("vocab_file", NULL), .aliases = "vocab", .unit = "FILE",
+     .shown = "beside the weights", .help = "vocabulary of weights that have none beside them"},
+    {JOB_FLAG("allow_lossy"),
+     .help = "convert even if tensors must be left out or converted to a narrower type"},
+};
+
+const struct job_row job_convert = {
+    .about = {"convert", "write a model in another format"},
+    .usage =
+        "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
+        "[--zero_stage STAGE] [--ranks N] [--config_file FILE] [--vocab_file FILE] [--allow_lossy]",
+    .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
+               "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy\n"
+               "berth convert squad-minilm squad-minilm-int8 --to int8",
+    .notes = "IN is a model folder in any of the formats except onnx and gguf, or the file of "
+             "weights in it; OUT is a new folder, which appears complete or not at all. "
+             "config.json and the tokenizer's files are copied along. If something would be lost "
+             "(a tensor that the format cannot hold, a narrower type), the tensors are named and "
+             "nothing is written without --allow_lossy: exit code 78.",
+    JOB_SETTINGS(settings_rows),
+    .arguments = 2,
+    .models = 1,
+    .follows = "nothing will be written",
+    .run = run,
+};

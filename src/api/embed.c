@@ -2,7 +2,7 @@
 // Embeds a list of texts, as a job of all processes that were started together. The first rank has
 // the texts and receives the embeddings.
 
-#include "api/arguments.h"
+#include "api/jobs.h"
 #include "api/model.h"
 #include "core/memory.h"
 #include "model/sentence.h"
@@ -209,12 +209,6 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
                               const struct berth_embed_job *job, struct berth_error *error) {
     struct berth_error unwanted;
     error = error != NULL ? error : &unwanted; // the job's functions fill it in
-    REQUIRE_CONFIG(config, error);
-    REQUIRE(job, error);
-    REQUIRE(job->read, error);
-    REQUIRE(job->begin, error);
-    REQUIRE(job->put, error);
-    REQUIRE(job->end, error);
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
     TRY(task_settings_read(task_find("embed"), job->settings, &embed.settings, error));
     enum berth_status status = machine_comm_open("embed", config, &embed.log, &embed.comm, error);

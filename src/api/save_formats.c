@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/save_formats.h"
 
+#include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
@@ -15,9 +16,9 @@
 
 enum { NAME_SIZE = 96, FILES_MAX = 4 };
 
-// The files that berth_convert writes, and their names in the result; %s is the step.
+// The files that convert writes, and their names in the result; %s is the step.
 static const struct format {
-    const char *name, *to; // to: berth_convert's name
+    const char *name, *to; // to: convert's name
     struct {
         const char *from, *to;
     } files[FILES_MAX];
@@ -109,7 +110,7 @@ static enum berth_status write_newest(const char *folder, const char *step,
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
-    const struct berth_convert_settings settings = {.to = format->to, .step = atoll(step)};
+    const struct convert_settings settings = {.to = format->to, .step = atoll(step)};
     const struct berth_log silent = {0}; // names and types are those of the result
     char name[NAME_SIZE];
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.
@@ -117,7 +118,7 @@ static enum berth_status save(const struct format *format, const char *output, c
     char *folder = path_join(output, name);
     enum berth_status status = folder != NULL ? dir_remove(folder, error) : path_no_memory(error);
     if (status == BERTH_OK) {
-        status = berth_convert(output, folder, &settings, silent, error);
+        status = convert_model(output, folder, &settings, &silent, NULL, error);
     }
     if (status == BERTH_OK) {
         status = move_files(format, folder, output, step, error);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program's verbs call of the library beside berth.h: jobs of tasks on files, what they
+// report to, and the texts of several processes.
+#ifndef BERTH_API_JOBS_H
+#define BERTH_API_JOBS_H
+
+#include "core/config.h"
+#include "task/samples.h"
+#include "train/tasks/run_result.h"
+
+/* A training job also writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a
+ * resumed one appends. `berth report` and `berth plot` show such logs.
+ *
+ * A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
+ * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
+ * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
+ * another kind, or the log of a run. */
+struct berth_reporter;
+enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
+                                      struct berth_reporter **reporter, struct berth_error *error);
+struct berth_log berth_reporter_log(struct berth_reporter *reporter);
+/* A failed write does not stop the job. Returns BERTH_IO if a line could not be written to standard
+ * output (file_descriptor 1, or json_summary "-"), unless the reader of the pipe had closed it. */
+enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
+                                       struct berth_error *error);
+void berth_reporter_close(struct berth_reporter *reporter);
+
+/* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
+ *
+ * "squad": question answering. Training reads train_file, evaluation validation_file, prediction
+ * predict_file. Evaluation and prediction write predictions.json, nbest_predictions.json and, for
+ * version 2, null_odds.json.
+ *
+ * "classify": classification and regression of single texts or pairs, either the tasks of GLUE and
+ * XNLI by name (task_name, data_dir) or the user's own files (text_column, ...). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
+ *
+ * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write predictions.txt and predict_results.json.
+ *
+ * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
+ * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
+ * sentence-transformers, which the task embed opens. Evaluation writes eval_results.txt and
+ * eval_results.json. There is nothing to predict.
+ *
+ * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
+ * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or
+ * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
+ * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
+ * with "test" in their names. They write eval_results.txt.
+ *
+ * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
+ * Masks are drawn for each epoch. The model starts as in "pretrain", and is written as
+ * Hugging Face's BertForMaskedLM. Evaluation scores validation_file (training
+ * without one: the first lines of train_file) with masks that are the same in every evaluation, and
+ * writes eval_results.txt.
+ *
+ * Training writes the model, its checkpoints and the files of evaluation to output_dir.
+ *
+ * Processes that a launcher started together (mpirun, srun) all call the function and divide its
+ * work; the first one reports and writes. With workers "independent" each of them trains a model of
+ * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
+ * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
+ * is returned to all after the best of the others was published.
+ *
+ * After a failure *result holds what was reached before it, or else 0 and NaN. */
+enum berth_status job_train(const char *task, const struct berth_config *config,
+                            struct berth_log log, const volatile int *stop,
+                            struct berth_run_result *result, struct berth_error *error);
+/* Predicts the prediction set with the model of model_name_or_path, and scores it if it has
+ * labels. */
+enum berth_status job_predict(const char *task, const struct berth_config *config,
+                              struct berth_log log, const volatile int *stop,
+                              struct berth_run_result *result, struct berth_error *error);
+/* Scores the model of model_name_or_path on the evaluation set, as training does at its end. */
+enum berth_status job_evaluate(const char *task, const struct berth_config *config,
+                               struct berth_log log, const volatile int *stop,
+                               struct berth_run_result *result, struct berth_error *error);
+
+/* The value of the metric `name`; NaN if the result has no such metric. */
+double berth_run_metric(const struct berth_run_result *result, const char *name);
+
+/* How tags of words are scored. Columns as those of berth_config; "0" is not allowed. */
+struct berth_tag_scoring {
+    const char *text_column, *label_column;
+    const char *scheme; /* NULL: tags are read as conlleval does, seqeval's default; "IOB1", "IOB2",
+                           "IOE1", "IOE2", "IOBES" or "BILOU": as seqeval's mode "strict" */
+};
+
+/* Scores predictions.txt, a line of tags for each sentence, as seqeval does. *json is one JSON
+ * object: precision, recall, f1, accuracy, and the first three of each type of entities; free it
+ * with berth_string_free. BERTH_BAD_DATA if the sentences are not those of the data set. */
+enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
+                                        const struct berth_tag_scoring *scoring, char **json,
+                                        struct berth_error *error);
+
+/* Evaluates a file of predictions as the official SQuAD script does. *json is one JSON object; free
+ * it with berth_string_free. The script is that of version 2 if null_odds_path is given or the data
+ * set is of version 2. BERTH_BAD_DATA if none of the predictions belongs to the data set, or it has
+ * no answers. */
+enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
+                                       const char *null_odds_path, double null_threshold,
+                                       struct berth_log log, char **json,
+                                       struct berth_error *error);
+
+void berth_string_free(char *text);
+
+/* Answers questions of config->predict_file and passes each to `visit`, which returns 0 to
+ * continue. BERTH_USAGE if no sample has the index `first`; if fewer than `count` samples exist,
+ * all of them are visited. */
+enum berth_status berth_show_squad(const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_log log,
+                                   int (*visit)(void *context, const struct berth_sample *sample),
+                                   void *context, struct berth_error *error);
+
+/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
+ * ends the job. */
+struct berth_embed_job {
+    const char *const *settings; /* of the task embed, as of berth_run */
+    /* Provides texts[count], valid until the job ends. */
+    enum berth_status (*read)(void *context, const struct berth_text **texts, size_t *count,
+                              struct berth_error *error);
+    /* Called once before the first embedding: the number of elements of each. */
+    enum berth_status (*begin)(void *context, size_t size, struct berth_error *error);
+    /* Receives embeddings[count][size], in the order of the texts. */
+    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
+                             struct berth_error *error);
+    /* Called after the last one. */
+    enum berth_status (*end)(void *context, struct berth_error *error);
+    void *context;
+    const volatile int *stop; /* 1, in any of the processes: the job ends with BERTH_INTERRUPTED,
+                                 and `end` is not called; NULL: it is never asked to */
+};
+
+/* Embeds the texts of a job. The processes that were started together all call it and divide the
+ * texts; only the first one's functions are called. The log says how many texts were truncated. */
+enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
+                              const struct berth_embed_job *job, struct berth_error *error);
+
+#endif
