@@ -292,6 +292,10 @@ static const char *architecture_of(const struct conversion *conversion) {
     return "BertModel";
 }
 
+static void free_json(json **config) {
+    json_free(*config);
+}
+
 static const struct {
     const char *name; // value of --dtype
     enum tensor_dtype dtype;
@@ -332,15 +336,11 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     while (dtype_names[row].dtype != conversion->matrices) {
         row++;
     }
-    json *config;
+    DONE_BY(free_json) json *config = NULL;
     int changed;
     TRY(json_read_file(path, &config, error));
-    enum berth_status status = set_type(config, dtype_names[row].torch, &changed, error);
-    if (status == BERTH_OK && changed) {
-        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
-    }
-    json_free(config);
-    return status;
+    TRY(set_type(config, dtype_names[row].torch, &changed, error));
+    return changed ? json_write_file(config, JSON_INDENT_2_SORTED, path, error) : BERTH_OK;
 }
 
 // Whether a matrix keeps integers that only config.json explains. Berth's own int8 does not: its
@@ -365,26 +365,23 @@ static int leaves_out_decoder(const struct conversion *conversion) {
 }
 
 static enum berth_status remove_key(const char *path, const char *key, struct berth_error *error) {
-    json *config;
+    DONE_BY(free_json) json *config = NULL;
     TRY(json_read_file(path, &config, error));
-    enum berth_status status = BERTH_OK;
-    if (json_member(config, key) != NULL) {
-        json_remove(config, key);
-        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    if (json_member(config, key) == NULL) {
+        return BERTH_OK;
     }
-    json_free(config);
-    return status;
+    json_remove(config, key);
+    return json_write_file(config, JSON_INDENT_2_SORTED, path, error);
 }
 
-// Writes config.json for a source without one (Google's), or bert_config.json for a target that
+// Writes config.json for a source without one (Google's), and bert_config.json for a target that
 // needs it.
-static enum berth_status write_config(const struct conversion *conversion, const char *path,
-                                      int google, struct berth_error *error) {
-    if (google) {
-        return conversion->target->google_config
-                   ? bert_config_write_google(&conversion->config, path, error)
-                   : BERTH_OK;
-    }
+static enum berth_status write_configs(const struct conversion *conversion,
+                                       struct berth_error *error) {
+    OWNED char *path = NULL;
+    OWNED char *google = NULL;
+    TRY(path_make(conversion->folder, "config.json", &path, error));
+    TRY(path_make(conversion->folder, "bert_config.json", &google, error));
     if (!file_exists(path)) {
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
     }
@@ -394,22 +391,10 @@ static enum berth_status write_config(const struct conversion *conversion, const
     if (leaves_out_decoder(conversion)) {
         TRY(remove_key(path, "tie_word_embeddings", error));
     }
-    return write_type(conversion, path, error);
-}
-
-static enum berth_status write_configs(const struct conversion *conversion,
-                                       struct berth_error *error) {
-    static const char *const names[] = {"config.json", "bert_config.json"};
-    for (int google = 0; google < 2; google++) {
-        char *path = path_join(conversion->folder, names[google]);
-        if (path == NULL) {
-            return path_no_memory(error);
-        }
-        enum berth_status status = write_config(conversion, path, google, error);
-        memory_free(path);
-        TRY(status);
-    }
-    return BERTH_OK;
+    TRY(write_type(conversion, path, error));
+    return conversion->target->google_config
+               ? bert_config_write_google(&conversion->config, google, error)
+               : BERTH_OK;
 }
 
 // A vocabulary that the caller names may be another model's, or none.
@@ -428,25 +413,17 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
-    char *path, *to = path_join(conversion->folder, "vocab.txt");
-    struct vocabulary_file file = {0};
-    enum berth_status status = conversion_vocabulary_path(conversion, &path, error);
-    if (status == BERTH_OK && to == NULL) {
-        status = path_no_memory(error);
+    OWNED char *path = NULL;
+    OWNED char *to = NULL;
+    DONE_BY(vocabulary_file_done) struct vocabulary_file file = {0};
+    TRY(conversion_vocabulary_path(conversion, &path, error));
+    TRY(path_make(conversion->folder, "vocab.txt", &to, error));
+    if (conversion->vocab_file == NULL && !vocabulary_file_is_json(path)) {
+        return BERTH_OK;
     }
-    if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
-        status = vocabulary_file_read(path, &file, error);
-        if (status == BERTH_OK) {
-            status = check_vocabulary(conversion, path, &file, error);
-        }
-        if (status == BERTH_OK) {
-            status = file_write(to, file.bytes, file.length, error);
-        }
-    }
-    vocabulary_file_done(&file);
-    memory_free(path);
-    memory_free(to);
-    return status;
+    TRY(vocabulary_file_read(path, &file, error));
+    TRY(check_vocabulary(conversion, path, &file, error));
+    return file_write(to, file.bytes, file.length, error);
 }
 
 // The files beside the weights. Those of the configuration or the tokenizer are left out if the
@@ -477,28 +454,20 @@ static enum berth_status write_folder(const struct conversion *conversion,
 
 // dir_publish does not replace a folder, so an empty one is removed first; one that was filled in
 // the meantime is not ours and stays.
-static enum berth_status publish(const char *temporary, const char *output,
-                                 struct berth_error *error) {
-    TRY(dir_remove_empty(output, error));
-    return dir_publish(temporary, output, error);
-}
-
 static enum berth_status write_and_publish(struct conversion *conversion, const char *output,
                                            struct berth_error *error) {
-    char *temporary;
+    OWNED char *temporary = NULL;
     TRY(dir_make_temporary(output, &temporary, error));
     conversion->folder = temporary;
-    enum berth_status status = write_folder(conversion, error);
-    if (status == BERTH_OK) {
-        status = conversion_check_stop(conversion, error);
-    }
-    if (status == BERTH_OK) {
-        status = publish(temporary, output, error);
-    }
+    enum berth_status status;
+    TRY_DONE(write_folder(conversion, error));
+    TRY_DONE(conversion_check_stop(conversion, error));
+    TRY_DONE(dir_remove_empty(output, error));
+    TRY_DONE(dir_publish(temporary, output, error));
+done:
     if (status != BERTH_OK) {
         (void)dir_remove(temporary, NULL);
     }
-    memory_free(temporary);
     return status;
 }
 
@@ -579,6 +548,7 @@ enum berth_status convert_model(const char *input, const char *output_dir,
                                 const struct convert_settings *settings,
                                 const struct berth_log *log, const volatile int *stop,
                                 struct berth_error *error) {
+    DONE_BY(conversion_done)
     struct conversion conversion = {.input = input,
                                     .config_file = settings->config_file,
                                     .vocab_file = settings->vocab_file,
@@ -590,14 +560,10 @@ enum berth_status convert_model(const char *input, const char *output_dir,
     TRY(choose_names(&conversion, settings, error));
     TRY(choose_optimizer(&conversion, settings, error));
     TRY(check_output(output_dir, error));
-    enum berth_status status;
-    TRY_DONE(read_source(&conversion, error));
-    TRY_DONE(convert_check_norms(&conversion, error));
-    TRY_DONE(check_losses(&conversion, settings->allow_lossy, error));
-    TRY_DONE(write_and_publish(&conversion, output_dir, error));
-done:
-    conversion_done(&conversion);
-    return status;
+    TRY(read_source(&conversion, error));
+    TRY(convert_check_norms(&conversion, error));
+    TRY(check_losses(&conversion, settings->allow_lossy, error));
+    return write_and_publish(&conversion, output_dir, error);
 }
 
 // --- the job -------------------------------------------------------------------------------------

@@ -32,43 +32,12 @@
 enum { TEXT, SHARDS, INSTANCES, PACK, STAGES };
 enum { LENGTHS = 8 }; // eighths of max_seq_length
 
-struct packed {
-    int64_t sequences, tokens; // in the input
-    int64_t rows, files;       // in the output
-    int64_t max_seq_length;    // tokens per row
-    double efficiency;         // fraction of the output that is not padding, at most 1
-    double speed_up;           // sequences per row
-    double speed_up_limit;     // the same without any padding
-};
-
 // A stage and its cost.
 struct done_stage {
     const char *name; // NULL: not requested
     double seconds;
     int64_t bytes; // read in this run: of XML, text, text, and ids; 0: the stage was already
                    // complete, or an earlier run had started the dump's text
-};
-
-struct prepared {
-    // pages of the dump
-    int64_t pages, articles;
-    int64_t redirects, other_namespaces, empty; // left out
-    int64_t oversize, damaged;                  // skipped: too long; invalid UTF-8
-    int64_t xml_bytes, text_bytes, files;
-    int64_t sentences_left_out; // because of templates that are not known
-    // shards
-    int64_t training_shards, test_shards;
-    int64_t shard_articles, sentences, shard_bytes;
-    // instances of all shards
-    int64_t instances, tokens, predictions;
-    int64_t masked, kept, replaced; // of the predictions
-    int64_t random_next;            // of the instances
-    double fill;                    // fraction of the rows that is not padding
-    int64_t lengths[LENGTHS];       // instances by length
-    int64_t empty_shards;           // yielded no instance and no file
-    struct packed pack;
-    struct done_stage stages[STAGES];
-    int threads;
 };
 
 // The sources of articles, which together form one corpus in this order, and what is made of them.
@@ -81,18 +50,23 @@ struct input {
 };
 
 struct preparing {
-    const struct job *job;
     struct berth_config *config;
     struct input input;
     const struct berth_log *log;
     const volatile int *stop;
     struct comm *comm;
-    struct prepared result;
     int wanted[STAGES];
-    int threads;
-    const char *name; // name of the corpus
+    int threads, all_threads; // all_threads: of all ranks
+    const char *name;         // name of the corpus
     char *text, *shards, *instances, *packs;
     struct tokenizer *tokenizer;
+    // What the stages did; 0 and empty without them.
+    struct done_stage stages[STAGES];
+    struct wikipedia_counts pages;
+    struct shard_stage sharded;
+    struct pretraining_statistics *made;
+    int64_t empty_shards; // yielded no instance and no file
+    struct pack_stage packed;
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -172,10 +146,8 @@ static enum berth_status set_defaults(struct preparing *own, struct berth_error 
 // --- folders ------------------------------------------------------------------------------------
 
 static char *make_path(const struct preparing *own, const char *first, const char *second) {
-    char *above = path_join(own->config->output_dir, first);
-    char *path = above != NULL ? path_join(above, second) : NULL;
-    memory_free(above);
-    return path;
+    OWNED char *above = path_join(own->config->output_dir, first);
+    return above != NULL ? path_join(above, second) : NULL;
 }
 
 static enum berth_status make_paths(struct preparing *own, struct berth_error *error) {
@@ -206,23 +178,8 @@ static enum berth_status make_paths(struct preparing *own, struct berth_error *e
 
 // --- text ---------------------------------------------------------------------------------------
 
-static void set_page_counts(struct prepared *result, const struct wikipedia_counts *counts) {
-    result->pages = counts->pages;
-    result->articles = counts->articles;
-    result->redirects = counts->redirects;
-    result->other_namespaces = counts->other_namespaces;
-    result->empty = counts->empty;
-    result->oversize = counts->oversize;
-    result->damaged = counts->damaged;
-    result->xml_bytes = counts->xml_bytes;
-    result->text_bytes = counts->text_bytes;
-    result->files = counts->files;
-    result->sentences_left_out = counts->sentences_left_out;
-}
-
 static enum berth_status make_text(struct preparing *own, struct done_stage *done,
                                    struct berth_error *error) {
-    struct wikipedia_counts counts;
     const struct wikipedia_settings settings = {.dump = own->input.wikipedia,
                                                 .folder = own->text,
                                                 .file_size = (uint64_t)own->input.file_size,
@@ -232,41 +189,38 @@ static enum berth_status make_text(struct preparing *own, struct done_stage *don
         done->name = NULL; // the articles are already text
         return BERTH_OK;
     }
-    char *state = path_join(own->text, TEXT_MANIFEST);
-    int was_begun = state != NULL && file_exists(state); // then this run reads only a part
-    memory_free(state);
-    enum berth_status status = wikipedia_text(&settings, own->log, own->stop, &counts, error);
-    set_page_counts(&own->result, &counts);
-    done->bytes = was_begun ? 0 : counts.xml_bytes;
-    return status;
+    OWNED char *state = path_join(own->text, TEXT_MANIFEST);
+    const int was_begun = state != NULL && file_exists(state); // then this run reads only a part
+    TRY(wikipedia_text(&settings, own->log, own->stop, &own->pages, error));
+    done->bytes = was_begun ? 0 : own->pages.xml_bytes;
+    return BERTH_OK;
 }
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Refuses text of an earlier run that is incomplete, or that has lost a file since.
-static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
-    static const char remedy[] = "run the stage \"text\" first, until it is complete";
-    char *path = path_join(folder, TEXT_MANIFEST);
+// Refuses what an earlier stage has not completed, or what has lost a file since.
+static enum berth_status check_complete(const char *folder, const char *manifest, int is_ours,
+                                        const char *remedy, struct berth_error *error) {
+    OWNED char *path = path_join(folder, manifest);
     json *state = NULL;
-    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
-    // Text without a manifest was written by another program.
-    if (status == BERTH_OK && (is_ours || file_exists(path))) {
-        status = manifest_read_complete(path, remedy, &state, error);
+    if (path == NULL) {
+        return path_no_memory(error);
     }
+    // What has no manifest was written by another program.
+    TRY(is_ours || file_exists(path) ? manifest_read_complete(path, remedy, &state, error)
+                                     : BERTH_OK);
     json_free(state);
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 // Accepts the folder that the stage text writes, or its parent.
 static enum berth_status check_extracted(const struct preparing *own, const char *folder,
                                          struct berth_error *error) {
-    TRY(check_text(own->input.wikipedia != NULL, folder, error));
-    char *inside = path_join(folder, TEXT_NAME);
-    enum berth_status status =
-        inside != NULL ? check_text(0, inside, error) : path_no_memory(error);
-    memory_free(inside);
-    return status;
+    static const char remedy[] = "run the stage \"text\" first, until it is complete";
+    OWNED char *inside = path_join(folder, TEXT_NAME);
+    TRY(check_complete(folder, TEXT_MANIFEST, own->input.wikipedia != NULL, remedy, error));
+    return inside != NULL ? check_complete(inside, TEXT_MANIFEST, 0, remedy, error)
+                          : path_no_memory(error);
 }
 
 // Which sources of articles are given, in the order of their articles. With a dump, the stage text
@@ -291,47 +245,26 @@ static enum berth_status make_shards(struct preparing *own, struct done_stage *d
     const struct berth_config *config = own->config;
     const struct input *input = &own->input;
     const char *extracted = input->wikipedia != NULL ? own->text : input->extracted;
-    struct shard_stage stage = {.folder = own->shards,
-                                .name = own->name,
-                                .plan = {.training = (uint32_t)config->shards,
-                                         .test = (uint32_t)config->test_shards,
-                                         .test_fraction = config->fraction_test_set,
-                                         .seed = (uint64_t)config->seed},
-                                .training_is_named = option_name_is_given(config, "shards"),
-                                .test_is_named = option_name_is_given(config, "test_shards"),
-                                .threads = own->threads,
-                                .comm = own->comm};
+    struct shard_stage *stage = &own->sharded;
+    *stage = (struct shard_stage){.folder = own->shards,
+                                  .name = own->name,
+                                  .plan = {.training = (uint32_t)config->shards,
+                                           .test = (uint32_t)config->test_shards,
+                                           .test_fraction = config->fraction_test_set,
+                                           .seed = (uint64_t)config->seed},
+                                  .training_is_named = option_name_is_given(config, "shards"),
+                                  .test_is_named = option_name_is_given(config, "test_shards"),
+                                  .threads = own->threads,
+                                  .comm = own->comm};
     TRY(stage_settle_input(
         own->comm, extracted != NULL ? check_extracted(own, extracted, error) : BERTH_OK, error));
-    stage.source_count = list_sources(input, &extracted, stage.sources);
-    TRY(shard_stage_run(&stage, own->log, own->stop, error));
-    own->result.training_shards = stage.training;
-    own->result.test_shards = stage.test;
-    own->result.shard_articles = stage.articles;
-    own->result.sentences = stage.sentences;
-    own->result.shard_bytes = stage.text_bytes;
-    done->bytes = stage.written_bytes;
+    stage->source_count = list_sources(input, &extracted, stage->sources);
+    TRY(shard_stage_run(stage, own->log, own->stop, error));
+    done->bytes = stage->written_bytes;
     return BERTH_OK;
 }
 
 // --- instances ----------------------------------------------------------------------------------
-
-static void set_instance_counts(struct preparing *own,
-                                const struct pretraining_statistics *statistics) {
-    struct prepared *result = &own->result;
-    result->instances = statistics->instances;
-    result->tokens = statistics->tokens;
-    result->predictions = statistics->predictions;
-    result->masked = statistics->masked;
-    result->kept = statistics->kept;
-    result->replaced = statistics->replaced;
-    result->random_next = statistics->random_next;
-    for (int64_t i = 1; i <= own->config->max_seq_length && i <= INSTANCE_LENGTH_MAX; i++) {
-        result->lengths[(i - 1) * LENGTHS / own->config->max_seq_length] += statistics->lengths[i];
-    }
-    result->fill = (double)statistics->tokens /
-                   ((double)statistics->instances * (double)own->config->max_seq_length);
-}
 
 static enum berth_status describe_tokenizer(const struct preparing *own,
                                             struct manifest_settings *settings,
@@ -370,6 +303,7 @@ static struct instance_stage instance_stage_of(const struct preparing *own) {
                     .python = strcmp(config->rng, "python") == 0,
                     .whole_word = config->whole_word_mask,
                     .stop = own->stop},
+        .statistics = own->made,
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
         .follows_name = !option_name_is_given(config, "format"),
         .threads = own->threads,
@@ -379,92 +313,35 @@ static struct instance_stage instance_stage_of(const struct preparing *own) {
 static enum berth_status make_instances(struct preparing *own, struct done_stage *done,
                                         struct berth_error *error) {
     struct instance_stage stage = instance_stage_of(own);
-    stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
-    enum berth_status status = stage.statistics != NULL
-                                   ? describe_tokenizer(own, &stage.settings, error)
-                                   : error_no_memory(error, sizeof *stage.statistics, "statistics");
-    status = comm_settle(own->comm, status, error);
-    if (status == BERTH_OK) {
-        status = instance_stage_run(&stage, own->log, own->stop, error);
-    }
-    if (status == BERTH_OK) {
-        set_instance_counts(own, stage.statistics);
-        own->result.empty_shards = stage.empty;
-        done->bytes = stage.text_bytes;
-        log_note(own->log, "instances: %s", own->instances);
-    }
-    if (status == BERTH_OK && stage.empty > 0) {
+    TRY(comm_settle(own->comm, describe_tokenizer(own, &stage.settings, error), error));
+    TRY(instance_stage_run(&stage, own->log, own->stop, error));
+    own->empty_shards = stage.empty;
+    done->bytes = stage.text_bytes;
+    log_note(own->log, "instances: %s", own->instances);
+    if (stage.empty > 0) {
         log_warning(own->log, "shards without instances, for which no file was written: %lld",
                     (long long)stage.empty);
     }
-    if (status == BERTH_OK) {
-        instance_texts_warn(&stage.texts, stage.statistics, own->log);
-    }
-    memory_free(stage.statistics);
-    return status;
-}
-
-// Does what create_pretraining_data does: makes files of instances from files of sentences.
-static enum berth_status make_files(struct preparing *own, char **outputs,
-                                    struct berth_error *error) {
-    struct instance_stage stage = instance_stage_of(own);
-    stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
-    enum berth_status status =
-        stage.statistics != NULL
-            ? instance_stage_make_files(&stage, own->input.sentences, outputs, error)
-            : error_no_memory(error, sizeof *stage.statistics, "statistics");
-    if (status == BERTH_OK) {
-        set_instance_counts(own, stage.statistics);
-        instance_texts_warn(&stage.texts, stage.statistics, own->log);
-    }
-    memory_free(stage.statistics);
-    return status;
+    instance_texts_warn(&stage.texts, stage.statistics, own->log);
+    return BERTH_OK;
 }
 
 // --- packs --------------------------------------------------------------------------------------
 
-static enum berth_status run_pack_stage(struct pack_stage *stage, const struct berth_log *log,
-                                        const volatile int *stop, struct packed *result,
-                                        struct berth_error *error) {
-    enum berth_status status = pack_stage_run(stage, log, stop, error);
-    const struct packing *packing = &stage->packing;
-    if (status == BERTH_OK) {
-        *result = (struct packed){.sequences = (int64_t)packing->sequences,
-                                  .tokens = (int64_t)packing->tokens,
-                                  .rows = (int64_t)packing->count,
-                                  .files = stage->files,
-                                  .max_seq_length = packing->length,
-                                  .efficiency = packing_efficiency(packing),
-                                  .speed_up = packing_speed_up(packing),
-                                  .speed_up_limit = packing_speed_up_limit(packing)};
-    }
-    packing_done(&stage->packing);
-    return status;
-}
-
-static enum berth_status check_instances(const struct preparing *own, struct berth_error *error) {
-    char *path = path_join(own->instances, INSTANCE_MANIFEST);
-    json *state = NULL;
-    const enum berth_status status =
-        path != NULL
-            ? manifest_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
-                                     &state, error)
-            : path_no_memory(error);
-    json_free(state);
-    memory_free(path);
-    return status;
-}
-
 static enum berth_status make_packs(struct preparing *own, struct done_stage *done,
                                     struct berth_error *error) {
-    struct pack_stage stage = {.input = own->instances,
-                               .folder = own->packs,
-                               .seed = (uint64_t)own->config->seed,
-                               .threads = own->threads,
-                               .comm = own->comm};
-    TRY(stage_settle_input(own->comm, check_instances(own, error), error));
-    TRY(run_pack_stage(&stage, own->log, own->stop, &own->result.pack, error));
-    done->bytes = own->result.pack.tokens * (int64_t)sizeof(int32_t);
+    own->packed = (struct pack_stage){.input = own->instances,
+                                      .folder = own->packs,
+                                      .seed = (uint64_t)own->config->seed,
+                                      .threads = own->threads,
+                                      .comm = own->comm};
+    TRY(stage_settle_input(own->comm,
+                           check_complete(own->instances, INSTANCE_MANIFEST, 1,
+                                          "run the stage \"hdf5\" first, until it is complete",
+                                          error),
+                           error));
+    TRY(pack_stage_run(&own->packed, own->log, own->stop, error));
+    done->bytes = (int64_t)(own->packed.packing.tokens * sizeof(int32_t));
     return BERTH_OK;
 }
 
@@ -475,7 +352,7 @@ static enum berth_status run_stages(struct preparing *own, struct berth_error *e
                                                       struct berth_error *) = {
         make_text, make_shards, make_instances, make_packs};
     for (int i = 0; i < STAGES; i++) {
-        struct done_stage *done = &own->result.stages[i];
+        struct done_stage *done = &own->stages[i];
         if (!own->wanted[i]) {
             continue;
         }
@@ -510,14 +387,13 @@ static enum berth_status check_is_outside(const char *output, const char *input,
         return BERTH_OK;
     }
     const size_t length = dir_existing(output);
-    char *there = length > 0 ? memory_string_of(output, length) : memory_string(".");
-    const int is_inside = there != NULL && path_is_inside(there, input);
-    memory_free(there);
-    return !is_inside ? BERTH_OK
-                      : error_set(error, BERTH_CANT_CREATE,
-                                  "the output %s is in the input folder %s, whose files are all "
-                                  "read as text; choose an output elsewhere",
-                                  output, input);
+    OWNED char *there = length > 0 ? memory_string_of(output, length) : memory_string(".");
+    return there == NULL || !path_is_inside(there, input)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "the output %s is in the input folder %s, whose files are all read as "
+                           "text; choose an output elsewhere",
+                           output, input);
 }
 
 static enum berth_status check_folders(const struct preparing *own, struct berth_error *error) {
@@ -599,13 +475,15 @@ static enum berth_status write_articles(struct preparing *own, struct berth_erro
         status = article_lines_commit(&lines, error);
     }
     article_lines_done(&lines);
-    own->result.articles = lines.articles;
-    own->result.text_bytes = lines.bytes;
-    own->result.files = status == BERTH_OK;
+    own->pages.articles = lines.articles;
+    own->pages.text_bytes = lines.bytes;
+    own->pages.files = status == BERTH_OK;
     return status;
 }
 
+// Does what create_pretraining_data does: makes files of instances from files of sentences.
 static enum berth_status run_files(struct preparing *own, struct berth_error *error) {
+    OWNED char **outputs = NULL;
     if (own->input.sentences == NULL) {
         return write_articles(own, error);
     }
@@ -613,14 +491,12 @@ static enum berth_status run_files(struct preparing *own, struct berth_error *er
     TRY(set_defaults(own, error));
     TRY(open_tokenizer(own, error));
     TRY(check_stages(own, error));
-    char **outputs;
     TRY(path_split(own->input.output_file, &outputs, error));
-    enum berth_status status = check_outputs(own, outputs, error);
-    if (status == BERTH_OK) {
-        status = make_files(own, outputs, error);
-    }
-    memory_free(outputs);
-    return status;
+    TRY(check_outputs(own, outputs, error));
+    struct instance_stage stage = instance_stage_of(own);
+    TRY(instance_stage_make_files(&stage, own->input.sentences, outputs, error));
+    instance_texts_warn(&stage.texts, stage.statistics, own->log);
+    return BERTH_OK;
 }
 
 static enum berth_status run(struct preparing *own, struct berth_error *error) {
@@ -632,174 +508,177 @@ static enum berth_status run(struct preparing *own, struct berth_error *error) {
     TRY(comm_settle(own->comm, begin(own, error), error));
     threads = own->threads;
     own->comm->sum(own->comm, &threads, 1);
-    own->result.threads = (int)threads;
+    own->all_threads = (int)threads;
     return run_stages(own, error);
 }
 
 // --- results -------------------------------------------------------------------------------------
 
-static void put_packed(const struct job *job, const struct packed *packed) {
-    job_put_integer(job, "sequences", packed->sequences);
-    job_put_integer(job, "tokens", packed->tokens);
-    job_put_integer(job, "rows", packed->rows);
-    job_put_integer(job, "files", packed->files);
-    job_put_integer(job, "max_seq_length", packed->max_seq_length);
-    job_put_real(job, "efficiency", packed->efficiency);
-    job_put_real(job, "speed_up", packed->speed_up);
-    job_put_real(job, "speed_up_limit", packed->speed_up_limit);
+static void put_packed(const struct job *job, const struct pack_stage *stage) {
+    const struct packing *packing = &stage->packing;
+    const int64_t sequences = (int64_t)packing->sequences, rows = (int64_t)packing->count;
+    job_put_integer(job, "sequences", sequences);
+    job_put_integer(job, "tokens", (int64_t)packing->tokens);
+    job_put_integer(job, "rows", rows);
+    job_put_integer(job, "files", stage->files);
+    job_put_integer(job, "max_seq_length", packing->length);
+    job_put_real(job, "efficiency", packing_efficiency(packing));
+    job_put_real(job, "speed_up", packing_speed_up(packing));
+    job_put_real(job, "speed_up_limit", packing_speed_up_limit(packing));
     job_say(job,
-            "%" PRId64 " sequence%s in %" PRId64 " row%s of %" PRId64 " tokens in %" PRId64
+            "%" PRId64 " sequence%s in %" PRId64 " row%s of %d tokens in %" PRId64
             " file%s\nefficiency %.4f (at best 1), %.3f sequences a row (at best %.3f)\n",
-            packed->sequences, number_plural(packed->sequences), packed->rows,
-            number_plural(packed->rows), packed->max_seq_length, packed->files,
-            number_plural(packed->files), packed->efficiency, packed->speed_up,
-            packed->speed_up_limit);
+            sequences, number_plural(sequences), rows, number_plural(rows), packing->length,
+            stage->files, number_plural(stage->files), packing_efficiency(packing),
+            packing_speed_up(packing), packing_speed_up_limit(packing));
 }
 
-#define COUNT(field)                                                                               \
-    { #field, offsetof(struct prepared, field) }
-static const struct {
-    const char *name;
-    size_t offset;
-} counts[] = {COUNT(pages),
-              COUNT(articles),
-              COUNT(redirects),
-              COUNT(other_namespaces),
-              COUNT(empty),
-              COUNT(oversize),
-              COUNT(damaged),
-              COUNT(xml_bytes),
-              COUNT(text_bytes),
-              COUNT(files),
-              COUNT(sentences_left_out),
-              COUNT(training_shards),
-              COUNT(test_shards),
-              COUNT(shard_articles),
-              COUNT(sentences),
-              COUNT(shard_bytes),
-              COUNT(instances),
-              COUNT(tokens),
-              COUNT(predictions),
-              COUNT(masked),
-              COUNT(kept),
-              COUNT(replaced),
-              COUNT(random_next),
-              COUNT(empty_shards)};
-
-static void say_counts(const struct job *job, const struct prepared *result) {
-    if (result->pages > 0) {
+static void put_pages(const struct job *job, const struct wikipedia_counts *pages) {
+    job_put_integer(job, "pages", pages->pages);
+    job_put_integer(job, "articles", pages->articles);
+    job_put_integer(job, "redirects", pages->redirects);
+    job_put_integer(job, "other_namespaces", pages->other_namespaces);
+    job_put_integer(job, "empty", pages->empty);
+    job_put_integer(job, "oversize", pages->oversize);
+    job_put_integer(job, "damaged", pages->damaged);
+    job_put_integer(job, "xml_bytes", pages->xml_bytes);
+    job_put_integer(job, "text_bytes", pages->text_bytes);
+    job_put_integer(job, "files", pages->files);
+    job_put_integer(job, "sentences_left_out", pages->sentences_left_out);
+    if (pages->pages > 0) {
         job_say(job,
                 "%" PRId64 " page%s: %" PRId64 " article%s, %" PRId64 " redirect%s, %" PRId64
                 " of other namespaces, %" PRId64 " without text, %" PRId64 " too long, %" PRId64
-                " damaged\n",
-                result->pages, number_plural(result->pages), result->articles,
-                number_plural(result->articles), result->redirects,
-                number_plural(result->redirects), result->other_namespaces, result->empty,
-                result->oversize, result->damaged);
-        job_say(job, "%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " file%s\n",
-                result->xml_bytes, result->text_bytes, result->files, number_plural(result->files));
-        job_say(job, "%" PRId64 " sentence%s left out because of unknown templates\n",
-                result->sentences_left_out, number_plural(result->sentences_left_out));
-    } else if (result->articles > 0) {
-        job_say(job, "%" PRId64 " article%s, %" PRId64 " bytes of text\n", result->articles,
-                number_plural(result->articles), result->text_bytes);
-    }
-    if (result->shard_articles > 0) {
-        job_say(job,
-                "%" PRId64 " article%s, %" PRId64 " sentence%s in %" PRId64
-                " shard%s for training and %" PRId64 " for testing\n",
-                result->shard_articles, number_plural(result->shard_articles), result->sentences,
-                number_plural(result->sentences), result->training_shards,
-                number_plural(result->training_shards), result->test_shards);
+                " damaged\n%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64
+                " file%s\n%" PRId64 " sentence%s left out because of unknown templates\n",
+                pages->pages, number_plural(pages->pages), pages->articles,
+                number_plural(pages->articles), pages->redirects, number_plural(pages->redirects),
+                pages->other_namespaces, pages->empty, pages->oversize, pages->damaged,
+                pages->xml_bytes, pages->text_bytes, pages->files, number_plural(pages->files),
+                pages->sentences_left_out, number_plural(pages->sentences_left_out));
+    } else if (pages->articles > 0) {
+        job_say(job, "%" PRId64 " article%s, %" PRId64 " bytes of text\n", pages->articles,
+                number_plural(pages->articles), pages->text_bytes);
     }
 }
 
-static void say_instances(const struct job *job, const struct prepared *result) {
-    job_say(job,
-            "%" PRId64 " instance%s, rows %.1f %% full, %.1f %% with a random second segment\n",
-            result->instances, number_plural(result->instances), 100 * result->fill,
-            number_percent(result->random_next, result->instances));
-    job_say(job, "lengths, from the shortest eighth to the longest:");
-    for (size_t i = 0; i < LENGTHS; i++) {
-        job_say(job, " %.1f", number_percent(result->lengths[i], result->instances));
+static void put_shards(const struct job *job, const struct shard_stage *stage) {
+    job_put_integer(job, "training_shards", stage->training);
+    job_put_integer(job, "test_shards", stage->test);
+    job_put_integer(job, "shard_articles", stage->articles);
+    job_put_integer(job, "sentences", stage->sentences);
+    job_put_integer(job, "shard_bytes", stage->text_bytes);
+    if (stage->articles > 0) {
+        job_say(job,
+                "%" PRId64 " article%s, %" PRId64
+                " sentence%s in %u shard%s for training and %u for testing\n",
+                stage->articles, number_plural(stage->articles), stage->sentences,
+                number_plural(stage->sentences), stage->training, number_plural(stage->training),
+                stage->test);
     }
-    job_say(job, " %%\n%" PRId64 " predictions: %.1f %% masked, %.1f %% kept, %.1f %% replaced\n",
-            result->predictions, number_percent(result->masked, result->predictions),
-            number_percent(result->kept, result->predictions),
-            number_percent(result->replaced, result->predictions));
+}
+
+static void put_instances(const struct job *job, const struct preparing *own) {
+    const struct pretraining_statistics *made = own->made;
+    const int64_t longest = own->config->max_seq_length;
+    int64_t lengths[LENGTHS] = {0};
+    const double fill = made->instances > 0
+                            ? (double)made->tokens / ((double)made->instances * (double)longest)
+                            : 0;
+    job_put_integer(job, "instances", made->instances);
+    job_put_integer(job, "tokens", made->tokens);
+    job_put_integer(job, "predictions", made->predictions);
+    job_put_integer(job, "masked", made->masked);
+    job_put_integer(job, "kept", made->kept);
+    job_put_integer(job, "replaced", made->replaced);
+    job_put_integer(job, "random_next", made->random_next);
+    job_put_integer(job, "empty_shards", own->empty_shards);
+    job_put_real(job, "fill", fill);
+    if (made->instances > 0) {
+        job_say(job,
+                "%" PRId64 " instance%s, rows %.1f %% full, %.1f %% with a random second segment\n"
+                "lengths, from the shortest eighth to the longest:",
+                made->instances, number_plural(made->instances), 100 * fill,
+                number_percent(made->random_next, made->instances));
+    }
+    json_line_open(job_line(job), "lengths", '[');
+    for (int64_t i = 1; i <= longest && i <= INSTANCE_LENGTH_MAX; i++) {
+        lengths[(i - 1) * LENGTHS / longest] += made->lengths[i];
+    }
+    for (size_t i = 0; i < LENGTHS; i++) {
+        json_line_integer(job_line(job), NULL, lengths[i]);
+        if (made->instances > 0) {
+            job_say(job, " %.1f", number_percent(lengths[i], made->instances));
+        }
+    }
+    json_line_close(job_line(job), ']');
+    if (made->instances > 0) {
+        job_say(job,
+                " %%\n%" PRId64 " predictions: %.1f %% masked, %.1f %% kept, %.1f %% replaced\n",
+                made->predictions, number_percent(made->masked, made->predictions),
+                number_percent(made->kept, made->predictions),
+                number_percent(made->replaced, made->predictions));
+    }
 }
 
 #define WHOLE_XML 100e9 // bytes, about, of the English Wikipedia
 #define OTHER_THREADS 32
 
 // MB per second and core; of XML if the stage's text comes from a dump; NaN: unknown.
-static double rate(const struct prepared *result, int i) {
-    const struct done_stage *stage = &result->stages[i];
-    double xml_to_text = i > 0 && result->text_bytes > 0
-                             ? (double)result->xml_bytes / (double)result->text_bytes
-                             : 1.0;
+static double rate(const struct preparing *own, int i) {
+    const struct done_stage *stage = &own->stages[i];
+    const double xml_to_text = i > 0 && own->pages.text_bytes > 0
+                                   ? (double)own->pages.xml_bytes / (double)own->pages.text_bytes
+                                   : 1.0;
     return stage->bytes > 0 && stage->seconds > 0
-               ? (double)stage->bytes * xml_to_text / 1e6 / stage->seconds / result->threads
+               ? (double)stage->bytes * xml_to_text / 1e6 / stage->seconds / own->all_threads
                : NAN;
 }
 
-static void say_rates(const struct job *job, const struct prepared *result) {
+static void say_rates(const struct job *job, const struct preparing *own) {
+    const int is_xml = own->pages.xml_bytes > 0, threads = own->all_threads;
     double seconds_a_mb = 0;
     for (int i = 0; i < PACK; i++) {
-        double now = rate(result, i);
+        double now = rate(own, i);
         seconds_a_mb += 1 / now;
         if (now == now) {
             job_say(job, "stage %s: %.1f s, %.1f MB of %s per second and core\n",
-                    result->stages[i].name, result->stages[i].seconds, now,
-                    result->xml_bytes > 0 ? "XML" : "text");
+                    own->stages[i].name, own->stages[i].seconds, now, is_xml ? "XML" : "text");
         }
     }
-    if (result->xml_bytes > 0 && seconds_a_mb == seconds_a_mb) {
-        const double seconds = seconds_a_mb * WHOLE_XML / 1e6;
-        const int here = (int)(seconds / result->threads / 60);
-        const int there = (int)(seconds / OTHER_THREADS / 60);
+    if (is_xml && seconds_a_mb == seconds_a_mb) {
+        const double minutes = seconds_a_mb * WHOLE_XML / 1e6 / 60;
+        const int here = (int)(minutes / threads), there = (int)(minutes / OTHER_THREADS);
         job_say(job,
                 "together %.1f MB of XML per second and core: 100 GB, the size of the English "
                 "Wikipedia, take %d:%02d h on %d core%s, %d:%02d h on %d\n",
-                1 / seconds_a_mb, here / 60, here % 60, result->threads,
-                number_plural(result->threads), there / 60, there % 60, OTHER_THREADS);
+                1 / seconds_a_mb, here / 60, here % 60, threads, number_plural(threads), there / 60,
+                there % 60, OTHER_THREADS);
     }
 }
 
-static void put_result(const struct job *job, const struct prepared *result) {
+static void put_result(const struct job *job, const struct preparing *own) {
     struct json_line *line = job_line(job);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        job_put_integer(job, counts[i].name,
-                        *(const int64_t *)((const char *)result + counts[i].offset));
-    }
-    job_put_real(job, "fill", result->fill);
-    json_line_open(line, "lengths", '[');
-    for (size_t i = 0; i < LENGTHS; i++) {
-        json_line_integer(line, NULL, result->lengths[i]);
-    }
-    json_line_close(line, ']');
-    say_counts(job, result);
-    if (result->instances > 0) {
-        say_instances(job, result);
-    }
-    if (result->pack.rows > 0) {
+    put_pages(job, &own->pages);
+    put_shards(job, &own->sharded);
+    put_instances(job, own);
+    if (own->packed.packing.count > 0) {
         json_line_open(line, "pack", '{');
-        put_packed(job, &result->pack);
+        put_packed(job, &own->packed);
         json_line_close(line, '}');
     }
-    say_rates(job, result);
+    say_rates(job, own);
     json_line_open(line, "stages", '{');
     for (int i = 0; i < STAGES; i++) {
-        const struct done_stage *stage = &result->stages[i];
-        if (stage->name != NULL) {
-            json_line_open(line, stage->name, '{');
-            json_line_integer(line, "bytes", stage->bytes);
-            json_line_real(line, "seconds", stage->seconds);
+        if (own->stages[i].name != NULL) {
+            json_line_open(line, own->stages[i].name, '{');
+            json_line_integer(line, "bytes", own->stages[i].bytes);
+            json_line_real(line, "seconds", own->stages[i].seconds);
             json_line_close(line, '}');
         }
     }
     json_line_close(line, '}');
-    job_put_integer(job, "threads", result->threads);
+    job_put_integer(job, "threads", own->all_threads);
 }
 
 // --- the job prepare -----------------------------------------------------------------------------
@@ -862,8 +741,8 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
 }
 
 static enum berth_status run_prepare(struct job *job, struct berth_error *error) {
-    struct preparing own = {.job = job,
-                            .config = job->config,
+    OWNED struct pretraining_statistics *made = memory_array_zeroed(1, sizeof *made);
+    struct preparing own = {.config = job->config,
                             .input = {.wikipedia = job_text(job, "wikipedia"),
                                       .extracted = job_text(job, "extracted"),
                                       .books = job_text(job, "books"),
@@ -875,21 +754,23 @@ static enum berth_status run_prepare(struct job *job, struct berth_error *error)
                                       .file_size = job_integer(job, "file_size")},
                             .log = &job->log,
                             .stop = job->stop,
-                            .comm = comm_self()};
+                            .comm = comm_self(),
+                            .made = made};
+    TRY(machine_comm_open("prepare", own.config, &job->log, &own.comm, error));
     enum berth_status status =
-        machine_comm_open("prepare", own.config, &job->log, &own.comm, error);
+        made != NULL ? BERTH_OK : error_no_memory(error, sizeof *made, "statistics");
+    status = comm_settle(own.comm, status, error);
+    status = status == BERTH_OK ? run(&own, error) : status;
+    own.comm->close(own.comm);
     if (status == BERTH_OK) {
-        status = run(&own, error);
-        own.comm->close(own.comm);
+        put_result(job, &own);
     }
+    packing_done(&own.packed.packing);
     tokenizer_close(own.tokenizer);
     memory_free(own.text);
     memory_free(own.shards);
     memory_free(own.instances);
     memory_free(own.packs);
-    if (status == BERTH_OK) {
-        put_result(job, &own.result);
-    }
     return status;
 }
 
@@ -950,7 +831,6 @@ const struct job_row job_prepare = {
 // next to output_dir.
 static enum berth_status run_pack(struct job *job, struct berth_error *error) {
     struct berth_config *config = job->config;
-    struct packed packed = {0};
     option_apply_defaults(config, JOB_PACK);
     struct pack_stage stage = {.input = job_text(job, "input_dir"),
                                .folder = job_text(job, "output_dir"),
@@ -961,13 +841,12 @@ static enum berth_status run_pack(struct job *job, struct berth_error *error) {
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors
     enum berth_status status =
         comm_settle(stage.comm, machine_start_threads(stage.threads, error), error);
-    if (status == BERTH_OK) {
-        status = run_pack_stage(&stage, &job->log, job->stop, &packed, error);
-    }
+    status = status == BERTH_OK ? pack_stage_run(&stage, &job->log, job->stop, error) : status;
     stage.comm->close(stage.comm);
     if (status == BERTH_OK) {
-        put_packed(job, &packed);
+        put_packed(job, &stage);
     }
+    packing_done(&stage.packing);
     return status;
 }
 
