@@ -259,6 +259,14 @@ void cli_flush_early(void);
 // Flushes standard output. A closed pipe is not an error; a full disk is.
 enum berth_status cli_flush(struct berth_error *error);
 
+// The lines of a text, one after the other, without their ends.
+struct cli_line {
+    const char *next; // where the next one begins; the text at first
+    const char *text;
+    size_t length;
+};
+int cli_next_line(struct cli_line *line); // 0: there are no more
+
 // Prints `text` with the characters [start, end) highlighted (black on light green) if `colour`.
 // Wraps at words to `width` columns, `indent` of which are already used on the first line; width 0:
 // no wrapping.

@@ -80,33 +80,27 @@ static enum berth_status put_feature(const struct features *job,
 }
 
 static enum berth_status put_features(const struct features *job, struct berth_error *error) {
-    struct json_line line = {0};
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < job->set.count && status == BERTH_OK && !ferror(stdout); i++) {
-        status = put_feature(job, &job->set.features[i], &line, error);
+    DONE_BY(json_line_done) struct json_line line = {0};
+    for (size_t i = 0; i < job->set.count && !ferror(stdout); i++) {
+        TRY(put_feature(job, &job->set.features[i], &line, error));
     }
-    json_line_done(&line);
-    return status;
+    return BERTH_OK;
 }
 
 // A vocabulary alone has no number of positions, nor has a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model_name_or_path;
-    char *path = folder != NULL ? folder_config_path(folder) : NULL;
-    struct bert_config shape;
-    enum berth_status status = BERTH_OK;
-    if (path != NULL && file_exists(path)) {
-        struct berth_log log = cli_log(call);
-        TRY_DONE(bert_config_read(path, &shape, error));
-        status = inputs_fit_length(
-            &call->config,
-            &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder},
-            &log, error);
-        bert_config_done(&shape);
+    OWNED char *path = folder != NULL ? folder_config_path(folder) : NULL;
+    DONE_BY(bert_config_done) struct bert_config shape = {0};
+    if (path == NULL || !file_exists(path)) {
+        return BERTH_OK;
     }
-done:
-    memory_free(path);
-    return status;
+    struct berth_log log = cli_log(call);
+    TRY(bert_config_read(path, &shape, error));
+    return inputs_fit_length(
+        &call->config,
+        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder}, &log,
+        error);
 }
 
 static enum berth_status build(struct features *job, struct cli_call *call,

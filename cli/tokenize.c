@@ -6,6 +6,7 @@
 #include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
@@ -235,21 +236,15 @@ static enum berth_status read_line(struct input *input, struct buffer *line, int
 
 static enum berth_status put_all(struct tokenizing *job, struct input *input,
                                  struct berth_error *error) {
-    struct buffer line = {0};
+    DONE_BY(buffer_done) struct buffer line = {0};
     int found = 0;
     TRY(read_head(input, error));
-    enum berth_status status = read_line(input, &line, &found, error);
-    while (status == BERTH_OK && found && !ferror(stdout)) {
-        status = add_line(job, line.length > 0 ? line.bytes : "", line.length, error);
-        if (status == BERTH_OK) {
-            status = read_line(input, &line, &found, error);
-        }
+    TRY(read_line(input, &line, &found, error));
+    while (found && !ferror(stdout)) {
+        TRY(add_line(job, line.length > 0 ? line.bytes : "", line.length, error));
+        TRY(read_line(input, &line, &found, error));
     }
-    if (status == BERTH_OK && job->count > 0) {
-        status = put_batch(job, error);
-    }
-    memory_free(line.bytes);
-    return status;
+    return job->count > 0 ? put_batch(job, error) : BERTH_OK;
 }
 
 static enum berth_status prepare(struct tokenizing *job, struct cli_call *call,

@@ -25,45 +25,15 @@ enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
                                        struct berth_error *error);
 void berth_reporter_close(struct berth_reporter *reporter);
 
-/* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
+/* Train, predict and evaluate files for a task by its name in training ("squad", "classify", ...);
+ * an unknown one is BERTH_USAGE, and the error lists those that there are. Training writes the
+ * model, its checkpoints and the files of evaluation to output_dir.
  *
- * "squad": question answering. Training reads train_file, evaluation validation_file, prediction
- * predict_file. Evaluation and prediction write predictions.json, nbest_predictions.json and, for
- * version 2, null_odds.json.
- *
- * "classify": classification and regression of single texts or pairs, either the tasks of GLUE and
- * XNLI by name (task_name, data_dir) or the user's own files (text_column, ...). Training and
- * evaluation write eval_results.txt and eval_results.json; prediction, and training with
- * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
- *
- * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
- * evaluation write eval_results.txt and eval_results.json; prediction, and training with
- * do_predict, write predictions.txt and predict_results.json.
- *
- * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
- * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
- * sentence-transformers, which the task embed opens. Evaluation writes eval_results.txt and
- * eval_results.json. There is nothing to predict.
- *
- * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
- * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or
- * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
- * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
- * with "test" in their names. They write eval_results.txt.
- *
- * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
- * Masks are drawn for each epoch. The model starts as in "pretrain", and is written as
- * Hugging Face's BertForMaskedLM. Evaluation scores validation_file (training
- * without one: the first lines of train_file) with masks that are the same in every evaluation, and
- * writes eval_results.txt.
- *
- * Training writes the model, its checkpoints and the files of evaluation to output_dir.
- *
- * Processes that a launcher started together (mpirun, srun) all call the function and divide its
- * work; the first one reports and writes. With workers "independent" each of them trains a model of
- * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
- * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
- * is returned to all after the best of the others was published.
+ * Processes that a launcher started together all call the function and divide its work; the first
+ * one reports and writes. With workers "independent" each of them trains a model of its own in
+ * output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the files of the
+ * best one, and workers.json. A worker that fails leaves the others alone; its status is returned
+ * to all after the best of the others was published.
  *
  * After a failure *result holds what was reached before it, or else 0 and NaN. */
 enum berth_status job_train(const char *task, const struct berth_config *config,

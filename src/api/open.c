@@ -20,16 +20,13 @@
 // --- the files -----------------------------------------------------------------------------------
 
 static enum berth_status read_config(struct berth_model *model, struct berth_error *error) {
-    char *folder = dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
+    OWNED char *folder =
+        dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
     if (folder == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = inspect_config(folder, &model->config_json, error);
-    if (status == BERTH_OK) {
-        status = task_of_folder(folder, &model->own, error);
-    }
-    memory_free(folder);
-    return status;
+    TRY(inspect_config(folder, &model->config_json, error));
+    return task_of_folder(folder, &model->own, error);
 }
 
 static enum berth_status find_architecture(struct berth_model *model, struct berth_error *error) {

@@ -68,6 +68,7 @@ static enum berth_status write_question(struct json_line *line, const struct ber
                          example->pair == NULL ? "context" : "answer");
     }
     const int has_answer = example->label[0] != '\0';
+    static const char closing[] = "]}]}]}"; // of answers, the question, qas, the paragraph, ...
     json_line_open(line, NULL, '{');
     json_line_text(line, "title", "");
     json_line_open(line, "paragraphs", '[');
@@ -85,33 +86,29 @@ static enum berth_status write_question(struct json_line *line, const struct ber
     for (size_t i = 0; i < example->more_count && !is_trained; i++) {
         TRY(write_answer(line, example->more[i], 0, example->pair, error));
     }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
+    for (const char *bracket = closing; *bracket != '\0'; bracket++) {
+        json_line_close(line, *bracket);
+    }
     return BERTH_OK;
 }
 
 static enum berth_status write_row(struct json_line *line, const struct berth_text *example,
                                    size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    if (example->pair != NULL) {
-        json_line_text(line, "text_pair", example->pair);
-    }
-    if (example->label != NULL) {
-        json_line_text(line, "label", example->label);
-    }
+    const struct {
+        const char *key, *text;
+    } members[] = {{"text", example->text},
+                   {"text_pair", example->pair},
+                   {"label", example->label},
+                   {"negative", example->more_count > 0 ? example->more[0] : NULL}};
     if (example->more_count > 1) {
         return error_set(error, BERTH_USAGE, "%zu negatives; expected at most one",
                          example->more_count);
     }
-    if (example->more_count == 1) {
-        json_line_text(line, "negative", example->more[0]);
+    json_line_open(line, NULL, '{');
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (members[i].text != NULL) {
+            json_line_text(line, members[i].key, members[i].text);
+        }
     }
     json_line_close(line, '}');
     json_line_end(line);
@@ -135,8 +132,6 @@ static size_t write_words(struct json_line *line, const char *key, const char *w
 
 static enum berth_status write_tags(struct json_line *line, const struct berth_text *example,
                                     size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
     if (example->label == NULL) {
         return error_set(error, BERTH_USAGE, "the tags are NULL");
     }
@@ -155,14 +150,7 @@ static enum berth_status write_tags(struct json_line *line, const struct berth_t
 
 static enum berth_status write_text(struct json_line *line, const struct berth_text *example,
                                     size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)error;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    json_line_close(line, '}');
-    json_line_end(line);
-    return BERTH_OK;
+    return write_row(line, &(struct berth_text){.text = example->text}, index, is_trained, error);
 }
 
 static const struct form {
@@ -258,27 +246,28 @@ static enum berth_status set_columns(struct training *training, const struct ber
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Settings that the model was opened with are those of its training, too, where it has them.
-static enum berth_status copy_settings(struct training *training, unsigned job,
-                                       struct berth_error *error) {
-    const struct berth_config *from = training->base->config;
+// Copies the settings that were given, of some jobs.
+static enum berth_status copy_settings(const struct berth_config *from, struct berth_config *to,
+                                       unsigned jobs, struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         char text[4096];
-        if ((option_rows[i].jobs & job) != 0 && option_is_given(from, &option_rows[i])) {
+        if ((option_rows[i].jobs & jobs) != 0 && option_is_given(from, &option_rows[i])) {
             option_print(from, &option_rows[i], text, sizeof text);
-            TRY(berth_config_set(training->config, option_rows[i].name, text, error));
+            TRY(berth_config_set(to, option_rows[i].name, text, error));
         }
     }
-    return berth_config_set(training->config, "model_name_or_path", training->base->path, error);
+    return BERTH_OK;
 }
 
+// Settings that the model was opened with are those of its training, too, where it has them.
 static enum berth_status read_settings(struct training *training, unsigned job,
                                        const char *const *settings, struct berth_error *error) {
     const char *name, *value;
     char call[64];
     snprintf(call, sizeof call, "training for %s", training->task);
     TRY(settings_check(settings, error));
-    TRY(copy_settings(training, job, error));
+    TRY(copy_settings(training->base->config, training->config, job, error));
+    TRY(berth_config_set(training->config, "model_name_or_path", training->base->path, error));
     while (settings_next(&settings, &name, &value)) {
         const struct option_row *row = option_find(name);
         if (row == NULL || (row->jobs & job) == 0 || strcmp(row->name, "model_name_or_path") == 0) {
@@ -359,16 +348,9 @@ static struct berth_model *open_trained(struct training *training, struct berth_
     struct berth_config *config = berth_config_new();
     struct berth_model *model;
     const char *output = training->config->output_dir;
-    const struct berth_config *from = training->base->config;
-    for (size_t i = 0; config != NULL && i < option_row_count; i++) {
-        char text[4096];
-        if (option_is_given(from, &option_rows[i])) {
-            option_print(from, &option_rows[i], text, sizeof text);
-            if (berth_config_set(config, option_rows[i].name, text, error) != BERTH_OK) {
-                berth_config_free(config);
-                return NULL;
-            }
-        }
+    if (config != NULL && copy_settings(training->base->config, config, ~0u, error) != BERTH_OK) {
+        berth_config_free(config);
+        return NULL;
     }
     if (model_open(output, config, &(struct model_opening){.log = &training->watching->log}, &model,
                    error) != BERTH_OK) {
