@@ -69,7 +69,7 @@ static enum berth_status run_one(struct compat_plan *plan, const char *self,
 // Several commands: a script for the shell, in which berth is this program.
 static enum berth_status run_several(const struct compat_plan *plan, const char *self,
                                      struct berth_error *error) {
-    DONE_BY(buffer_done) struct buffer script = {0};
+    struct buffer script DONE_BY(buffer_done) = {0};
     if (launch_find().size > 1) {
         return error_set(error, BERTH_CONFIG,
                          "this command line is several commands; print them with `berth as "
@@ -91,7 +91,7 @@ static enum berth_status run_plan(struct compat_plan *plan, int prints, struct b
         fprintf(stderr, "berth: note: %s\n", plan->notes[i]);
     }
     if (prints) {
-        DONE_BY(buffer_done) struct buffer text = {0};
+        struct buffer text DONE_BY(buffer_done) = {0};
         compat_put_commands(&text, plan);
         return put(&text, error);
     }
@@ -152,7 +152,7 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
 }
 
 static enum berth_status list_programs(struct berth_error *error) {
-    DONE_BY(buffer_done) struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     buffer_put_text(&text,
                     "usage: berth as [--print_command] [--OPTION=VALUE...] PROGRAM ...\n\n"
                     "Put `berth as` in the place of `python` or `bash`. PROGRAM is one of\n");
@@ -173,7 +173,7 @@ static int asks_for_help(size_t count, const char *const *words) {
 
 static enum berth_status translate(size_t count, const char *const *words, int prints,
                                    struct berth_error *error) {
-    DONE_BY(compat_plan_free) struct compat_plan plan;
+    struct compat_plan plan DONE_BY(compat_plan_free);
     TRY(compat_read(&plan, count, words, error));
     return run_plan(&plan, prints, error);
 }
@@ -214,7 +214,7 @@ static enum berth_status take(size_t count, const char *const *words, struct ber
         return run_script(count - program, words + program, prints, error);
     }
     if (asks_for_help(count - program, words + program)) {
-        DONE_BY(buffer_done) struct buffer text = {0};
+        struct buffer text DONE_BY(buffer_done) = {0};
         TRY(compat_put_help(&text, words[program], error));
         return put(&text, error);
     }

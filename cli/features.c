@@ -80,7 +80,7 @@ static enum berth_status put_feature(const struct features *job,
 }
 
 static enum berth_status put_features(const struct features *job, struct berth_error *error) {
-    DONE_BY(json_line_done) struct json_line line = {0};
+    struct json_line line DONE_BY(json_line_done) = {0};
     for (size_t i = 0; i < job->set.count && !ferror(stdout); i++) {
         TRY(put_feature(job, &job->set.features[i], &line, error));
     }
@@ -91,7 +91,7 @@ static enum berth_status put_features(const struct features *job, struct berth_e
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model_name_or_path;
     OWNED char *path = folder != NULL ? folder_config_path(folder) : NULL;
-    DONE_BY(bert_config_done) struct bert_config shape = {0};
+    struct bert_config shape DONE_BY(bert_config_done) = {0};
     if (path == NULL || !file_exists(path)) {
         return BERTH_OK;
     }

@@ -42,7 +42,7 @@ static enum berth_status print_path(const struct cli_call *call, const char *nam
         puts(path);
         return BERTH_OK;
     }
-    DONE_BY(json_line_done) struct json_line line = {0};
+    struct json_line line DONE_BY(json_line_done) = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "name", name);
     json_line_text(&line, "path", path);

@@ -139,7 +139,7 @@ static void print_usage(struct page *page) {
 }
 
 static void print_more(struct page *page) {
-    DONE_BY(buffer_done) struct buffer groups = {0};
+    struct buffer groups DONE_BY(buffer_done) = {0};
     if (list_groups(page->verb, &groups)) {
         buffer_put_byte(&groups, '\0');
         putchar('\n');
@@ -197,7 +197,7 @@ static void print_verb(struct page *page) {
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
                                        struct berth_error *error) {
-    DONE_BY(buffer_done) struct buffer groups = {0};
+    struct buffer groups DONE_BY(buffer_done) = {0};
     list_groups(verb, &groups);
     return error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name", topic,
                      ALL, groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
@@ -269,7 +269,7 @@ static int same_text(const struct buffer *a, const struct buffer *b) {
 
 // Whether a verb before the one with that number has the option with the same text.
 static int is_described(size_t index, const char *name, const struct buffer *text) {
-    DONE_BY(buffer_done) struct buffer other = {0};
+    struct buffer other DONE_BY(buffer_done) = {0};
     int found = 0;
     for (size_t i = 0; i < index && !found; i++) {
         found = describe(cli_verb_at(i), name, &other) && same_text(&other, text);
@@ -280,7 +280,7 @@ static int is_described(size_t index, const char *name, const struct buffer *tex
 // "in berth answer, berth fill, ...": the verbs from that number on in which it has this text.
 static void put_verbs(struct page *page, size_t index, const char *name,
                       const struct buffer *text) {
-    DONE_BY(buffer_done) struct buffer other = {0};
+    struct buffer other DONE_BY(buffer_done) = {0};
     const char *before = "in ";
     const struct cli_verb *verb;
     for (size_t i = index; (verb = cli_verb_at(i)) != NULL; i++) {
@@ -295,7 +295,7 @@ static void put_verbs(struct page *page, size_t index, const char *name,
 
 // The option in every verb that has it; each different text once. 0: no verb has it.
 static int print_option(struct page *page, const char *name) {
-    DONE_BY(buffer_done) struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     const struct cli_verb *verb;
     int found = 0;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {

@@ -142,7 +142,7 @@ static void put_option(struct manual *manual, const struct cli_verb *verb,
                        const struct option_row *row) {
     const char *aliases = row->aliases, *before = "; also ";
     char alias[OPTION_NAME_SIZE];
-    DONE_BY(buffer_done) struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     put_macro(manual, ".TP");
     put_bold(manual, "--", row->name);
     cli_row_put_unit(&text, row);

@@ -19,7 +19,7 @@ static const struct option_row report_options[] = {
 
 static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
-    DONE_BY(run_set_done) struct run_set set = {0};
+    struct run_set set DONE_BY(run_set_done) = {0};
     TRY(run_set_read(&set, call->arguments, call->argument_count, error));
     TRY(html_write_report(&set, output, error));
     if (strcmp(output, "-") != 0) {
@@ -64,8 +64,8 @@ static enum berth_status run_plot(struct cli_call *call, struct berth_error *err
                                          columns > 0 ? (int)columns : terminal_width(STDOUT_FILENO),
                                      .rows = (int)cli_integer(call, "rows"),
                                      .colour = cli_colour()};
-    DONE_BY(run_set_done) struct run_set set = {0};
-    DONE_BY(buffer_done) struct buffer drawn = {0};
+    struct run_set set DONE_BY(run_set_done) = {0};
+    struct buffer drawn DONE_BY(buffer_done) = {0};
     TRY(run_set_read(&set, call->arguments, call->argument_count, error));
     TRY(plot_draw(&set, &style, &drawn, error));
     buffer_put_byte(&drawn, '\0');

@@ -236,7 +236,7 @@ static enum berth_status read_line(struct input *input, struct buffer *line, int
 
 static enum berth_status put_all(struct tokenizing *job, struct input *input,
                                  struct berth_error *error) {
-    DONE_BY(buffer_done) struct buffer line = {0};
+    struct buffer line DONE_BY(buffer_done) = {0};
     int found = 0;
     TRY(read_head(input, error));
     TRY(read_line(input, &line, &found, error));

@@ -52,36 +52,10 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
-struct convert_settings {
-    const char *to;    // a target's name
-    const char *dtype; // "f32", "f16" or "bf16" for every floating-point tensor; "trainer" and
-                       // "onnx": only "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32"
-                       // for "onnx" and "gguf", otherwise each tensor keeps its type
-    int allow_lossy;   // continue if tensors must be left out or narrowed
-    const char *names; // names of the tensors, for "deepspeed": "huggingface", "nvidia" (also
-                       // BingBert's), or "kernel" (those of DeepSpeed's transformer kernel). NULL:
-                       // "nvidia" for a model with such names, otherwise "huggingface". Other
-                       // formats have only one set of names
-    int kernel_layers; // same as names = "kernel"
-    int64_t step;      // training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
-                       // with zero_stage: that of the checkpoint
-    const char *zero_stage;  // "deepspeed" of a checkpoint: also write the optimizer's state: "0":
-                             // whole, "1" or "2": as ZeRO's shards. NULL: the model alone
-    int64_t ranks;           // number of ZeRO's shards; 0: 1
-    const char *config_file; // NULL: the configuration beside the weights
-    const char *vocab_file;  // NULL: the vocabulary beside the weights
-};
-
-// Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
-// the new folder `output_dir`, which appears complete or not at all, and copies config.json and the
-// tokenizer's files to it. A lossy conversion is a warning in the log with allow_lossy, otherwise
-// BERTH_CONFIG, which names the tensors. An existing output that is not empty is BERTH_CANT_CREATE,
-// an unknown format BERTH_USAGE. When *stop is nonzero (`stop` may be NULL), BERTH_INTERRUPTED, and
-// nothing is left behind.
-enum berth_status convert_model(const char *input, const char *output_dir,
-                                const struct convert_settings *settings,
-                                const struct berth_log *log, const volatile int *stop,
-                                struct berth_error *error);
+// Does the job convert: converts the model "input", a folder or a file of weights inside one, and
+// writes the new folder "output", which appears complete or not at all, with config.json and the
+// tokenizer's files. Nothing is left behind after a failure.
+enum berth_status convert_model(const struct job *job, struct berth_error *error);
 
 // The path of the source's vocabulary. Newly allocated; NULL after an error.
 enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,

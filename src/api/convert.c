@@ -165,11 +165,10 @@ static enum berth_status refuse_names(const struct convert_target *target, const
 }
 
 // Leaves conversion->names NULL if the source decides.
-static enum berth_status choose_names(struct conversion *conversion,
-                                      const struct convert_settings *settings,
+static enum berth_status choose_names(struct conversion *conversion, const struct job *job,
                                       struct berth_error *error) {
-    const char *name = settings->names;
-    if (settings->kernel_layers) {
+    const char *name = job_text(job, "names");
+    if (job_flag(job, "kernel_layers")) {
         if (name != NULL && strcmp(name, "kernel") != 0) {
             return error_set(error, BERTH_USAGE, "kernel_layers contradicts names %s", name);
         }
@@ -336,7 +335,7 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     while (dtype_names[row].dtype != conversion->matrices) {
         row++;
     }
-    DONE_BY(free_json) json *config = NULL;
+    json *config DONE_BY(free_json) = NULL;
     int changed;
     TRY(json_read_file(path, &config, error));
     TRY(set_type(config, dtype_names[row].torch, &changed, error));
@@ -365,7 +364,7 @@ static int leaves_out_decoder(const struct conversion *conversion) {
 }
 
 static enum berth_status remove_key(const char *path, const char *key, struct berth_error *error) {
-    DONE_BY(free_json) json *config = NULL;
+    json *config DONE_BY(free_json) = NULL;
     TRY(json_read_file(path, &config, error));
     if (json_member(config, key) == NULL) {
         return BERTH_OK;
@@ -415,7 +414,7 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
     OWNED char *path = NULL;
     OWNED char *to = NULL;
-    DONE_BY(vocabulary_file_done) struct vocabulary_file file = {0};
+    struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
     TRY(conversion_vocabulary_path(conversion, &path, error));
     TRY(path_make(conversion->folder, "vocab.txt", &to, error));
     if (conversion->vocab_file == NULL && !vocabulary_file_is_json(path)) {
@@ -473,17 +472,12 @@ done:
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status find_target(const char *name, const struct convert_target **target,
-                                     struct berth_error *error) {
-    char known[128] = "";
-    for (size_t i = 0; i < convert_target_count; i++) {
-        if (strcmp(convert_targets[i].name, name) == 0) {
-            *target = &convert_targets[i];
-            return BERTH_OK;
-        }
-        words_add(known, sizeof known, convert_targets[i].name);
+static const struct convert_target *find_target(const char *name) {
+    const struct convert_target *target = convert_targets;
+    while (strcmp(target->name, name) != 0) {
+        target++; // each choice of the setting is one
     }
-    return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
+    return target;
 }
 
 static enum berth_status choose_type(struct conversion *conversion, const char *dtype,
@@ -505,20 +499,20 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
                      conversion->target->name, allowed);
 }
 
-static enum berth_status choose_optimizer(struct conversion *conversion,
-                                          const struct convert_settings *settings,
+static enum berth_status choose_optimizer(struct conversion *conversion, const struct job *job,
                                           struct berth_error *error) {
-    const char *stage = settings->zero_stage;
+    const char *stage = job_text(job, "zero_stage");
+    const int64_t ranks = job_integer(job, "ranks");
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
-    conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
+    conversion->ranks = ranks > 0 ? ranks : 1;
     if (stage != NULL && !words_contain("0 1 2", ' ', stage)) {
         return error_set(error, BERTH_USAGE, "zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
-    if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {
-        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d",
-                         (long long)settings->ranks, DEEPSPEED_MAX_RANKS);
+    if (ranks < 0 || ranks > DEEPSPEED_MAX_RANKS) {
+        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d", (long long)ranks,
+                         DEEPSPEED_MAX_RANKS);
     }
-    if (settings->ranks > 0 && conversion->zero_stage < 1) {
+    if (ranks > 0 && conversion->zero_stage < 1) {
         return error_set(error, BERTH_USAGE,
                          "ranks has no effect without zero_stage 1 or 2, which divides the "
                          "optimizer's state among them");
@@ -544,47 +538,35 @@ static enum berth_status check_output(const char *output, struct berth_error *er
                            "%s exists and is not empty; give a new folder or remove it", output);
 }
 
-enum berth_status convert_model(const char *input, const char *output_dir,
-                                const struct convert_settings *settings,
-                                const struct berth_log *log, const volatile int *stop,
-                                struct berth_error *error) {
-    DONE_BY(conversion_done)
-    struct conversion conversion = {.input = input,
-                                    .config_file = settings->config_file,
-                                    .vocab_file = settings->vocab_file,
-                                    .step = settings->step,
-                                    .log = *log,
-                                    .stop = stop};
-    TRY(find_target(settings->to, &conversion.target, error));
-    TRY(choose_type(&conversion, settings->dtype, error));
-    TRY(choose_names(&conversion, settings, error));
-    TRY(choose_optimizer(&conversion, settings, error));
-    TRY(check_output(output_dir, error));
+enum berth_status convert_model(const struct job *job, struct berth_error *error) {
+    const char *to = job_text(job, "to"), *output = job_text(job, "output");
+    struct conversion conversion DONE_BY(conversion_done) = {
+        .input = job_text(job, "input"),
+        .target = find_target(to),
+        .config_file = job_text(job, "config_file"),
+        .vocab_file = job_text(job, "vocab_file"),
+        .step = job_integer(job, "step"),
+        .log = job->log,
+        .stop = job->stop};
+    if (job_is_given(job, "step") && !words_contain("nvidia deepspeed", ' ', to)) {
+        log_note(&job->log, "step has no effect with the format %s", to);
+    }
+    TRY(choose_type(&conversion, job_text(job, "dtype"), error));
+    TRY(choose_names(&conversion, job, error));
+    TRY(choose_optimizer(&conversion, job, error));
+    TRY(check_output(output, error));
     TRY(read_source(&conversion, error));
     TRY(convert_check_norms(&conversion, error));
-    TRY(check_losses(&conversion, settings->allow_lossy, error));
-    return write_and_publish(&conversion, output_dir, error);
+    TRY(check_losses(&conversion, job_flag(job, "allow_lossy"), error));
+    return write_and_publish(&conversion, output, error);
 }
 
 // --- the job -------------------------------------------------------------------------------------
 
 static enum berth_status run(struct job *job, struct berth_error *error) {
-    const struct convert_settings settings = {.to = job_text(job, "to"),
-                                              .dtype = job_text(job, "dtype"),
-                                              .names = job_text(job, "names"),
-                                              .kernel_layers = job_flag(job, "kernel_layers"),
-                                              .step = job_integer(job, "step"),
-                                              .zero_stage = job_text(job, "zero_stage"),
-                                              .ranks = job_integer(job, "ranks"),
-                                              .config_file = job_text(job, "config_file"),
-                                              .vocab_file = job_text(job, "vocab_file"),
-                                              .allow_lossy = job_flag(job, "allow_lossy")};
-    const char *output = job_text(job, "output");
-    if (job_is_given(job, "step") && !words_contain("nvidia deepspeed", ' ', settings.to)) {
-        log_note(&job->log, "step has no effect with the format %s", settings.to);
-    }
-    TRY(convert_model(job_text(job, "input"), output, &settings, &job->log, job->stop, error));
-    log_note(&job->log, "%s contains the model as %s", output, settings.to);
+    TRY(convert_model(job, error));
+    log_note(&job->log, "%s contains the model as %s", job_text(job, "output"),
+             job_text(job, "to"));
     return BERTH_OK;
 }
 

@@ -18,7 +18,7 @@ typedef enum berth_status write_tensors(const struct conversion *conversion, con
 // Reads the tensors and passes them to `write` for FOLDER/NAME.
 static enum berth_status write_as(const struct conversion *conversion, const char *name,
                                   write_tensors *write, struct berth_error *error) {
-    DONE_BY(outgoing_done) struct outgoing outgoing = {0};
+    struct outgoing outgoing DONE_BY(outgoing_done) = {0};
     OWNED char *path = NULL;
     TRY(path_make(conversion->folder, name, &path, error));
     TRY(outgoing_read(conversion, &outgoing, error));

@@ -78,7 +78,7 @@ static enum berth_status write_module(const struct conversion *conversion,
                                     conversion->retypes && conversion->matrices == TENSOR_BF16,
                                 .step = conversion->step,
                                 .ranks = conversion->ranks};
-    DONE_BY(convert_optimizer_done) struct convert_optimizer state = {0};
+    struct convert_optimizer state DONE_BY(convert_optimizer_done) = {0};
     if (conversion->zero_stage < 0) {
         return deepspeed_write(conversion->folder, &out, error);
     }
@@ -96,7 +96,7 @@ static void note_left_out(const struct conversion *conversion) {
 
 enum berth_status convert_to_deepspeed(const struct conversion *conversion,
                                        struct berth_error *error) {
-    DONE_BY(outgoing_done) struct outgoing module = {0};
+    struct outgoing module DONE_BY(outgoing_done) = {0};
     note_left_out(conversion);
     TRY(outgoing_read(conversion, &module, error));
     return write_module(conversion, &module, error);

@@ -113,8 +113,8 @@ static void quantized_done(struct quantized *out) {
 static enum berth_status write_weights(const struct conversion *conversion, const char *path,
                                        struct berth_error *error) {
     static const char *const metadata[] = {"format", "pt", NULL};
-    DONE_BY(outgoing_done) struct outgoing outgoing = {0};
-    DONE_BY(quantized_done) struct quantized out = {.log = &conversion->log};
+    struct outgoing outgoing DONE_BY(outgoing_done) = {0};
+    struct quantized out DONE_BY(quantized_done) = {.log = &conversion->log};
     TRY(outgoing_read(conversion, &outgoing, error));
     TRY(quantize_all(&out, &outgoing, error));
     return safetensors_write(path, out.list, out.count, metadata, error);

@@ -28,7 +28,7 @@ static enum berth_status read_row(const struct conversion *conversion,
 static enum berth_status read_moment(const struct conversion *conversion, const char *path,
                                      const char *prefix, struct outgoing *row,
                                      struct berth_error *error) {
-    DONE_BY(weights_close) struct weights weights = {0};
+    struct weights weights DONE_BY(weights_close) = {0};
     TRY(weights_open(&weights, path, 0, error));
     weights_select(&weights, prefix);
     return read_row(conversion, &weights, row, error);

@@ -20,7 +20,7 @@
 static enum berth_status load_weights(const struct conversion *conversion, float **buffer,
                                       struct berth_error *error) {
     const size_t bytes = (size_t)conversion->table.total * sizeof **buffer;
-    DONE_BY(folder_report_done) struct folder_report report = {0};
+    struct folder_report report DONE_BY(folder_report_done) = {0};
     *buffer = memory_pages(bytes);
     if (*buffer == NULL) {
         return error_no_memory(error, bytes, "the weights");
@@ -69,7 +69,7 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
                                       struct berth_error *error) {
     static const int numbers[SENTENCE_POOLINGS] = {
         [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
-    DONE_BY(sentence_done) struct sentence sentence = {0};
+    struct sentence sentence DONE_BY(sentence_done) = {0};
     TRY(sentence_read(conversion->input, &sentence, error));
     *number = sentence.found ? numbers[sentence.how.pooling] : 0;
     if (sentence.found && *number == 0) {
@@ -130,7 +130,7 @@ enum berth_status conversion_parse_vocabulary(const struct conversion *conversio
 
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
-    DONE_BY(vocabulary_file_done) struct vocabulary_file file = {0};
+    struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
     const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
     TRY(folder_read_vocabulary(own, path, &file, error));
     return conversion_parse_vocabulary(conversion, path, &file, vocabulary, error);
@@ -179,7 +179,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
     OWNED char *path = NULL;
     OWNED char *vocab_path = NULL;
-    DONE_BY(vocabulary_done) struct vocabulary vocabulary = {0};
+    struct vocabulary vocabulary DONE_BY(vocabulary_done) = {0};
     float *buffer;
     TRY(check_gguf(conversion, error));
     TRY(conversion_vocabulary_path(conversion, &vocab_path, error));

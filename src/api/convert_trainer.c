@@ -245,7 +245,7 @@ static enum berth_status write_all(const struct conversion *conversion,
 
 enum berth_status convert_to_trainer(const struct conversion *conversion,
                                      struct berth_error *error) {
-    DONE_BY(convert_optimizer_done) struct convert_optimizer state = {0};
+    struct convert_optimizer state DONE_BY(convert_optimizer_done) = {0};
     TRY(convert_optimizer_read(conversion, &state, error));
     return write_all(conversion, &state, error);
 }

@@ -56,7 +56,7 @@ done:
 
 static enum berth_status run(struct job *job, struct berth_error *error) {
     const char *output = job_text(job, "output");
-    DONE_BY(bert_config_done) struct bert_config config = {0};
+    struct bert_config config DONE_BY(bert_config_done) = {0};
     TRY(folder_read_shape(job_text(job, "config"), &config, error));
     TRY(check_free(output, error));
     TRY(write_model(output, &config, (uint64_t)job_integer(job, "seed"), error));

@@ -157,7 +157,7 @@ static enum berth_status measure_hdf5(const char *path, struct data_info *info, 
 
 static enum berth_status add_hdf5(const char *path, struct data_info *info,
                                   struct berth_error *error) {
-    DONE_BY(instances_done) struct instances read = {0};
+    struct instances read DONE_BY(instances_done) = {0};
     int is_data;
     TRY(measure_hdf5(path, info, &is_data, error));
     if (is_data) {
@@ -169,7 +169,7 @@ static enum berth_status add_hdf5(const char *path, struct data_info *info,
 
 static enum berth_status add_tfrecord(const char *path, struct data_info *info,
                                       struct berth_error *error) {
-    DONE_BY(instances_done) struct instances read = {0};
+    struct instances read DONE_BY(instances_done) = {0};
     TRY(pretraining_read_tfrecord(path, INT32_MAX, 0, &read, error));
     add_instances(info, &read);
     info->rows += (int64_t)read.count;
@@ -228,7 +228,7 @@ static void put_data(const struct job *job, const struct data_info *info) {
 // Warns of a folder of data that was not made to its end.
 static enum berth_status check_origin(const struct job *job, const char *folder,
                                       struct berth_error *error) {
-    DONE_BY(shard_origin_done) struct shard_origin origin;
+    struct shard_origin origin DONE_BY(shard_origin_done);
     TRY(shard_origin_read(folder, &origin, error));
     shard_origin_warn(&origin, &job->log);
     return BERTH_OK;

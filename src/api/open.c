@@ -2,8 +2,8 @@
 // berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
 // what they say of themselves and opens the task that they name, so that whatever is wrong with
 // them is said then; other tasks are opened when they are first run.
+#include "api/conversion.h"
 #include "api/inspect.h"
-#include "api/job.h"
 #include "api/jobs.h"
 #include "api/model.h"
 #include "core/file.h"
@@ -402,5 +402,5 @@ enum berth_status berth_save(const struct berth_model *model, const char *path, 
     TRY(job_set(&job, "input", model->path, error));
     TRY(job_set(&job, "output", path, error));
     TRY(job_set(&job, "to", format != NULL ? format : "hf", error));
-    return job.row->run(&job, error);
+    return convert_model(&job, error);
 }

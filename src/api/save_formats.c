@@ -105,8 +105,7 @@ static enum berth_status write_newest(const char *folder, const char *step,
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
-    const struct convert_settings settings = {.to = format->to, .step = atoll(step)};
-    const struct berth_log silent = {0}; // names and types are those of the result
+    struct job job = {.row = &job_convert}; // silent: names and types are those of the result
     char name[NAME_SIZE];
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
@@ -114,7 +113,11 @@ static enum berth_status save(const struct format *format, const char *output, c
     TRY(path_make(output, name, &folder, error));
     enum berth_status status;
     TRY_DONE(dir_remove(folder, error));
-    TRY_DONE(convert_model(output, folder, &settings, &silent, NULL, error));
+    TRY_DONE(job_set(&job, "input", output, error));
+    TRY_DONE(job_set(&job, "output", folder, error));
+    TRY_DONE(job_set(&job, "to", format->to, error));
+    TRY_DONE(job_set(&job, "step", step, error));
+    TRY_DONE(convert_model(&job, error));
     TRY_DONE(move_files(format, folder, output, step, error));
     TRY_DONE(strcmp(format->name, "tensorflow") == 0 ? write_newest(output, step, error)
                                                      : BERTH_OK);
@@ -136,7 +139,7 @@ static enum berth_status has_original(const struct berth_config *config, const c
 
 // Writes bert_config.json, which that checkpoint lacks.
 static enum berth_status save_configuration(const char *output, struct berth_error *error) {
-    DONE_BY(bert_config_done) struct bert_config config = {0};
+    struct bert_config config DONE_BY(bert_config_done) = {0};
     OWNED char *path = NULL;
     TRY(path_make(output, "bert_config.json", &path, error));
     TRY(folder_read_config(output, &config, error));

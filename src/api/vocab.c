@@ -96,8 +96,8 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
         .size = (size_t)job_integer(job, "size"),
         .limit_alphabet = (size_t)job_integer(job, "limit_alphabet"),
         .min_frequency = (uint64_t)job_integer(job, "min_frequency")};
-    DONE_BY(word_counts_done) struct word_counts counts = {0};
-    DONE_BY(string_index_done) struct string_index pieces = {0};
+    struct word_counts counts DONE_BY(word_counts_done) = {0};
+    struct string_index pieces DONE_BY(string_index_done) = {0};
     uint64_t bytes = 0;
     TRY(check(job, sources, error));
     TRY(machine_start_threads(machine_threads(job->config), error));

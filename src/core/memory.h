@@ -23,7 +23,7 @@ void memory_free(void *block);
 // block of code ends, however it is left. In place of a label and a call of memory_free.
 #define OWNED __attribute__((cleanup(memory_free_held)))
 void memory_free_held(void *variable);
-// The same for what `done(&variable)` frees.
+// The same, after the variable's name, for what `done(&variable)` frees.
 #define DONE_BY(done) __attribute__((cleanup(done)))
 
 // Grows the array `block` (NULL: none yet) of *capacity elements of `size` bytes to at least

@@ -29,6 +29,22 @@ static struct berth_result *run_job(const char *name, const char *const *setting
     return result;
 }
 
+static enum berth_status convert_with(const char *input, const char *output,
+                                      const char *const *settings, const struct berth_log *log,
+                                      struct berth_error *error) {
+    struct job job = {.row = &job_convert, .log = log != NULL ? *log : silent};
+    assert_int_equal(job_set(&job, "input", input, error), BERTH_OK);
+    assert_int_equal(job_set(&job, "output", output, error), BERTH_OK);
+    for (; *settings != NULL; settings += 2) {
+        const enum berth_status status = job_set(&job, settings[0], settings[1], error);
+        if (status != BERTH_OK) {
+            return status;
+        }
+    }
+    return convert_model(&job, error);
+}
+#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 static void init_model(const char *config, const char *path) {
     berth_result_free(
         run_job("init", (const char *[]){"config", config, "output", path, "seed", "1", NULL}));
@@ -50,8 +66,8 @@ static void make_model(const char *path) {
 }
 
 static enum berth_status convert_as(const char *to, struct berth_error *error) {
-    struct convert_settings settings = {.to = to, .allow_lossy = 1};
-    return convert_model(scratch("model"), scratch("out"), &settings, &silent, NULL, error);
+    return convert_with(scratch("model"), scratch("out"), SETTINGS("to", to, "allow_lossy", "true"),
+                        NULL, error);
 }
 
 // Only the model, or also the complete output (of `files` files).
@@ -124,11 +140,11 @@ static void fill_output(void *context, const struct berth_record *record) {
 
 static void test_output_filled_meanwhile(void **state) {
     (void)state;
-    struct convert_settings settings = {.to = "gguf", .allow_lossy = 1};
     struct berth_log log = {.write = fill_output};
     struct berth_error error = {0};
     make_model(scratch("model"));
-    assert_int_equal(convert_model(scratch("model"), scratch("out"), &settings, &log, NULL, &error),
+    assert_int_equal(convert_with(scratch("model"), scratch("out"),
+                                  SETTINGS("to", "gguf", "allow_lossy", "true"), &log, &error),
                      BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, scratch("out")));
     assert_true(file_exists(scratch("out/theirs")));
@@ -154,13 +170,12 @@ static void test_names_of_models(void **state) {
                  {longest, longest, 126},
                  {"mod\xE9l", "bert", 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct convert_settings settings = {.to = "gguf", .allow_lossy = 1};
         char *bytes;
         size_t length;
         make_model(scratch(cases[i].folder));
-        assert_int_equal(
-            convert_model(scratch(cases[i].folder), scratch("out"), &settings, &silent, NULL, NULL),
-            BERTH_OK);
+        assert_int_equal(convert_with(scratch(cases[i].folder), scratch("out"),
+                                      SETTINGS("to", "gguf", "allow_lossy", "true"), NULL, NULL),
+                         BERTH_OK);
         assert_int_equal(file_read(scratch("out/model.gguf"), 1 << 20, &bytes, &length, NULL),
                          BERTH_OK);
         const char *at = memmem(bytes, length, key, strlen(key));
@@ -481,13 +496,13 @@ static void assert_same_member(const char *a, const char *b, const char *name) {
 }
 
 static void go_round(const char *to, const char *names) {
-    struct convert_settings there = {.to = to, .names = names, .step = 7};
-    struct convert_settings back = {.to = "hf"};
     struct berth_error error = {0};
     char *model = memory_string(scratch("model")), *other = memory_string(scratch("other"));
     char *home = memory_string(scratch("home"));
-    if (convert_model(model, other, &there, &silent, NULL, &error) != BERTH_OK ||
-        convert_model(other, home, &back, &silent, NULL, &error) != BERTH_OK) {
+    const char *const *there =
+        SETTINGS("to", to, "step", "7", names != NULL ? "names" : NULL, names);
+    if (convert_with(model, other, there, NULL, &error) != BERTH_OK ||
+        convert_with(other, home, SETTINGS("to", "hf"), NULL, &error) != BERTH_OK) {
         fail_msg("%s: %s", to, error.message);
     }
     assert_same_member("model", "home", "model.safetensors");
@@ -573,21 +588,21 @@ static int expect_odd_config(const char *folder, const char *name, const char *c
 }
 
 static void convert_to(const char *from, const char *folder, const char *to) {
-    struct convert_settings settings = {.to = to, .allow_lossy = 1};
     char *input = memory_string(scratch(from));
-    assert_int_equal(convert_model(input, scratch(folder), &settings, &silent, NULL, NULL),
-                     BERTH_OK);
+    assert_int_equal(
+        convert_with(input, scratch(folder), SETTINGS("to", to, "allow_lossy", "true"), NULL, NULL),
+        BERTH_OK);
     memory_free(input);
 }
 
 static void test_an_unknown_format(void **state) {
     (void)state;
     struct berth_error error;
-    const struct convert_settings settings = {.to = "nonsense"};
     assert_int_equal(
-        convert_model(scratch("model"), scratch("none"), &settings, &silent, NULL, &error),
+        convert_with(scratch("model"), scratch("none"), SETTINGS("to", "nonsense"), NULL, &error),
         BERTH_USAGE);
-    assert_non_null(strstr(error.message, "unknown format \"nonsense\"; expected one of: hf, "));
+    assert_non_null(strstr(error.message, "expected one of hf, "));
+    assert_non_null(strstr(error.message, "found \"nonsense\""));
 }
 
 // From every format, with either of the two files, to every format.
@@ -665,10 +680,10 @@ static void test_padding_rows(void **state) {
         struct tensor_file file;
         char *path;
         float words[16 * HIDDEN], bias[16];
-        const struct convert_settings settings = {.to = targets_with_names[i], .names = "nvidia"};
-        assert_int_equal(
-            convert_model(scratch("model"), scratch("out"), &settings, &silent, NULL, NULL),
-            BERTH_OK);
+        assert_int_equal(convert_with(scratch("model"), scratch("out"),
+                                      SETTINGS("to", targets_with_names[i], "names", "nvidia"),
+                                      NULL, NULL),
+                         BERTH_OK);
         assert_int_equal(tensor_file_find_in(scratch("out"), &path, NULL), BERTH_OK);
         assert_int_equal(tensor_file_open(&file, path, NULL), BERTH_OK);
         const char *key = i == 0 ? "model." : "module.";
