@@ -22,12 +22,11 @@ static enum berth_status put_text(struct buffer *word, const json *value,
 // As one line of JSON.
 static enum berth_status put_object(struct buffer *word, const json *value,
                                     struct berth_error *error) {
-    char *text = json_write(value, JSON_COMPACT);
+    OWNED char *text = json_write(value, JSON_COMPACT);
     if (text == NULL) {
         return error_no_memory(error, 0, "an option");
     }
     buffer_put_text(word, text);
-    memory_free(text);
     return BERTH_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/launcher.h"
 #include "core/memory.h"
+#include "core/words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,13 +16,12 @@
 
 #define PRINT_VARIABLE "BERTH_PRINT_COMMAND"
 
-static enum berth_status put(struct buffer *text, struct berth_error *error) {
-    const int failed = text->failed;
-    if (!failed) {
-        fwrite(text->bytes, 1, text->length, stdout);
+static enum berth_status put(const struct buffer *text, struct berth_error *error) {
+    if (text->failed) {
+        return error_no_memory(error, 0, "a text");
     }
-    buffer_done(text);
-    return failed ? error_no_memory(error, 0, "a text") : BERTH_OK;
+    fwrite(text->bytes, 1, text->length, stdout);
+    return BERTH_OK;
 }
 
 // The path of the running program, which may not be in PATH.
@@ -56,23 +56,20 @@ static enum berth_status run_one(struct compat_plan *plan, const char *self,
     while (words != NULL && words[count] != NULL) {
         count++;
     }
-    const char **all = memory_array(used + count + 2, sizeof *all);
+    OWNED const char **all = memory_array(used + count + 2, sizeof *all);
     if (words == NULL || all == NULL) {
-        memory_free(all);
         return error_no_memory(error, 0, "a command");
     }
     memcpy(all, plan->launcher, used * sizeof *all);
     all[used] = used > 0 ? self : "berth";
     memcpy(all + used + 1, words, (count + 1) * sizeof *all);
-    const enum berth_status status = start(all, used > 0 ? all[0] : self, used, error);
-    memory_free(all);
-    return status;
+    return start(all, used > 0 ? all[0] : self, used, error);
 }
 
 // Several commands: a script for the shell, in which berth is this program.
 static enum berth_status run_several(const struct compat_plan *plan, const char *self,
                                      struct berth_error *error) {
-    struct buffer script = {0};
+    struct buffer script DONE_BY(buffer_done) = {0};
     if (launch_find().size > 1) {
         return error_set(error, BERTH_CONFIG,
                          "this command line is several commands; print them with `berth as "
@@ -84,10 +81,8 @@ static enum berth_status run_several(const struct compat_plan *plan, const char 
     compat_put_commands(&script, plan);
     buffer_put_byte(&script, '\0');
     const char *const words[] = {"sh", "-c", script.bytes, NULL};
-    const enum berth_status status =
-        script.failed ? error_no_memory(error, 0, "a script") : start(words, "/bin/sh", 0, error);
-    buffer_done(&script);
-    return status;
+    return script.failed ? error_no_memory(error, 0, "a script")
+                         : start(words, "/bin/sh", 0, error);
 }
 
 static enum berth_status run_plan(struct compat_plan *plan, int prints, struct berth_error *error) {
@@ -96,7 +91,7 @@ static enum berth_status run_plan(struct compat_plan *plan, int prints, struct b
         fprintf(stderr, "berth: note: %s\n", plan->notes[i]);
     }
     if (prints) {
-        struct buffer text = {0};
+        struct buffer text DONE_BY(buffer_done) = {0};
         compat_put_commands(&text, plan);
         return put(&text, error);
     }
@@ -141,7 +136,7 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
                          "`berth as` alone lists the programs",
                          name);
     }
-    const char **all = memory_array(count + 2, sizeof *all);
+    OWNED const char **all = memory_array(count + 2, sizeof *all);
     if (all == NULL) {
         return error_no_memory(error, 0, "a command");
     }
@@ -153,13 +148,11 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
     if (prints) {
         setenv(PRINT_VARIABLE, "1", 1);
     }
-    const enum berth_status status = start(all, "bash", 0, error);
-    memory_free(all);
-    return status;
+    return start(all, "bash", 0, error);
 }
 
 static enum berth_status list_programs(struct berth_error *error) {
-    struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     buffer_put_text(&text,
                     "usage: berth as [--print_command] [--OPTION=VALUE...] PROGRAM ...\n\n"
                     "Put `berth as` in the place of `python` or `bash`. PROGRAM is one of\n");
@@ -180,13 +173,9 @@ static int asks_for_help(size_t count, const char *const *words) {
 
 static enum berth_status translate(size_t count, const char *const *words, int prints,
                                    struct berth_error *error) {
-    struct compat_plan plan;
-    enum berth_status status = compat_read(&plan, count, words, error);
-    if (status == BERTH_OK) {
-        status = run_plan(&plan, prints, error);
-    }
-    compat_plan_free(&plan);
-    return status;
+    struct compat_plan plan DONE_BY(compat_plan_free);
+    TRY(compat_read(&plan, count, words, error));
+    return run_plan(&plan, prints, error);
 }
 
 // A JSON file as the only argument of the program has its options.
@@ -225,13 +214,12 @@ static enum berth_status take(size_t count, const char *const *words, struct ber
         return run_script(count - program, words + program, prints, error);
     }
     if (asks_for_help(count - program, words + program)) {
-        struct buffer text = {0};
-        const enum berth_status status = compat_put_help(&text, words[program], error);
-        return status == BERTH_OK ? put(&text, error) : (buffer_done(&text), status);
+        struct buffer text DONE_BY(buffer_done) = {0};
+        TRY(compat_put_help(&text, words[program], error));
+        return put(&text, error);
     }
     const int has_file = count == program + 2 && words[program + 1][0] != '-' &&
-                         strlen(words[program + 1]) > 5 &&
-                         strcmp(words[program + 1] + strlen(words[program + 1]) - 5, ".json") == 0;
+                         name_has_suffix(words[program + 1], ".json");
     const enum berth_status status = has_file ? translate_file(words, program, prints, error)
                                               : translate(count, words, prints, error);
     cli_free_owned();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The common parts of the program's verbs: their description, the parsed command line, messages.
 //
-// A verb is one struct cli_verb: a row of tasks.c, or a file of its own. Its options are rows of
-// the option table (those of its jobs) and a few of its own. Data goes to standard output, messages
-// to standard error.
+// A verb is one struct cli_verb: a row of tasks.c, made from the row of a task (run.c) or a job
+// (jobs.c), or a file of its own. Its options are rows of the option table (those of its jobs) and
+// a few of its own. Data goes to standard output, messages to standard error.
 #ifndef BERTH_CLI_CLI_H
 #define BERTH_CLI_CLI_H
 
+#include "api/job.h"
+#include "api/jobs.h"
 #include "core/error.h"
 #include "core/options.h"
 
@@ -16,14 +18,12 @@
 
 // --- verbs ---------------------------------------------------------------------------------------
 
-// An option that only one verb has: a row of its name and default. One CLI_LIST a verb, which may
-// be repeated.
-#define CLI_ROW(kind, own, value) .type = (kind), .name = (own), .default_value = (value)
-#define CLI_FLAG(own) CLI_ROW(OPTION_FLAG, own, "false")
-#define CLI_TEXT(own, value) CLI_ROW(OPTION_TEXT, own, value)
-#define CLI_INTEGER(own, value) CLI_ROW(OPTION_INTEGER, own, value)
-#define CLI_REAL(own, value) CLI_ROW(OPTION_REAL, own, value)
-#define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
+// An option that only one verb has: a row of its name and default (api/job.h).
+#define CLI_FLAG JOB_FLAG
+#define CLI_TEXT JOB_TEXT
+#define CLI_INTEGER JOB_INTEGER
+#define CLI_REAL JOB_REAL
+#define CLI_LIST JOB_LIST
 
 #define CLI_OPTIONS_MAX 24
 #define CLI_ARGUMENTS_MAX 64
@@ -71,6 +71,7 @@ struct cli_verb {
     // Called after all words were read, for what some of them imply; or NULL.
     enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
+    const struct job_row *job; // that it is made from; or NULL
 };
 
 // The program's verbs, NULL at the end (verb_list.c), and what makes the functions below know them.
@@ -79,6 +80,8 @@ void cli_use_verbs(const struct cli_verb *const *list);
 // The verb of the task with that number in the library's table; it is made when it is called.
 enum { CLI_RUN_VERBS_MAX = 16 };
 const struct cli_verb *cli_run_verb(size_t index);
+// The verb of a job; it is made when it is called.
+const struct cli_verb *cli_job_verb(const struct job_row *row);
 // Opens the model that the options describe for a task; `batch`: predict_batch_size without that
 // option, or NULL; `comm`: of the processes that all open it, or NULL. NULL after a failure.
 struct comm;
@@ -106,9 +109,8 @@ enum berth_status cli_unknown_word(const char *what, const char *name, struct be
 // Lists the verbs of tasks with files (tasks.c); returns their number.
 enum { CLI_TASK_VERBS_MAX = 32 };
 size_t cli_task_verbs(const struct cli_verb *list[CLI_TASK_VERBS_MAX]);
-extern const struct cli_verb cli_as, cli_show, cli_tokenize, cli_features, cli_inspect, cli_convert,
-    cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch, cli_prepare, cli_pack,
-    cli_vocab, cli_serve, cli_help, cli_man, cli_completion, cli_report, cli_plot;
+extern const struct cli_verb cli_as, cli_show, cli_tokenize, cli_features, cli_bench, cli_doctor,
+    cli_fetch, cli_serve, cli_help, cli_man, cli_completion, cli_report, cli_plot;
 
 // --- the command line ----------------------------------------------------------------------------
 
@@ -253,14 +255,18 @@ enum berth_status cli_read_lines(const struct cli_call *call, const char *path,
 void cli_lines_done(struct cli_lines *lines);
 // Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
-// Prints the result of packing: lines on standard output, or an object `key` (NULL: none) of a JSON
-// line.
-void cli_print_pack(const struct berth_pack_result *result);
-void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result);
 // Flushes standard output before the end; cli_flush says if that failed.
 void cli_flush_early(void);
 // Flushes standard output. A closed pipe is not an error; a full disk is.
 enum berth_status cli_flush(struct berth_error *error);
+
+// The lines of a text, one after the other, without their ends.
+struct cli_line {
+    const char *next; // where the next one begins; the text at first
+    const char *text;
+    size_t length;
+};
+int cli_next_line(struct cli_line *line); // 0: there are no more
 
 // Prints `text` with the characters [start, end) highlighted (black on light green) if `colour`.
 // Wraps at words to `width` columns, `indent` of which are already used on the first line; width 0:

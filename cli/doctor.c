@@ -52,20 +52,22 @@ static void put_text(struct facts *facts, const char *key, const char *value) {
     }
 }
 
-static void put_integer(struct facts *facts, const char *key, int64_t value) {
+// For people divided by 1 << shift, with the unit.
+static void put_number(struct facts *facts, const char *key, int64_t value, int shift,
+                       const char *unit) {
     if (facts->json) {
         json_line_integer(&facts->line, key, value);
     } else {
-        printf("%-24s %" PRId64 "\n", key, value);
+        printf("%-24s %" PRId64 "%s\n", key, value >> shift, unit);
     }
 }
 
+static void put_integer(struct facts *facts, const char *key, int64_t value) {
+    put_number(facts, key, value, 0, "");
+}
+
 static void put_memory(struct facts *facts, const char *key, uint64_t bytes) {
-    if (facts->json) {
-        json_line_integer(&facts->line, key, (int64_t)bytes);
-    } else {
-        printf("%-24s %" PRIu64 " MiB\n", key, bytes >> 20);
-    }
+    put_number(facts, key, (int64_t)bytes, 20, " MiB");
 }
 
 // The value of the first line of a /proc file that begins with `key`.
@@ -87,6 +89,12 @@ static int find_proc_line(const char *path, const char *key, char *value, size_t
     return found;
 }
 
+// Adds a word to a list with blanks.
+static void add_word(char *list, size_t size, const char *word) {
+    const size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%s", used > 0 ? " " : "", word);
+}
+
 static void put_processor(struct facts *facts) {
     static const char *const wanted[] = {
         "sse2",        "avx2",        "fma",      "avx_vnni", "avx512f", "avx512bw", "avx512vl",
@@ -97,9 +105,8 @@ static void put_processor(struct facts *facts) {
         find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // the key on ARM
     }
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        size_t used = strlen(found);
         if (words_contain(flags, ' ', wanted[i])) {
-            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "", wanted[i]);
+            add_word(found, sizeof found, wanted[i]);
         }
     }
     put_text(facts, "processor", model);
@@ -116,8 +123,7 @@ static void put_instructions(struct facts *facts) {
         struct device_options options_of_set = {.threads = 1, .instructions = sets[i]};
         struct device *device;
         if (device_cpu_open(&options_of_set, &device, NULL) == BERTH_OK) {
-            size_t used = strlen(usable);
-            snprintf(usable + used, sizeof usable - used, "%s%s", used > 0 ? " " : "", sets[i]);
+            add_word(usable, sizeof usable, sets[i]);
             device->close(device);
         }
     }
@@ -159,9 +165,7 @@ static void put_precisions(struct facts *facts, const struct device *device) {
         enum dtype compute;
         if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, NULL) ==
             BERTH_OK) {
-            const size_t used = strlen(found);
-            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "",
-                     machine_precision_name(i));
+            add_word(found, sizeof found, machine_precision_name(i));
         }
     }
     put_text(facts, "precisions", found);

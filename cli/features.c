@@ -22,7 +22,7 @@ static const struct option_row options[] = {
      .help = "print examples=N features=N tokens=N cls_labelled=N"},
 };
 
-struct job {
+struct features {
     struct tokenizer *tokenizer;
     struct squad_dataset dataset;
     struct squad_feature_set set;
@@ -44,7 +44,7 @@ static int64_t element(const struct squad_feature_set *set, int field, size_t at
     }
 }
 
-static void add_array(struct json_line *line, const char *key, const struct job *job,
+static void add_array(struct json_line *line, const char *key, const struct features *job,
                       const struct squad_feature *feature, int field) {
     json_line_open(line, key, '[');
     for (int32_t i = 0; i < feature->length; i++) {
@@ -53,7 +53,7 @@ static void add_array(struct json_line *line, const char *key, const struct job 
     json_line_close(line, ']');
 }
 
-static void add_label(struct json_line *line, const char *key, const struct job *job,
+static void add_label(struct json_line *line, const char *key, const struct features *job,
                       int32_t label) {
     if (job->training) {
         json_line_integer(line, key, label);
@@ -62,8 +62,9 @@ static void add_label(struct json_line *line, const char *key, const struct job 
     }
 }
 
-static enum berth_status put_feature(const struct job *job, const struct squad_feature *feature,
-                                     struct json_line *line, struct berth_error *error) {
+static enum berth_status put_feature(const struct features *job,
+                                     const struct squad_feature *feature, struct json_line *line,
+                                     struct berth_error *error) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "example_id", job->dataset.examples[feature->example].id);
     json_line_integer(line, "unique_id", feature->unique_id);
@@ -78,37 +79,32 @@ static enum berth_status put_feature(const struct job *job, const struct squad_f
     return cli_put_json(line, error);
 }
 
-static enum berth_status put_features(const struct job *job, struct berth_error *error) {
-    struct json_line line = {0};
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < job->set.count && status == BERTH_OK && !ferror(stdout); i++) {
-        status = put_feature(job, &job->set.features[i], &line, error);
+static enum berth_status put_features(const struct features *job, struct berth_error *error) {
+    struct json_line line DONE_BY(json_line_done) = {0};
+    for (size_t i = 0; i < job->set.count && !ferror(stdout); i++) {
+        TRY(put_feature(job, &job->set.features[i], &line, error));
     }
-    json_line_done(&line);
-    return status;
+    return BERTH_OK;
 }
 
 // A vocabulary alone has no number of positions, nor has a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model_name_or_path;
-    char *path = folder != NULL ? folder_config_path(folder) : NULL;
-    struct bert_config shape;
-    enum berth_status status = BERTH_OK;
-    if (path != NULL && file_exists(path)) {
-        struct berth_log log = cli_log(call);
-        TRY_DONE(bert_config_read(path, &shape, error));
-        status = inputs_fit_length(
-            &call->config,
-            &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder},
-            &log, error);
-        bert_config_done(&shape);
+    OWNED char *path = folder != NULL ? folder_config_path(folder) : NULL;
+    struct bert_config shape DONE_BY(bert_config_done) = {0};
+    if (path == NULL || !file_exists(path)) {
+        return BERTH_OK;
     }
-done:
-    memory_free(path);
-    return status;
+    struct berth_log log = cli_log(call);
+    TRY(bert_config_read(path, &shape, error));
+    return inputs_fit_length(
+        &call->config,
+        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder}, &log,
+        error);
 }
 
-static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
+static enum berth_status build(struct features *job, struct cli_call *call,
+                               struct berth_error *error) {
     TRY(fit_length(call, error));
     const struct berth_config *config = &call->config;
     struct squad_feature_options rules;
@@ -126,7 +122,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     return squad_features_build(&job->dataset, job->tokenizer, &rules, &log, &job->set, error);
 }
 
-static enum berth_status print(const struct job *job, const struct cli_call *call,
+static enum berth_status print(const struct features *job, const struct cli_call *call,
                                struct berth_error *error) {
     int jsonl = cli_flag(call, "jsonl");
     if (jsonl) {
@@ -140,7 +136,7 @@ static enum berth_status print(const struct job *job, const struct cli_call *cal
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct job job = {.training = cli_flag(call, "training")};
+    struct features job = {.training = cli_flag(call, "training")};
     enum berth_status status = build(&job, call, error);
     if (status == BERTH_OK) {
         status = print(&job, call, error);

@@ -42,14 +42,12 @@ static enum berth_status print_path(const struct cli_call *call, const char *nam
         puts(path);
         return BERTH_OK;
     }
-    struct json_line line = {0};
+    struct json_line line DONE_BY(json_line_done) = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "name", name);
     json_line_text(&line, "path", path);
     json_line_close(&line, '}');
-    enum berth_status status = cli_put_json(&line, error);
-    json_line_done(&line);
-    return status;
+    return cli_put_json(&line, error);
 }
 
 // Only an interactive user gets a progress bar.
@@ -63,26 +61,6 @@ static int wants_progress(const struct cli_call *call) {
            terminal_is(STDERR_FILENO) && !off;
 }
 
-static enum berth_status fetch(struct cli_call *call, const char *name,
-                               const struct fetch_settings *settings, struct berth_error *error) {
-    struct berth_config config;
-    struct berth_reporter *reporter;
-    char *path = NULL;
-    berth_config_init(&config);
-    config.quiet = call->config.quiet;
-    config.no_progress = !wants_progress(call);
-    TRY(berth_reporter_open(&config, STDERR_FILENO, &reporter, error));
-    enum berth_status status =
-        fetch_files(name, settings, berth_reporter_log(reporter),
-                    cli_stop_on_signals("what was downloaded is kept"), &path, error);
-    berth_reporter_close(reporter);
-    if (status == BERTH_OK) {
-        status = print_path(call, name, path, error);
-    }
-    memory_free(path);
-    return status;
-}
-
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const struct fetch_settings settings = {.revision = cli_value(call, "revision"),
                                             .files = cli_value(call, "files"),
@@ -92,7 +70,16 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                             .token_file = cli_value(call, "token_file"),
                                             .dataset = cli_flag(call, "dataset"),
                                             .retries = cli_integer(call, "retries")};
-    return fetch(call, call->arguments[0], &settings, error);
+    const char *name = call->arguments[0];
+    struct berth_reporter *reporter;
+    OWNED char *path = NULL;
+    call->config.no_progress = !wants_progress(call);
+    TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
+    const enum berth_status status =
+        fetch_files(name, &settings, berth_reporter_log(reporter),
+                    cli_stop_on_signals("what was downloaded is kept"), &path, error);
+    berth_reporter_close(reporter);
+    return status == BERTH_OK ? print_path(call, name, path, error) : status;
 }
 
 const struct cli_verb cli_fetch = {

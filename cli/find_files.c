@@ -4,30 +4,18 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/hub/model_files.h"
 
 #include <string.h>
 
-static enum berth_status find_model(const char **name, struct berth_error *error) {
+// A model for the split NULL, else a data set.
+static enum berth_status find(const char **name, const char *split, struct berth_error *error) {
     char *path;
     if (*name == NULL) {
         return BERTH_OK;
     }
-    TRY(berth_find_model(*name, &path, error));
-    if (strcmp(path, *name) == 0) {
-        berth_string_free(path);
-        return BERTH_OK;
-    }
-    *name = cli_own(path);
-    return *name != NULL ? BERTH_OK : path_no_memory(error);
-}
-
-static enum berth_status find_data(const char **name, const char *split,
-                                   struct berth_error *error) {
-    char *path;
-    if (*name == NULL) {
-        return BERTH_OK;
-    }
-    TRY(berth_find_data(*name, split, &path, error));
+    TRY(split == NULL ? hub_find_model(*name, &path, error)
+                      : hub_find_data(*name, split, &path, error));
     *name = cli_own(path);
     return *name != NULL ? BERTH_OK : path_no_memory(error);
 }
@@ -40,7 +28,7 @@ static enum berth_status find_config(const char **name, struct berth_error *erro
     if (folder == NULL || file_exists(folder)) {
         return BERTH_OK;
     }
-    if (find_model(&folder, &(struct berth_error){0}) != BERTH_OK || !dir_exists(folder)) {
+    if (find(&folder, NULL, &(struct berth_error){0}) != BERTH_OK || !dir_exists(folder)) {
         return BERTH_OK;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -58,7 +46,7 @@ static enum berth_status find_config(const char **name, struct berth_error *erro
 static void find_vocabulary(const char **name) {
     const char *folder = *name;
     if (folder != NULL && !file_exists(folder) && !dir_exists(folder) &&
-        find_model(&folder, &(struct berth_error){0}) == BERTH_OK) {
+        find(&folder, NULL, &(struct berth_error){0}) == BERTH_OK) {
         *name = folder;
     }
 }
@@ -66,12 +54,12 @@ static void find_vocabulary(const char **name) {
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {
     struct berth_config *config = &call->config;
     for (size_t i = 0; i < call->verb->models && i < call->argument_count; i++) {
-        TRY(find_model(&call->arguments[i], error));
+        TRY(find(&call->arguments[i], NULL, error));
     }
-    TRY(find_model(&config->model_name_or_path, error));
+    TRY(find(&config->model_name_or_path, NULL, error));
     TRY(find_config(&config->config_file, error));
     find_vocabulary(&config->vocab_file);
-    TRY(find_data(&config->train_file, "train", error));
-    TRY(find_data(&config->validation_file, "dev", error));
-    return find_data(&config->predict_file, "dev", error);
+    TRY(find(&config->train_file, "train", error));
+    TRY(find(&config->validation_file, "dev", error));
+    return find(&config->predict_file, "dev", error);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help from the tables of verbs and options, laid out for the terminal's width. Examples are to be
 // copied, so they are not wrapped.
+#include "core/memory.h"
 #include "core/terminal.h"
 #include "rows.h"
 #include "topics.h"
@@ -121,27 +122,24 @@ static void put_verb(struct page *page, const char *before, const char *after) {
 }
 
 static void print_example(const char *example) {
-    for (const char *at = example; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-        printf("  %.*s\n", (int)length, at);
-        at += length + (at[length] == '\n');
+    struct cli_line line = {.next = example};
+    while (cli_next_line(&line)) {
+        printf("  %.*s\n", (int)line.length, line.text);
     }
 }
 
 // Each line of a usage is a command.
 static void print_usage(struct page *page) {
-    const char *usage = page->verb->usage;
-    do {
-        const size_t length = strcspn(usage, "\n");
+    struct cli_line line = {.next = page->verb->usage};
+    while (cli_next_line(&line)) {
         put_verb(page, "berth ", " ");
-        buffer_put(&page->text, usage, length);
+        buffer_put(&page->text, line.text, line.length);
         end_paragraph(page, 2);
-        usage += length + (usage[length] == '\n');
-    } while (*usage != '\0');
+    }
 }
 
 static void print_more(struct page *page) {
-    struct buffer groups = {0};
+    struct buffer groups DONE_BY(buffer_done) = {0};
     if (list_groups(page->verb, &groups)) {
         buffer_put_byte(&groups, '\0');
         putchar('\n');
@@ -150,7 +148,6 @@ static void print_more(struct page *page) {
         put(page, "", groups.failed ? "" : groups.bytes, "");
         end_paragraph(page, 0);
     }
-    buffer_done(&groups);
 }
 
 static void print_exit_codes(struct page *page) {
@@ -200,13 +197,10 @@ static void print_verb(struct page *page) {
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
                                        struct berth_error *error) {
-    struct buffer groups = {0};
+    struct buffer groups DONE_BY(buffer_done) = {0};
     list_groups(verb, &groups);
-    enum berth_status status =
-        error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name", topic,
-                  ALL, groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
-    buffer_done(&groups);
-    return status;
+    return error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name", topic,
+                     ALL, groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
 }
 
 static int has_group(const struct cli_verb *verb, const char *group) {
@@ -275,19 +269,18 @@ static int same_text(const struct buffer *a, const struct buffer *b) {
 
 // Whether a verb before the one with that number has the option with the same text.
 static int is_described(size_t index, const char *name, const struct buffer *text) {
-    struct buffer other = {0};
+    struct buffer other DONE_BY(buffer_done) = {0};
     int found = 0;
     for (size_t i = 0; i < index && !found; i++) {
         found = describe(cli_verb_at(i), name, &other) && same_text(&other, text);
     }
-    buffer_done(&other);
     return found;
 }
 
 // "in berth answer, berth fill, ...": the verbs from that number on in which it has this text.
 static void put_verbs(struct page *page, size_t index, const char *name,
                       const struct buffer *text) {
-    struct buffer other = {0};
+    struct buffer other DONE_BY(buffer_done) = {0};
     const char *before = "in ";
     const struct cli_verb *verb;
     for (size_t i = index; (verb = cli_verb_at(i)) != NULL; i++) {
@@ -298,12 +291,11 @@ static void put_verbs(struct page *page, size_t index, const char *name,
             before = ", ";
         }
     }
-    buffer_done(&other);
 }
 
 // The option in every verb that has it; each different text once. 0: no verb has it.
 static int print_option(struct page *page, const char *name) {
-    struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     const struct cli_verb *verb;
     int found = 0;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
@@ -318,15 +310,14 @@ static int print_option(struct page *page, const char *name) {
         found = 1;
     }
     page->text.failed |= text.failed;
-    buffer_done(&text);
     return found;
 }
 
 static enum berth_status print_words(struct page *page, const struct cli_call *call,
                                      struct berth_error *error) {
     const char *const *words = call->arguments, *task = call->argument_count > 1 ? words[1] : NULL;
-    const struct cli_verb *verb = cli_find_verb(words[0], task, cli_value(call, "objective"));
     const struct cli_topic *topic = cli_find_topic(words[0]);
+    const struct cli_verb *verb = cli_find_verb(words[0], task, cli_value(call, "objective"));
     if (verb != NULL) {
         const size_t read = 1 + (task != NULL && cli_is_task(verb, task));
         return cli_help_verb(verb, read < call->argument_count ? words[read] : NULL, error);

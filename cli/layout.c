@@ -26,6 +26,13 @@ void cli_wrap(FILE *out, const char *text, int width, int indent, int column) {
     fputc('\n', out);
 }
 
+int cli_next_line(struct cli_line *line) {
+    line->text = line->next;
+    line->length = strcspn(line->text, "\n");
+    line->next += line->length + (line->text[line->length] == '\n');
+    return *line->text != '\0';
+}
+
 struct highlighter {
     int64_t start, end; // characters
     int64_t character;  // the one to be printed next

@@ -91,11 +91,10 @@ static enum berth_status report_missing_words(const struct cli_verb *verb,
     const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
     if (cli_reports()) {
         const char *before = "usage:";
-        for (const char *usage = verb->usage; *usage != '\0'; before = "      ") {
-            const size_t length = strcspn(usage, "\n"); // each line is a command
-            fprintf(stderr, "%s berth %s%s%s %.*s\n", before, verb->name, space, task, (int)length,
-                    usage);
-            usage += length + (usage[length] == '\n');
+        struct cli_line line = {.next = verb->usage}; // each is a command
+        for (; cli_next_line(&line); before = "      ") {
+            fprintf(stderr, "%s berth %s%s%s %.*s\n", before, verb->name, space, task,
+                    (int)line.length, line.text);
         }
         fprintf(stderr, "\n%s\n\nSee `berth %s%s%s --help`.\n", verb->example, verb->name, space,
                 task);
@@ -137,16 +136,6 @@ static enum berth_status refuse(const struct cli_call *call, const struct launch
                      getenv(launch->variable), call->verb->name, launch->launcher->alone);
 }
 
-// A process of several that will not connect to the others has no deadline for it.
-static enum berth_status set_start_timeout(const struct cli_call *call, struct berth_error *error) {
-    const struct launch launch = launch_find();
-    if (launch_is_parallel(&launch) && processes_of(call) == CLI_DIVIDED) {
-        return comm_expect((double)call->config.start_timeout, error);
-    }
-    comm_expect_none();
-    return BERTH_OK;
-}
-
 // Whether this process runs the verb, if it was started as one of several.
 static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
                                         struct berth_error *error) {
@@ -183,10 +172,16 @@ static enum berth_status agree_on_words(const struct cli_call *call, enum berth_
     return status;
 }
 
+// A process of several that will not connect to the others has no deadline for it.
 static enum berth_status run_parsed(struct cli_call *call, struct berth_error *error) {
+    const struct launch launch = launch_find();
     int runs;
     TRY(decide_if_runs(call, &runs, error));
-    TRY(set_start_timeout(call, error));
+    if (launch_is_parallel(&launch) && processes_of(call) == CLI_DIVIDED) {
+        TRY(comm_expect((double)call->config.start_timeout, error));
+    } else {
+        comm_expect_none();
+    }
     return runs ? run_with_models(call, error) : BERTH_OK;
 }
 
@@ -204,17 +199,12 @@ static enum berth_status parse_and_run(const struct cli_verb *verb, int count, c
     return agree_on_words(&call, status, error);
 }
 
-static enum berth_status run_and_free(const struct cli_verb *verb, int count, char **words,
-                                      struct berth_error *error) {
-    const enum berth_status status = parse_and_run(verb, count, words, error);
-    cli_free_owned();
-    return status;
-}
-
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     TRY(skip_task(verb, &count, &words, error));
-    return run_and_free(verb, count, words, error);
+    const enum berth_status status = parse_and_run(verb, count, words, error);
+    cli_free_owned();
+    return status;
 }
 
 static enum berth_status run(int count, char **words, struct berth_error *error) {
@@ -248,17 +238,13 @@ static int is_no_color(const char *word) {
     return strcmp(word, "--no-color") == 0 || strcmp(word, "--no_color") == 0;
 }
 
-// Until the words are read, and with them --start_timeout.
-static enum berth_status expect_others(struct berth_error *error) {
-    const struct launch launch = launch_find();
-    return launch_is_parallel(&launch) ? comm_expect(START_SECONDS, error) : BERTH_OK;
-}
-
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
     cli_use_verbs(cli_list_verbs());
-    if (expect_others(&error) != BERTH_OK) {
+    const struct launch launch = launch_find();
+    if (launch_is_parallel(&launch) && // until the words are read, and with them --start_timeout
+        comm_expect(START_SECONDS, &error) != BERTH_OK) {
         return finish(error.status, &error);
     }
     cli_guard_output();

@@ -2,6 +2,7 @@
 // berth man: manual pages from the tables of verbs, options and topics, in the man(7) language. The
 // words of a paragraph are put one after the other, in lines that a manual page may have.
 #include "core/file.h"
+#include "core/memory.h"
 #include "rows.h"
 #include "topics.h"
 
@@ -109,11 +110,10 @@ static void put_bold(struct manual *manual, const char *before, const char *text
 // Lines as they are.
 static void put_lines(struct manual *manual, const char *text) {
     put_macro(manual, ".nf\n.RS 4");
-    while (*text != '\0') {
-        const size_t length = strcspn(text, "\n");
-        put_characters(manual, text, length);
+    struct cli_line line = {.next = text};
+    while (cli_next_line(&line)) {
+        put_characters(manual, line.text, line.length);
         end_line(manual);
-        text += length + (text[length] == '\n');
     }
     put_macro(manual, ".RE\n.fi");
 }
@@ -142,7 +142,7 @@ static void put_option(struct manual *manual, const struct cli_verb *verb,
                        const struct option_row *row) {
     const char *aliases = row->aliases, *before = "; also ";
     char alias[OPTION_NAME_SIZE];
-    struct buffer text = {0};
+    struct buffer text DONE_BY(buffer_done) = {0};
     put_macro(manual, ".TP");
     put_bold(manual, "--", row->name);
     cli_row_put_unit(&text, row);
@@ -157,7 +157,6 @@ static void put_option(struct manual *manual, const struct cli_verb *verb,
         before = ", ";
     }
     manual->text.failed |= text.failed;
-    buffer_done(&text);
 }
 
 static void put_options(struct manual *manual, const struct cli_verb *verb) {
@@ -184,17 +183,14 @@ static void put_options(struct manual *manual, const struct cli_verb *verb) {
 
 static void put_synopsis(struct manual *manual, const struct cli_verb *verb) {
     char words[64];
-    const char *usage = verb->usage;
+    struct cli_line line = {.next = verb->usage};
     cli_verb_words(verb, " ", words, sizeof words);
     put_macro(manual, ".SH SYNOPSIS");
-    while (*usage != '\0') {
-        const size_t length = strcspn(usage, "\n");
+    while (cli_next_line(&line)) {
         put_bold(manual, "berth ", words);
         put_text(manual, " ");
-        put_words(manual, usage, length);
-        usage += length + (usage[length] == '\n');
-        end_line(manual);
-        put_macro(manual, *usage != '\0' ? ".br" : "");
+        put_words(manual, line.text, line.length);
+        put_macro(manual, *line.next != '\0' ? ".br" : "");
     }
 }
 

@@ -49,28 +49,29 @@ void cli_error(const char *message) {
     put_message(is_coloured() ? "\033[1;31merror:\033[0m " : "error: ", message);
 }
 
-void cli_warning(const char *format, ...) {
-    if (!cli_reports()) {
-        return;
-    }
+static void put_formatted(const char *kind, const char *format, va_list arguments) {
     char message[1024];
+    vsnprintf(message, sizeof message, format, arguments);
+    put_message(kind, message);
+}
+
+void cli_warning(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    if (cli_reports()) {
+        put_formatted(is_coloured() ? "\033[1;33mwarning:\033[0m " : "warning: ", format,
+                      arguments);
+    }
     va_end(arguments);
-    put_message(is_coloured() ? "\033[1;33mwarning:\033[0m " : "warning: ", message);
 }
 
 void cli_note(const struct cli_call *call, const char *format, ...) {
-    if (call->config.quiet || !cli_reports()) {
-        return;
-    }
-    char message[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    if (!call->config.quiet && cli_reports()) {
+        put_formatted("note: ", format, arguments);
+    }
     va_end(arguments);
-    put_message("note: ", message);
 }
 
 static void write_record(void *context, const struct berth_record *record) {

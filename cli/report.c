@@ -19,11 +19,9 @@ static const struct option_row report_options[] = {
 
 static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
-    struct run_set set;
+    struct run_set set DONE_BY(run_set_done) = {0};
     TRY(run_set_read(&set, call->arguments, call->argument_count, error));
-    const enum berth_status status = html_write_report(&set, output, error);
-    run_set_done(&set);
-    TRY(status);
+    TRY(html_write_report(&set, output, error));
     if (strcmp(output, "-") != 0) {
         cli_note(call, "wrote %s", output);
     }
@@ -66,20 +64,16 @@ static enum berth_status run_plot(struct cli_call *call, struct berth_error *err
                                          columns > 0 ? (int)columns : terminal_width(STDOUT_FILENO),
                                      .rows = (int)cli_integer(call, "rows"),
                                      .colour = cli_colour()};
-    struct run_set set;
-    struct buffer drawn = {0};
+    struct run_set set DONE_BY(run_set_done) = {0};
+    struct buffer drawn DONE_BY(buffer_done) = {0};
     TRY(run_set_read(&set, call->arguments, call->argument_count, error));
-    enum berth_status status = plot_draw(&set, &style, &drawn, error);
-    run_set_done(&set);
+    TRY(plot_draw(&set, &style, &drawn, error));
     buffer_put_byte(&drawn, '\0');
-    if (status == BERTH_OK && drawn.failed) {
-        status = error_no_memory(error, 1, "the charts");
+    if (drawn.failed) {
+        return error_no_memory(error, 1, "the charts");
     }
-    if (status == BERTH_OK) {
-        cli_style(drawn.bytes); // with colours of the program's own; foreign names are escaped
-    }
-    buffer_done(&drawn);
-    return status;
+    cli_style(drawn.bytes); // with colours of the program's own; foreign names are escaped
+    return BERTH_OK;
 }
 
 const struct cli_verb cli_plot = {

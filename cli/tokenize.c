@@ -6,6 +6,7 @@
 #include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
@@ -29,7 +30,7 @@ static const struct option_row options[] = {
 #define BATCH 512                     // lines that are tokenized together
 #define BATCH_BYTES ((size_t)1 << 20) // or so many bytes
 
-struct job {
+struct tokenizing {
     struct berth_model *model;
     int ids, offsets, special, is_terminal;
     struct berth_item marks[2]; // [CLS] and [SEP]
@@ -50,7 +51,7 @@ static void put_number(int64_t value) {
     fwrite_unlocked(digits + at, 1, sizeof digits - at, stdout);
 }
 
-static void put_token(const struct job *job, const struct berth_item *token, int first) {
+static void put_token(const struct tokenizing *job, const struct berth_item *token, int first) {
     if (!first) {
         putc_unlocked(' ', stdout);
     }
@@ -67,7 +68,7 @@ static void put_token(const struct job *job, const struct berth_item *token, int
     }
 }
 
-static void put_line(const struct job *job, const struct berth_item *tokens, size_t count) {
+static void put_line(const struct tokenizing *job, const struct berth_item *tokens, size_t count) {
     if (job->special) {
         put_token(job, &job->marks[0], 1);
     }
@@ -80,7 +81,7 @@ static void put_line(const struct job *job, const struct berth_item *tokens, siz
     putc_unlocked('\n', stdout);
 }
 
-static enum berth_status put_batch(struct job *job, struct berth_error *error) {
+static enum berth_status put_batch(struct tokenizing *job, struct berth_error *error) {
     struct berth_text texts[BATCH] = {{0}};
     for (size_t i = 0; i < job->count; i++) {
         texts[i].text = job->lines.bytes + job->firsts[i];
@@ -102,7 +103,7 @@ static enum berth_status put_batch(struct job *job, struct berth_error *error) {
 }
 
 // Ill-formed sequences and NUL become characters that the tokenizer drops.
-static void add_damaged(struct job *job, const char *text, size_t length) {
+static void add_damaged(struct tokenizing *job, const char *text, size_t length) {
     for (size_t at = 0; at < length;) {
         uint32_t point;
         const size_t bytes = utf8_decode(text + at, length - at, &point);
@@ -118,7 +119,7 @@ static void add_damaged(struct job *job, const char *text, size_t length) {
     }
 }
 
-static enum berth_status add_line(struct job *job, const char *text, size_t length,
+static enum berth_status add_line(struct tokenizing *job, const char *text, size_t length,
                                   struct berth_error *error) {
     job->firsts[job->count++] = job->lines.length;
     if (utf8_text_prefix(text, length) == length) {
@@ -136,7 +137,7 @@ static enum berth_status add_line(struct job *job, const char *text, size_t leng
 }
 
 // The input of a model for a text without tokens.
-static enum berth_status find_marks(struct job *job, struct berth_error *error) {
+static enum berth_status find_marks(struct tokenizing *job, struct berth_error *error) {
     const struct berth_text empty = {.text = ""};
     size_t count;
     job->of_marks = berth_run(job->model, NULL, &empty, 1, NULL, NULL, error);
@@ -233,25 +234,20 @@ static enum berth_status read_line(struct input *input, struct buffer *line, int
     return BERTH_OK;
 }
 
-static enum berth_status put_all(struct job *job, struct input *input, struct berth_error *error) {
-    struct buffer line = {0};
+static enum berth_status put_all(struct tokenizing *job, struct input *input,
+                                 struct berth_error *error) {
+    struct buffer line DONE_BY(buffer_done) = {0};
     int found = 0;
     TRY(read_head(input, error));
-    enum berth_status status = read_line(input, &line, &found, error);
-    while (status == BERTH_OK && found && !ferror(stdout)) {
-        status = add_line(job, line.length > 0 ? line.bytes : "", line.length, error);
-        if (status == BERTH_OK) {
-            status = read_line(input, &line, &found, error);
-        }
+    TRY(read_line(input, &line, &found, error));
+    while (found && !ferror(stdout)) {
+        TRY(add_line(job, line.length > 0 ? line.bytes : "", line.length, error));
+        TRY(read_line(input, &line, &found, error));
     }
-    if (status == BERTH_OK && job->count > 0) {
-        status = put_batch(job, error);
-    }
-    memory_free(line.bytes);
-    return status;
+    return job->count > 0 ? put_batch(job, error) : BERTH_OK;
 }
 
-static enum berth_status prepare(struct job *job, struct cli_call *call,
+static enum berth_status prepare(struct tokenizing *job, struct cli_call *call,
                                  struct berth_error *error) {
     TRY(cli_apply_cased(call, error));
     job->model = cli_open_model(call, "tokenize", NULL, NULL, error);
@@ -265,7 +261,7 @@ static enum berth_status prepare(struct job *job, struct cli_call *call,
     return job->special ? find_marks(job, error) : BERTH_OK;
 }
 
-static enum berth_status run_on(struct job *job, struct cli_call *call, struct input *input,
+static enum berth_status run_on(struct tokenizing *job, struct cli_call *call, struct input *input,
                                 struct berth_error *error) {
     TRY(prepare(job, call, error));
     TRY(put_all(job, input, error));
@@ -297,7 +293,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         input.name = path;
         TRY(open_text(path, &input.file, error));
     }
-    static struct job job = {
+    static struct tokenizing job = {
         .settings = {"add_special_tokens", "false", "offsets", "characters", NULL}};
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     enum berth_status status = run_on(&job, call, &input, error);

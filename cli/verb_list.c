@@ -8,10 +8,16 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static const struct cli_verb *const others[] = {
-    &cli_show,  &cli_features, &cli_inspect,    &cli_convert, &cli_compare, &cli_init,  &cli_verify,
-    &cli_bench, &cli_doctor,   &cli_fetch,      &cli_prepare, &cli_pack,    &cli_vocab, &cli_serve,
-    &cli_help,  &cli_man,      &cli_completion, &cli_report,  &cli_plot,    &cli_as};
+static const struct {
+    const struct cli_verb *verb;
+    const struct job_row *job;
+} others[] = {{.verb = &cli_show},   {.verb = &cli_features},   {.job = &job_inspect},
+              {.job = &job_convert}, {.job = &job_compare},     {.job = &job_init},
+              {.job = &job_verify},  {.verb = &cli_bench},      {.verb = &cli_doctor},
+              {.verb = &cli_fetch},  {.job = &job_prepare},     {.job = &job_pack},
+              {.job = &job_vocab},   {.verb = &cli_serve},      {.verb = &cli_help},
+              {.verb = &cli_man},    {.verb = &cli_completion}, {.verb = &cli_report},
+              {.verb = &cli_plot},   {.verb = &cli_as}};
 
 const struct cli_verb *const *cli_list_verbs(void) {
     static const struct cli_verb *list[CLI_TASK_VERBS_MAX + CLI_RUN_VERBS_MAX + COUNT(others) + 1];
@@ -21,7 +27,7 @@ const struct cli_verb *const *cli_list_verbs(void) {
                                                                                  : cli_run_verb(i);
     }
     for (size_t i = 0; i < COUNT(others); i++) {
-        list[count++] = others[i];
+        list[count++] = others[i].verb != NULL ? others[i].verb : cli_job_verb(others[i].job);
     }
     return list;
 }

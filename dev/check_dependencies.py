@@ -31,7 +31,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "train": {"core", "text", "format", "data", "model", "metrics", "report"},
     "task": {"core", "text", "format", "data", "model", "metrics", "train"},
     "api": {"core", "text", "format", "data", "model", "metrics", "train", "task", "report"},
-    "fetch": {"core", "format", "api", "task"},  # which files a model needs
+    "fetch": {"core", "format"},
     "page": {"core", "format", "report"},
     "serve": {"core", "format", "task"},
     "wiki": {"core", "text", "format", "data"},
@@ -74,8 +74,8 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
-CLI_MAY = {"core", *PARTS}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
+CLI_MAY = {"core", "api", *PARTS}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
 FOREIGN_WORDS = {
@@ -109,6 +109,7 @@ HELP_OF_TASKS = re.compile(r"^static const struct task_command .*?^    \{\.verb 
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 COMMAND = re.compile(r"`[^`]*`")  # a command line, which has dashes
+ROW_TEXT = re.compile(r'\.(?:usage|example|notes|help|json)\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # what --help prints
 FLAG = re.compile(r"(?<![\w-])--([a-z]\w*|%)")  # "--%s" is a setting's name
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
 
@@ -169,8 +170,8 @@ def settings_of(root: pathlib.Path) -> set:
 
 
 def flags_of(text: str) -> list:
-    """The names after "--" in the strings of C source, but not those of commands in backquotes."""
-    joined = "\n".join(STRING.findall(re.sub(r'"\s*"', "", COMMENT.sub("", text))))
+    """The names after "--" in the strings of C source, but not in those of --help, nor of commands in backquotes."""
+    joined = "\n".join(STRING.findall(re.sub(r'"\s*"', "", ROW_TEXT.sub("", COMMENT.sub("", text)))))
     return FLAG.findall(COMMAND.sub("", joined))
 
 
@@ -218,7 +219,7 @@ def native_names(texts: dict) -> set:
     names = set()
     for text in texts.values():
         names |= set(re.findall(r'\{(?:INTEGER|REAL|FLAG|TEXT|CHOICE)\("[\w-]+",\s*(\w+),', text))
-        names |= set(re.findall(r'CLI_(?:FLAG|TEXT|INTEGER|REAL|LIST)\("(\w+)"', text))
+        names |= set(re.findall(r'(?:CLI|JOB)_(?:FLAG|TEXT|INTEGER|REAL|LIST)\("(\w+)"', text))
         for alias in re.findall(r'\.aliases\s*=\s*((?:"[^"]*"\s*)+)', text):
             names |= set(" ".join(STRING.findall(alias)).split())
     return names

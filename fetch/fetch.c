@@ -5,10 +5,10 @@
 // complete snapshot or the previous one.
 #include "fetch/fetch.h"
 
-#include "api/model_files.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "fetch/fetching.h"
+#include "format/hub/model_files.h"
 
 #include <ctype.h>
 #include <stdio.h>

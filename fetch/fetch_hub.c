@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches a repository of the hub: selects the files and the token.
-#include "api/model_files.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "fetch/fetching.h"
 #include "fetch/hub.h"
+#include "format/hub/model_files.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -235,9 +235,10 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
                                 const struct berth_text *held_out, size_t held_out_count,
                                 const char *const *settings, const struct berth_watch *watch,
                                 struct berth_error *error);
-/* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "vocab", "compare", "verify", ...
- * Its arguments are settings. Processes that a launcher started together all call it and divide its
- * work. */
+/* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "vocab", "prepare", "pack", ...
+ * Its settings are those of the verb (`berth vocab --help`); what the verb takes as words are a and b
+ * (compare), path (verify, inspect), input_dir and output_dir (pack). Processes that a launcher
+ * started together all call it and divide its work. */
 struct berth_result *berth_job(const char *job, const char *const *settings,
                                const struct berth_watch *watch, struct berth_error *error);
 

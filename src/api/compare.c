@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares two models tensor by tensor. Names are translated, so checkpoints of different origin
-// can be compared. Numbers are read in chunks and compared in double.
-#include "api/arguments.h"
+// The job compare: two models tensor by tensor. Names are translated, so checkpoints of different
+// origin can be compared. Numbers are read in chunks and compared in double.
+#include "api/job.h"
 #include "core/file.h"
+#include "core/json_line.h"
 #include "core/memory.h"
+#include "core/terminal.h"
 #include "format/tensors/tensor_file.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/weights.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,14 +26,13 @@
 static enum berth_status find_vocab_size(const char *path, int64_t *size,
                                          struct berth_error *error) {
     struct bert_config config;
-    char *config_path = folder_config_path(path);
+    OWNED char *config_path = folder_config_path(path);
     *size = 0;
     if (config_path == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status =
+    const enum berth_status status =
         file_exists(config_path) ? bert_config_read(config_path, &config, error) : BERTH_NO_INPUT;
-    memory_free(config_path);
     if (status == BERTH_OK) {
         *size = config.vocab_size;
         bert_config_done(&config);
@@ -63,21 +65,15 @@ WIDEN(widen_u64, uint64_t)
 WIDEN(widen_i64, int64_t)
 WIDEN(widen_f64, double)
 
-static double widen_f32(const char *from) {
-    float value;
-    tensor_convert(TENSOR_F32, from, 1, &value);
-    return value;
-}
-static double widen_f16(const char *from) {
-    float value;
-    tensor_convert(TENSOR_F16, from, 1, &value);
-    return value;
-}
-static double widen_bf16(const char *from) {
-    float value;
-    tensor_convert(TENSOR_BF16, from, 1, &value);
-    return value;
-}
+#define WIDEN_FLOAT(function, type)                                                                \
+    static double function(const char *from) {                                                     \
+        float value;                                                                               \
+        tensor_convert(type, from, 1, &value);                                                     \
+        return value;                                                                              \
+    }
+WIDEN_FLOAT(widen_f32, TENSOR_F32)
+WIDEN_FLOAT(widen_f16, TENSOR_F16)
+WIDEN_FLOAT(widen_bf16, TENSOR_BF16)
 
 static double (*const widen[])(const char *from) = {
     [TENSOR_BOOL] = widen_u8,   [TENSOR_U8] = widen_u8,   [TENSOR_I8] = widen_i8,
@@ -122,23 +118,37 @@ static double cosine_of(const struct sums *sums) {
 
 // --- one tensor ---------------------------------------------------------------------------------
 
-struct job {
-    struct weights a, b;
-    double tolerance;
-    void (*visit)(void *context, const struct berth_difference *difference);
-    void *context;
-    struct berth_comparison *total;
-    char *a_bytes, *b_bytes; // [8 * CHUNK]
+// One tensor of the two models.
+struct difference {
+    const char *name;   // its Hugging Face name
+    const char *remark; // why the values were not compared ("only in A", "shapes ..."), or NULL
+    int64_t elements;
+    double largest; // largest absolute difference; infinite if only one of two values is NaN; NaN
+                    // if the values were not compared
+    double cosine;  // cosine similarity of the two tensors as vectors; NaN if the values were not
+                    // compared
+    int differs;    // `largest` exceeds the tolerance, or the values were not compared and are not
+                    // the same bytes of the same type
 };
 
-static enum berth_status compare_in_chunks(struct job *job, const struct weight *a,
+struct comparison {
+    const struct job *job;
+    struct weights a, b;
+    double tolerance;
+    char *a_bytes, *b_bytes; // [8 * CHUNK]
+    // Over all tensors that were compared.
+    int64_t tensors, compared, differing;
+    double largest, cosine;
+};
+
+static enum berth_status compare_in_chunks(struct comparison *own, const struct weight *a,
                                            const struct weight *b, size_t count, struct sums *sums,
                                            struct berth_error *error) {
     for (size_t first = 0; first < count; first += CHUNK) {
         size_t length = count - first < CHUNK ? count - first : CHUNK;
-        TRY(weights_read_elements(&job->a, a, first, length, job->a_bytes, error));
-        TRY(weights_read_elements(&job->b, b, first, length, job->b_bytes, error));
-        add_chunk(sums, a->entry->dtype, job->a_bytes, b->entry->dtype, job->b_bytes, length);
+        TRY(weights_read_elements(&own->a, a, first, length, own->a_bytes, error));
+        TRY(weights_read_elements(&own->b, b, first, length, own->b_bytes, error));
+        add_chunk(sums, a->entry->dtype, own->a_bytes, b->entry->dtype, own->b_bytes, length);
     }
     return BERTH_OK;
 }
@@ -161,37 +171,33 @@ static enum berth_status read_whole(const struct weights *side, const struct wei
 }
 
 // One of the two is stored transposed or has scales, so both are read completely.
-static enum berth_status compare_whole(struct job *job, const struct weight *a,
+static enum berth_status compare_whole(struct comparison *own, const struct weight *a,
                                        const struct weight *b, size_t count, struct sums *sums,
                                        struct berth_error *error) {
-    void *a_numbers = NULL, *b_numbers = NULL;
-    enum berth_status status;
-    TRY_DONE(read_whole(&job->a, a, &a_numbers, error));
-    TRY_DONE(read_whole(&job->b, b, &b_numbers, error));
+    OWNED void *a_numbers = NULL;
+    OWNED void *b_numbers = NULL;
+    TRY(read_whole(&own->a, a, &a_numbers, error));
+    TRY(read_whole(&own->b, b, &b_numbers, error));
     add_chunk(sums, type_read(a), a_numbers, type_read(b), b_numbers, count);
-done:
-    memory_free(a_numbers);
-    memory_free(b_numbers);
-    return status;
+    return BERTH_OK;
 }
 
 static int is_read_in_chunks(const struct weight *weight) {
     return weight_is_contiguous(weight) && weight->scale == NULL;
 }
 
-static enum berth_status compare_numbers(struct job *job, const struct weight *a,
-                                         const struct weight *b,
-                                         struct berth_difference *difference,
+static enum berth_status compare_numbers(struct comparison *own, const struct weight *a,
+                                         const struct weight *b, struct difference *difference,
                                          struct berth_error *error) {
     struct sums sums = {0};
     size_t count = (size_t)weight_elements(a);
     int in_chunks = is_read_in_chunks(a) && is_read_in_chunks(b);
-    TRY(in_chunks ? compare_in_chunks(job, a, b, count, &sums, error)
-                  : compare_whole(job, a, b, count, &sums, error));
+    TRY(in_chunks ? compare_in_chunks(own, a, b, count, &sums, error)
+                  : compare_whole(own, a, b, count, &sums, error));
     difference->elements = (int64_t)count;
     difference->largest = sums.largest;
     difference->cosine = cosine_of(&sums);
-    difference->differs = !(sums.largest <= job->tolerance);
+    difference->differs = !(sums.largest <= own->tolerance);
     return BERTH_OK;
 }
 
@@ -219,20 +225,40 @@ static int explain_mismatch(const struct weight *a, const struct weight *b, char
     return 1;
 }
 
-static void add_to_total(struct berth_comparison *total,
-                         const struct berth_difference *difference) {
-    total->tensors++;
-    total->differing += difference->differs;
+static void put_text(const struct job *job, const struct difference *difference) {
+    char name[4096], remark[4096];
+    terminal_escape(name, sizeof name, difference->name, "");
+    if (difference->remark != NULL) {
+        terminal_escape(remark, sizeof remark, difference->remark, "");
+        job_say(job, "%-12s %-12s %s (%s)\n", "-", "-", name, remark);
+    } else {
+        job_say(job, "%-12.6g %-12.9f %s\n", difference->largest, difference->cosine, name);
+    }
+}
+
+static void put(struct comparison *own, const struct difference *difference) {
+    struct json_line *line = job_line(own->job);
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", difference->name);
+    json_line_integer(line, "elements", difference->elements);
+    json_line_real(line, "largest", difference->largest);
+    json_line_real(line, "cosine", difference->cosine);
+    json_line_boolean(line, "differs", difference->differs);
+    json_line_text(line, "remark", difference->remark);
+    json_line_close(line, '}');
+    put_text(own->job, difference);
+    own->tensors++;
+    own->differing += difference->differs;
     if (difference->remark == NULL) {
-        total->compared++;
-        total->largest = fmax(total->largest, difference->largest);
-        total->cosine = fmin(total->cosine, difference->cosine);
+        own->compared++;
+        own->largest = fmax(own->largest, difference->largest);
+        own->cosine = fmin(own->cosine, difference->cosine);
     }
 }
 
 // Sets *equal to whether both are entries of one type, whose numbers are not read, with the same
 // bytes.
-static enum berth_status compare_bytes(struct job *job, const struct weight *a,
+static enum berth_status compare_bytes(struct comparison *own, const struct weight *a,
                                        const struct weight *b, int *equal,
                                        struct berth_error *error) {
     const uint64_t bytes = a->entry->end - a->entry->begin;
@@ -240,22 +266,22 @@ static enum berth_status compare_bytes(struct job *job, const struct weight *a,
              b->entry->end - b->entry->begin == bytes;
     for (uint64_t at = 0; *equal && at < bytes; at += 8 * CHUNK) {
         const size_t length = bytes - at < 8 * CHUNK ? (size_t)(bytes - at) : 8 * CHUNK;
-        TRY(job->a.file.format->read(&job->a.file, a->entry, at, length, job->a_bytes, error));
-        TRY(job->b.file.format->read(&job->b.file, b->entry, at, length, job->b_bytes, error));
-        *equal = memcmp(job->a_bytes, job->b_bytes, length) == 0;
+        TRY(own->a.file.format->read(&own->a.file, a->entry, at, length, own->a_bytes, error));
+        TRY(own->b.file.format->read(&own->b.file, b->entry, at, length, own->b_bytes, error));
+        *equal = memcmp(own->a_bytes, own->b_bytes, length) == 0;
     }
     return BERTH_OK;
 }
 
 // One of the two is NULL if only the other model has the name.
-static enum berth_status compare_pair(struct job *job, const struct weight *a,
+static enum berth_status compare_pair(struct comparison *own, const struct weight *a,
                                       const struct weight *b, struct berth_error *error) {
     char remark[256];
-    struct berth_difference difference = {
+    struct difference difference = {
         .name = a != NULL ? a->name : b->name, .largest = NAN, .cosine = NAN, .differs = 1};
     int equal = 0;
     if (a != NULL && b != NULL && same_shape(a, b) && a->entry->dtype == TENSOR_OTHER) {
-        TRY(compare_bytes(job, a, b, &equal, error));
+        TRY(compare_bytes(own, a, b, &equal, error));
     }
     if (equal) {
         snprintf(remark, sizeof remark, "type %s, the same bytes", a->entry->dtype_name);
@@ -264,12 +290,9 @@ static enum berth_status compare_pair(struct job *job, const struct weight *a,
     } else if (explain_mismatch(a, b, remark, sizeof remark)) {
         difference.remark = remark;
     } else {
-        TRY(compare_numbers(job, a, b, &difference, error));
+        TRY(compare_numbers(own, a, b, &difference, error));
     }
-    add_to_total(job->total, &difference);
-    if (job->visit != NULL) {
-        job->visit(job->context, &difference);
-    }
+    put(own, &difference);
     return BERTH_OK;
 }
 
@@ -283,51 +306,83 @@ static const struct weight *next_weight(const struct weights *side, size_t *inde
     return *index < side->count ? &side->list[*index] : NULL;
 }
 
-static enum berth_status compare_all(struct job *job, struct berth_error *error) {
+static enum berth_status compare_all(struct comparison *own, struct berth_error *error) {
     size_t i = 0, k = 0;
-    const struct weight *a = next_weight(&job->a, &i), *b = next_weight(&job->b, &k);
+    const struct weight *a = next_weight(&own->a, &i), *b = next_weight(&own->b, &k);
     while (a != NULL || b != NULL) {
         int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
         // One model may hold a tied tensor twice, the other once.
         if (order == 0 || !(order < 0 ? a : b)->tied) {
-            TRY(compare_pair(job, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
+            TRY(compare_pair(own, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
         }
         i += order <= 0;
         k += order >= 0;
-        a = next_weight(&job->a, &i);
-        b = next_weight(&job->b, &k);
+        a = next_weight(&own->a, &i);
+        b = next_weight(&own->b, &k);
     }
     return BERTH_OK;
 }
 
-enum berth_status
-berth_compare(const char *a, const char *b, double tolerance,
-              void (*tensor)(void *context, const struct berth_difference *difference),
-              void *context, struct berth_comparison *comparison, struct berth_error *error) {
-    struct berth_comparison unwanted;
-    comparison = comparison != NULL ? comparison : &unwanted;
-    *comparison = (struct berth_comparison){.cosine = 1};
-    REQUIRE(a, error);
-    REQUIRE(b, error);
-    if (!(tolerance >= 0)) { // NaN neither
-        return error_set(error, BERTH_USAGE, "tolerance %g: expected 0 or more", tolerance);
-    }
-    struct job job = {
-        .tolerance = tolerance, .visit = tensor, .context = context, .total = comparison};
-    enum berth_status status;
-    TRY_DONE(side_open(&job.a, a, error));
-    TRY_DONE(side_open(&job.b, b, error));
-    job.a_bytes = memory_array(CHUNK, 8);
-    job.b_bytes = memory_array(CHUNK, 8);
-    if (job.a_bytes == NULL || job.b_bytes == NULL) {
-        status = error_no_memory(error, 16 * CHUNK, "a chunk of the tensors");
-        goto done;
-    }
-    TRY_DONE(compare_all(&job, error));
-done:
-    memory_free(job.a_bytes);
-    memory_free(job.b_bytes);
-    weights_close(&job.a);
-    weights_close(&job.b);
-    return status;
+// Opens both models and reads their tensors.
+static enum berth_status compare_models(struct comparison *own, struct berth_error *error) {
+    TRY(side_open(&own->a, job_text(own->job, "a"), error));
+    TRY(side_open(&own->b, job_text(own->job, "b"), error));
+    OWNED char *a_bytes = memory_array(CHUNK, 8);
+    OWNED char *b_bytes = memory_array(CHUNK, 8);
+    own->a_bytes = a_bytes;
+    own->b_bytes = b_bytes;
+    return a_bytes != NULL && b_bytes != NULL
+               ? compare_all(own, error)
+               : error_no_memory(error, 16 * CHUNK, "a chunk of the tensors");
 }
+
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    struct comparison own = {.job = job, .tolerance = job_real(job, "tolerance"), .cosine = 1};
+    const char *a = job_text(job, "a"), *b = job_text(job, "b");
+    job_say(job, "%-12s %-12s %s\n", "largest", "cosine", "tensor");
+    json_line_open(job_line(job), "tensors", '[');
+    const enum berth_status status = compare_models(&own, error);
+    weights_close(&own.a);
+    weights_close(&own.b);
+    TRY(status);
+    json_line_close(job_line(job), ']');
+    job_put_number(job, "tensors", (double)own.tensors);
+    job_put_integer(job, "compared", own.compared);
+    job_put_integer(job, "differing", own.differing);
+    job_put_real(job, "tolerance", own.tolerance);
+    job_put_real(job, "largest", own.largest);
+    job_put_real(job, "cosine", own.cosine);
+    job_say(job,
+            "%" PRId64 " tensors, %" PRId64 " compared, %" PRId64
+            " differ by more than %g; largest difference %g, smallest cosine %.9f\n",
+            own.tensors, own.compared, own.differing, own.tolerance, own.largest, own.cosine);
+    if (own.differing > 0) {
+        (void)error_set(&job->found, BERTH_FAILURE,
+                        "%s and %s differ in %" PRId64 " of %" PRId64 " tensors", a, b,
+                        own.differing, own.tensors);
+    }
+    return BERTH_OK;
+}
+
+static const struct option_row settings[] = {
+    {JOB_TEXT("a", NULL), .unit = "A", .help = "one model"},
+    {JOB_TEXT("b", NULL), .unit = "B", .help = "the other model"},
+    {JOB_REAL("tolerance", "0"), BETWEEN(0, 1e300), .unit = "X",
+     .help = "largest absolute difference that counts as equal"},
+};
+
+const struct job_row job_compare = {
+    .about = {"compare", "compare the tensors of two models"},
+    JOB_SETTINGS(settings),
+    .arguments = 2,
+    .models = 2,
+    .usage = "A B [--tolerance X] [--json]",
+    .example = "berth compare squad-minilm squad-minilm-hf\n"
+               "berth compare run-1 run-2/model.safetensors --tolerance 1e-5",
+    .notes = "A and B are model folders or files of tensors; names are translated to Hugging "
+             "Face's, types may differ. Exit code 1 when a tensor differs by more than the "
+             "tolerance, has another shape, or is only in one of them.",
+    .json = "print one JSON object",
+    .only_reads = 1,
+    .run = run,
+};

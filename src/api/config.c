@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings by name: the public interface to the option table.
-#include "api/arguments.h"
+// Settings by name: structs that own the values of the option table.
+#include "core/error.h"
 #include "core/memory.h"
+#include "core/options.h"
 
 #include <string.h>
 
-void berth_config_init_size(struct berth_config *config, size_t size) {
-    struct berth_config defaults;
-    if (config == NULL || size < sizeof config->size) {
-        return;
-    }
-    option_defaults(&defaults);
-    defaults.size = size;
-    memset(config, 0, size);
-    memcpy(config, &defaults, size < sizeof defaults ? size : sizeof defaults);
+void berth_config_init(struct berth_config *config) {
+    option_defaults(config);
 }
 
 struct berth_config *berth_config_new(void) {
@@ -56,31 +50,15 @@ static enum berth_status set_copy(struct berth_config *config, const struct opti
     return BERTH_OK;
 }
 
-static enum berth_status find_row(const char *name, const struct option_row **row,
-                                  struct berth_error *error) {
-    *row = option_find(name);
-    if (*row != NULL) {
-        return BERTH_OK;
-    }
-    struct option_spelling nearest;
-    const char *near = option_nearest(name, ~0u, &nearest);
-    return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
-                     near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
-                     near != NULL ? "\"?" : "");
-}
-
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error) {
-    const struct option_row *row;
-    REQUIRE(config, error);
-    REQUIRE(name, error);
-    REQUIRE(value, error);
-    TRY(find_row(name, &row, error));
-    if (row->offset >= config->size) {
-        return error_set(error, BERTH_USAGE,
-                         "the config has no field \"%s\": call berth_config_init first, or "
-                         "compile the program with the berth.h of libberth %s",
-                         row->name, BERTH_VERSION);
+    const struct option_row *row = option_find(name);
+    struct option_spelling nearest;
+    if (row == NULL) {
+        const char *near = option_nearest(name, ~0u, &nearest);
+        return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
+                         near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
+                         near != NULL ? "\"?" : "");
     }
     return config->owned != NULL ? set_copy(config, row, value, error)
                                  : option_set(config, row, value, error);

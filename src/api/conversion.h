@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth_convert's table of targets: what each format can hold, and the function that writes it.
+// The table of targets of a conversion: what each format can hold, and the function that writes it.
 #ifndef BERTH_API_CONVERSION_H
 #define BERTH_API_CONVERSION_H
 
-#include "core/calls.h"
+#include "api/job.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "format/tensors/tensor.h"
@@ -52,11 +52,10 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
-// berth_convert that can be stopped: when *stop is nonzero (`stop` may be NULL), BERTH_INTERRUPTED,
-// and nothing is left behind.
-enum berth_status convert_until(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
-                                const volatile int *stop, struct berth_error *error);
+// Does the job convert: converts the model "input", a folder or a file of weights inside one, and
+// writes the new folder "output", which appears complete or not at all, with config.json and the
+// tokenizer's files. Nothing is left behind after a failure.
+enum berth_status convert_model(const struct job *job, struct berth_error *error);
 
 // The path of the source's vocabulary. Newly allocated; NULL after an error.
 enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,

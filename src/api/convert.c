@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a model folder: reads it, reports what would be lost, writes to a temporary folder next
 // to the output, and publishes it.
-#include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -166,11 +165,10 @@ static enum berth_status refuse_names(const struct convert_target *target, const
 }
 
 // Leaves conversion->names NULL if the source decides.
-static enum berth_status choose_names(struct conversion *conversion,
-                                      const struct berth_convert_settings *settings,
+static enum berth_status choose_names(struct conversion *conversion, const struct job *job,
                                       struct berth_error *error) {
-    const char *name = settings->names;
-    if (settings->kernel_layers) {
+    const char *name = job_text(job, "names");
+    if (job_flag(job, "kernel_layers")) {
         if (name != NULL && strcmp(name, "kernel") != 0) {
             return error_set(error, BERTH_USAGE, "kernel_layers contradicts names %s", name);
         }
@@ -293,6 +291,10 @@ static const char *architecture_of(const struct conversion *conversion) {
     return "BertModel";
 }
 
+static void free_json(json **config) {
+    json_free(*config);
+}
+
 static const struct {
     const char *name; // value of --dtype
     enum tensor_dtype dtype;
@@ -333,15 +335,11 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     while (dtype_names[row].dtype != conversion->matrices) {
         row++;
     }
-    json *config;
+    json *config DONE_BY(free_json) = NULL;
     int changed;
     TRY(json_read_file(path, &config, error));
-    enum berth_status status = set_type(config, dtype_names[row].torch, &changed, error);
-    if (status == BERTH_OK && changed) {
-        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
-    }
-    json_free(config);
-    return status;
+    TRY(set_type(config, dtype_names[row].torch, &changed, error));
+    return changed ? json_write_file(config, JSON_INDENT_2_SORTED, path, error) : BERTH_OK;
 }
 
 // Whether a matrix keeps integers that only config.json explains. Berth's own int8 does not: its
@@ -366,26 +364,23 @@ static int leaves_out_decoder(const struct conversion *conversion) {
 }
 
 static enum berth_status remove_key(const char *path, const char *key, struct berth_error *error) {
-    json *config;
+    json *config DONE_BY(free_json) = NULL;
     TRY(json_read_file(path, &config, error));
-    enum berth_status status = BERTH_OK;
-    if (json_member(config, key) != NULL) {
-        json_remove(config, key);
-        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    if (json_member(config, key) == NULL) {
+        return BERTH_OK;
     }
-    json_free(config);
-    return status;
+    json_remove(config, key);
+    return json_write_file(config, JSON_INDENT_2_SORTED, path, error);
 }
 
-// Writes config.json for a source without one (Google's), or bert_config.json for a target that
+// Writes config.json for a source without one (Google's), and bert_config.json for a target that
 // needs it.
-static enum berth_status write_config(const struct conversion *conversion, const char *path,
-                                      int google, struct berth_error *error) {
-    if (google) {
-        return conversion->target->google_config
-                   ? bert_config_write_google(&conversion->config, path, error)
-                   : BERTH_OK;
-    }
+static enum berth_status write_configs(const struct conversion *conversion,
+                                       struct berth_error *error) {
+    OWNED char *path = NULL;
+    OWNED char *google = NULL;
+    TRY(path_make(conversion->folder, "config.json", &path, error));
+    TRY(path_make(conversion->folder, "bert_config.json", &google, error));
     if (!file_exists(path)) {
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
     }
@@ -395,22 +390,10 @@ static enum berth_status write_config(const struct conversion *conversion, const
     if (leaves_out_decoder(conversion)) {
         TRY(remove_key(path, "tie_word_embeddings", error));
     }
-    return write_type(conversion, path, error);
-}
-
-static enum berth_status write_configs(const struct conversion *conversion,
-                                       struct berth_error *error) {
-    static const char *const names[] = {"config.json", "bert_config.json"};
-    for (int google = 0; google < 2; google++) {
-        char *path = path_join(conversion->folder, names[google]);
-        if (path == NULL) {
-            return path_no_memory(error);
-        }
-        enum berth_status status = write_config(conversion, path, google, error);
-        memory_free(path);
-        TRY(status);
-    }
-    return BERTH_OK;
+    TRY(write_type(conversion, path, error));
+    return conversion->target->google_config
+               ? bert_config_write_google(&conversion->config, google, error)
+               : BERTH_OK;
 }
 
 // A vocabulary that the caller names may be another model's, or none.
@@ -429,25 +412,17 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
-    char *path, *to = path_join(conversion->folder, "vocab.txt");
-    struct vocabulary_file file = {0};
-    enum berth_status status = conversion_vocabulary_path(conversion, &path, error);
-    if (status == BERTH_OK && to == NULL) {
-        status = path_no_memory(error);
+    OWNED char *path = NULL;
+    OWNED char *to = NULL;
+    struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
+    TRY(conversion_vocabulary_path(conversion, &path, error));
+    TRY(path_make(conversion->folder, "vocab.txt", &to, error));
+    if (conversion->vocab_file == NULL && !vocabulary_file_is_json(path)) {
+        return BERTH_OK;
     }
-    if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
-        status = vocabulary_file_read(path, &file, error);
-        if (status == BERTH_OK) {
-            status = check_vocabulary(conversion, path, &file, error);
-        }
-        if (status == BERTH_OK) {
-            status = file_write(to, file.bytes, file.length, error);
-        }
-    }
-    vocabulary_file_done(&file);
-    memory_free(path);
-    memory_free(to);
-    return status;
+    TRY(vocabulary_file_read(path, &file, error));
+    TRY(check_vocabulary(conversion, path, &file, error));
+    return file_write(to, file.bytes, file.length, error);
 }
 
 // The files beside the weights. Those of the configuration or the tokenizer are left out if the
@@ -478,44 +453,31 @@ static enum berth_status write_folder(const struct conversion *conversion,
 
 // dir_publish does not replace a folder, so an empty one is removed first; one that was filled in
 // the meantime is not ours and stays.
-static enum berth_status publish(const char *temporary, const char *output,
-                                 struct berth_error *error) {
-    TRY(dir_remove_empty(output, error));
-    return dir_publish(temporary, output, error);
-}
-
 static enum berth_status write_and_publish(struct conversion *conversion, const char *output,
                                            struct berth_error *error) {
-    char *temporary;
+    OWNED char *temporary = NULL;
     TRY(dir_make_temporary(output, &temporary, error));
     conversion->folder = temporary;
-    enum berth_status status = write_folder(conversion, error);
-    if (status == BERTH_OK) {
-        status = conversion_check_stop(conversion, error);
-    }
-    if (status == BERTH_OK) {
-        status = publish(temporary, output, error);
-    }
+    enum berth_status status;
+    TRY_DONE(write_folder(conversion, error));
+    TRY_DONE(conversion_check_stop(conversion, error));
+    TRY_DONE(dir_remove_empty(output, error));
+    TRY_DONE(dir_publish(temporary, output, error));
+done:
     if (status != BERTH_OK) {
         (void)dir_remove(temporary, NULL);
     }
-    memory_free(temporary);
     return status;
 }
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status find_target(const char *name, const struct convert_target **target,
-                                     struct berth_error *error) {
-    char known[128] = "";
-    for (size_t i = 0; i < convert_target_count; i++) {
-        if (strcmp(convert_targets[i].name, name) == 0) {
-            *target = &convert_targets[i];
-            return BERTH_OK;
-        }
-        words_add(known, sizeof known, convert_targets[i].name);
+static const struct convert_target *find_target(const char *name) {
+    const struct convert_target *target = convert_targets;
+    while (strcmp(target->name, name) != 0) {
+        target++; // each choice of the setting is one
     }
-    return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
+    return target;
 }
 
 static enum berth_status choose_type(struct conversion *conversion, const char *dtype,
@@ -537,26 +499,20 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
                      conversion->target->name, allowed);
 }
 
-static enum berth_status choose_step(struct conversion *conversion, int64_t step,
-                                     struct berth_error *error) {
-    conversion->step = step;
-    return argument_at_least_0("step", step, error);
-}
-
-static enum berth_status choose_optimizer(struct conversion *conversion,
-                                          const struct berth_convert_settings *settings,
+static enum berth_status choose_optimizer(struct conversion *conversion, const struct job *job,
                                           struct berth_error *error) {
-    const char *stage = settings->zero_stage;
+    const char *stage = job_text(job, "zero_stage");
+    const int64_t ranks = job_integer(job, "ranks");
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
-    conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
+    conversion->ranks = ranks > 0 ? ranks : 1;
     if (stage != NULL && !words_contain("0 1 2", ' ', stage)) {
         return error_set(error, BERTH_USAGE, "zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
-    if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {
-        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d",
-                         (long long)settings->ranks, DEEPSPEED_MAX_RANKS);
+    if (ranks < 0 || ranks > DEEPSPEED_MAX_RANKS) {
+        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d", (long long)ranks,
+                         DEEPSPEED_MAX_RANKS);
     }
-    if (settings->ranks > 0 && conversion->zero_stage < 1) {
+    if (ranks > 0 && conversion->zero_stage < 1) {
         return error_set(error, BERTH_USAGE,
                          "ranks has no effect without zero_stage 1 or 2, which divides the "
                          "optimizer's state among them");
@@ -582,36 +538,89 @@ static enum berth_status check_output(const char *output, struct berth_error *er
                            "%s exists and is not empty; give a new folder or remove it", output);
 }
 
-enum berth_status convert_until(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
-                                const volatile int *stop, struct berth_error *error) {
-    struct conversion conversion = {.input = input,
-                                    .config_file = settings->config_file,
-                                    .vocab_file = settings->vocab_file,
-                                    .log = log,
-                                    .stop = stop};
-    TRY(find_target(settings->to, &conversion.target, error));
-    TRY(choose_type(&conversion, settings->dtype, error));
-    TRY(choose_names(&conversion, settings, error));
-    TRY(choose_step(&conversion, settings->step, error));
-    TRY(choose_optimizer(&conversion, settings, error));
-    TRY(check_output(output_dir, error));
-    enum berth_status status;
-    TRY_DONE(read_source(&conversion, error));
-    TRY_DONE(convert_check_norms(&conversion, error));
-    TRY_DONE(check_losses(&conversion, settings->allow_lossy, error));
-    TRY_DONE(write_and_publish(&conversion, output_dir, error));
-done:
-    conversion_done(&conversion);
-    return status;
+enum berth_status convert_model(const struct job *job, struct berth_error *error) {
+    const char *to = job_text(job, "to"), *output = job_text(job, "output");
+    struct conversion conversion DONE_BY(conversion_done) = {
+        .input = job_text(job, "input"),
+        .target = find_target(to),
+        .config_file = job_text(job, "config_file"),
+        .vocab_file = job_text(job, "vocab_file"),
+        .step = job_integer(job, "step"),
+        .log = job->log,
+        .stop = job->stop};
+    if (job_is_given(job, "step") && !words_contain("nvidia deepspeed", ' ', to)) {
+        log_note(&job->log, "step has no effect with the format %s", to);
+    }
+    TRY(choose_type(&conversion, job_text(job, "dtype"), error));
+    TRY(choose_names(&conversion, job, error));
+    TRY(choose_optimizer(&conversion, job, error));
+    TRY(check_output(output, error));
+    TRY(read_source(&conversion, error));
+    TRY(convert_check_norms(&conversion, error));
+    TRY(check_losses(&conversion, job_flag(job, "allow_lossy"), error));
+    return write_and_publish(&conversion, output, error);
 }
 
-enum berth_status berth_convert(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
-                                struct berth_error *error) {
-    REQUIRE(input, error);
-    REQUIRE(output_dir, error);
-    REQUIRE(settings, error);
-    REQUIRE(settings->to, error);
-    return convert_until(input, output_dir, settings, log, NULL, error);
+// --- the job -------------------------------------------------------------------------------------
+
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    TRY(convert_model(job, error));
+    log_note(&job->log, "%s contains the model as %s", job_text(job, "output"),
+             job_text(job, "to"));
+    return BERTH_OK;
 }
+
+static const struct option_row settings_rows[] = {
+    {JOB_TEXT("input", NULL), .unit = "IN", .help = "the model"},
+    {JOB_TEXT("output", NULL), .unit = "OUT", .help = "new folder"},
+    {JOB_TEXT("to", "hf"), .unit = "FORMAT",
+     .choices = "hf|torch|tensorflow|nvidia|deepspeed|trainer|onnx|gguf|int8",
+     .help =
+         "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
+         "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
+         "(these five keep the type of every tensor); trainer: a checkpoint of transformers' "
+         "Trainer with the moments of Berth's checkpoint IN; onnx: a graph for ONNX Runtime; gguf: "
+         "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices in "
+         "int8 (compressed-tensors)"},
+    {JOB_TEXT("dtype", NULL), .unit = "f32|f16|bf16",
+     .help = "number format of all tensors: f32, f16 or bf16 (trainer, onnx and int8: f32; gguf: "
+             "f32, or f16 for the matrices)"},
+    {JOB_TEXT("names", NULL), .unit = "huggingface|nvidia|kernel", .shown = "as in the model",
+     .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
+             "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},
+    {JOB_FLAG("kernel_layers"), .help = "the same as --names kernel"},
+    {JOB_INTEGER("step", "0"), BETWEEN(0, 1e15), .unit = "N",
+     .help = "nvidia, deepspeed: step in the name of the checkpoint"},
+    {JOB_TEXT("zero_stage", NULL), .unit = "STAGE", .shown = "the model alone",
+     .help =
+         "deepspeed: also write the optimizer's state of the checkpoint IN; 0: as a run without "
+         "ZeRO has it; 1 or 2: as ZeRO's shards"},
+    {JOB_INTEGER("ranks", "0"), BETWEEN(0, 1000), .unit = "N", .shown = "1",
+     .help = "with --zero_stage 1 or 2: number of shards, one for each process"},
+    {JOB_TEXT("config_file", NULL), .unit = "FILE", .shown = "beside the weights",
+     .help = "config.json of weights that have none beside them"},
+    {JOB_TEXT("vocab_file", NULL), .aliases = "vocab", .unit = "FILE",
+     .shown = "beside the weights", .help = "vocabulary of weights that have none beside them"},
+    {JOB_FLAG("allow_lossy"),
+     .help = "convert even if tensors must be left out or converted to a narrower type"},
+};
+
+const struct job_row job_convert = {
+    .about = {"convert", "write a model in another format"},
+    .usage =
+        "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
+        "[--zero_stage STAGE] [--ranks N] [--config_file FILE] [--vocab_file FILE] [--allow_lossy]",
+    .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
+               "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy\n"
+               "berth convert squad-minilm squad-minilm-int8 --to int8",
+    .notes = "IN is a model folder in any of the formats except onnx and gguf, or the file of "
+             "weights in it; OUT is a new folder, which appears complete or not at all. "
+             "config.json and the tokenizer's files are copied along. If something would be lost "
+             "(a tensor that the format cannot hold, a narrower type), the tensors are named and "
+             "nothing is written without --allow_lossy: exit code 78.",
+    JOB_SETTINGS(settings_rows),
+    .arguments = 2,
+    .models = 1,
+    .follows = "nothing will be written",
+    .run = run,
+};

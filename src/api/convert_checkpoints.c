@@ -18,18 +18,11 @@ typedef enum berth_status write_tensors(const struct conversion *conversion, con
 // Reads the tensors and passes them to `write` for FOLDER/NAME.
 static enum berth_status write_as(const struct conversion *conversion, const char *name,
                                   write_tensors *write, struct berth_error *error) {
-    struct outgoing outgoing;
-    char *path = path_join(conversion->folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = outgoing_read(conversion, &outgoing, error);
-    if (status == BERTH_OK) {
-        status = write(conversion, path, &outgoing, error);
-        outgoing_done(&outgoing);
-    }
-    memory_free(path);
-    return status;
+    struct outgoing outgoing DONE_BY(outgoing_done) = {0};
+    OWNED char *path = NULL;
+    TRY(path_make(conversion->folder, name, &path, error));
+    TRY(outgoing_read(conversion, &outgoing, error));
+    return write(conversion, path, &outgoing, error);
 }
 
 // --- safetensors --------------------------------------------------------------------------------

@@ -78,33 +78,26 @@ static enum berth_status write_module(const struct conversion *conversion,
                                     conversion->retypes && conversion->matrices == TENSOR_BF16,
                                 .step = conversion->step,
                                 .ranks = conversion->ranks};
-    struct convert_optimizer state;
+    struct convert_optimizer state DONE_BY(convert_optimizer_done) = {0};
     if (conversion->zero_stage < 0) {
         return deepspeed_write(conversion->folder, &out, error);
     }
-    enum berth_status status = convert_optimizer_read(conversion, &state, error);
-    if (status == BERTH_OK) {
-        status = write_with_state(conversion, &out, module, &state, error);
-    }
-    convert_optimizer_done(&state);
-    return status;
+    TRY(convert_optimizer_read(conversion, &state, error));
+    return write_with_state(conversion, &out, module, &state, error);
 }
 
 static void note_left_out(const struct conversion *conversion) {
-    char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
+    OWNED char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
     if (path != NULL && conversion->zero_stage < 0 && file_exists(path)) {
         log_note(&conversion->log,
                  "the optimizer's state of the checkpoint is left out; zero_stage writes it");
     }
-    memory_free(path);
 }
 
 enum berth_status convert_to_deepspeed(const struct conversion *conversion,
                                        struct berth_error *error) {
-    struct outgoing module;
+    struct outgoing module DONE_BY(outgoing_done) = {0};
     note_left_out(conversion);
     TRY(outgoing_read(conversion, &module, error));
-    const enum berth_status status = write_module(conversion, &module, error);
-    outgoing_done(&module);
-    return status;
+    return write_module(conversion, &module, error);
 }

@@ -52,7 +52,8 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
                                   struct berth_error *error) {
     const int64_t rows = tensor->shape[0], cols = tensor->shape[1], groups = int8_groups(cols);
     const float *values = tensor->data;
-    signed char *q = (signed char *)tensor->data, *row = memory_new((size_t)cols);
+    signed char *q = (signed char *)tensor->data;
+    OWNED signed char *row = memory_new((size_t)cols);
     float *scales = out->scales + out->used;
     if (row == NULL) {
         return error_no_memory(error, (size_t)cols, tensor->name);
@@ -61,7 +62,6 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
         int8_quantize(values + r * cols, cols, row, scales + r * groups);
         memcpy(q + r * cols, row, (size_t)cols);
     }
-    memory_free(row);
     warn_of_nan(out, tensor->name, scales, (size_t)(rows * groups));
     tensor->dtype = TENSOR_I8;
     snprintf(out->names[out->count], sizeof *out->names, "%s_scale", tensor->name);
@@ -104,21 +104,20 @@ static enum berth_status quantize_all(struct quantized *out, const struct outgoi
     return BERTH_OK;
 }
 
+static void quantized_done(struct quantized *out) {
+    memory_free(out->list);
+    memory_free(out->names);
+    memory_free(out->scales);
+}
+
 static enum berth_status write_weights(const struct conversion *conversion, const char *path,
                                        struct berth_error *error) {
     static const char *const metadata[] = {"format", "pt", NULL};
-    struct outgoing outgoing;
-    struct quantized out = {.log = &conversion->log};
+    struct outgoing outgoing DONE_BY(outgoing_done) = {0};
+    struct quantized out DONE_BY(quantized_done) = {.log = &conversion->log};
     TRY(outgoing_read(conversion, &outgoing, error));
-    enum berth_status status = quantize_all(&out, &outgoing, error);
-    if (status == BERTH_OK) {
-        status = safetensors_write(path, out.list, out.count, metadata, error);
-    }
-    memory_free(out.list);
-    memory_free(out.names);
-    memory_free(out.scales);
-    outgoing_done(&outgoing);
-    return status;
+    TRY(quantize_all(&out, &outgoing, error));
+    return safetensors_write(path, out.list, out.count, metadata, error);
 }
 
 // --- config.json --------------------------------------------------------------------------------
@@ -171,16 +170,10 @@ static enum berth_status write_config(const struct conversion *conversion, const
 }
 
 enum berth_status convert_to_int8(const struct conversion *conversion, struct berth_error *error) {
-    char *weights = path_join(conversion->folder, "model.safetensors");
-    char *config = path_join(conversion->folder, "config.json");
-    enum berth_status status = weights != NULL && config != NULL ? BERTH_OK : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = write_config(conversion, config, error);
-    }
-    if (status == BERTH_OK) {
-        status = write_weights(conversion, weights, error);
-    }
-    memory_free(weights);
-    memory_free(config);
-    return status;
+    OWNED char *weights = NULL;
+    OWNED char *config = NULL;
+    TRY(path_make(conversion->folder, "model.safetensors", &weights, error));
+    TRY(path_make(conversion->folder, "config.json", &config, error));
+    TRY(write_config(conversion, config, error));
+    return write_weights(conversion, weights, error);
 }

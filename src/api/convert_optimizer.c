@@ -28,12 +28,10 @@ static enum berth_status read_row(const struct conversion *conversion,
 static enum berth_status read_moment(const struct conversion *conversion, const char *path,
                                      const char *prefix, struct outgoing *row,
                                      struct berth_error *error) {
-    struct weights weights;
+    struct weights weights DONE_BY(weights_close) = {0};
     TRY(weights_open(&weights, path, 0, error));
     weights_select(&weights, prefix);
-    const enum berth_status status = read_row(conversion, &weights, row, error);
-    weights_close(&weights);
-    return status;
+    return read_row(conversion, &weights, row, error);
 }
 
 static enum berth_status check_row(const struct conversion *conversion,
@@ -61,14 +59,13 @@ static enum berth_status read_moments(const struct conversion *conversion,
                                       struct berth_error *error) {
     static const char *const prefixes[] = {
         [CONVERT_EXP_AVG] = "exp_avg.", [CONVERT_EXP_AVG_SQ] = "exp_avg_sq."};
-    char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
-    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
-    for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS && status == BERTH_OK; row++) {
-        status = read_moment(conversion, path, prefixes[row], &optimizer->rows[row], error);
-        status = status == BERTH_OK ? check_row(conversion, optimizer, row, error) : status;
+    OWNED char *path = NULL;
+    TRY(path_make(conversion->input, CONVERT_OPTIMIZER_FILE, &path, error));
+    for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS; row++) {
+        TRY(read_moment(conversion, path, prefixes[row], &optimizer->rows[row], error));
+        TRY(check_row(conversion, optimizer, row, error));
     }
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 static enum berth_status refuse_input(const struct conversion *conversion,
@@ -84,17 +81,12 @@ static enum berth_status refuse_input(const struct conversion *conversion,
 static enum berth_status read_facts(const struct conversion *conversion,
                                     struct convert_optimizer *optimizer,
                                     struct berth_error *error) {
-    char *path = NULL, *moments = NULL; // the folder of a finished run has only the first
+    OWNED char *path = NULL; // the folder of a finished run has only this one
+    OWNED char *moments = NULL;
     TRY(file_find(conversion->input, "trainer_state.json", &path, error));
-    enum berth_status status =
-        file_find(conversion->input, CONVERT_OPTIMIZER_FILE, &moments, error);
-    if (status == BERTH_OK) {
-        status = path != NULL && moments != NULL ? run_facts_read(&optimizer->facts, path, error)
-                                                 : refuse_input(conversion, error);
-    }
-    memory_free(moments);
-    memory_free(path);
-    return status;
+    TRY(file_find(conversion->input, CONVERT_OPTIMIZER_FILE, &moments, error));
+    return path != NULL && moments != NULL ? run_facts_read(&optimizer->facts, path, error)
+                                           : refuse_input(conversion, error);
 }
 
 // --- the order ----------------------------------------------------------------------------------
@@ -128,13 +120,13 @@ static enum berth_status sort_by_group(const struct conversion *conversion,
                                        struct berth_error *error) {
     const struct tensor_out *list = optimizer->rows[CONVERT_WEIGHTS].list;
     const size_t count = optimizer->rows[CONVERT_WEIGHTS].count;
-    size_t *order = memory_array(count, sizeof *order), used = 0;
-    struct tensor_out *sorted = memory_array(count, sizeof *sorted);
-    enum berth_status status = BERTH_OK;
+    size_t used = 0;
+    OWNED size_t *order = memory_array(count, sizeof *order);
+    OWNED struct tensor_out *sorted = memory_array(count, sizeof *sorted);
     if (order == NULL || sorted == NULL) {
-        status = error_no_memory(error, count * sizeof *sorted, "the list of tensors");
+        return error_no_memory(error, count * sizeof *sorted, "the list of tensors");
     }
-    for (int group = 1; group >= 0 && status == BERTH_OK; group--) {
+    for (int group = 1; group >= 0; group--) {
         for (size_t i = 0; i < count; i++) {
             if (group_of(conversion, &optimizer->facts.optimizer, list[i].name) == group) {
                 order[used++] = i;
@@ -142,16 +134,14 @@ static enum berth_status sort_by_group(const struct conversion *conversion,
         }
         optimizer->decaying = group ? used : optimizer->decaying;
     }
-    for (int row = 0; row < CONVERT_ROWS && status == BERTH_OK; row++) {
+    for (int row = 0; row < CONVERT_ROWS; row++) {
         for (size_t i = 0; i < used; i++) {
             sorted[i] = optimizer->rows[row].list[order[i]];
         }
         memcpy(optimizer->rows[row].list, sorted, used * sizeof *sorted);
         optimizer->rows[row].count = used;
     }
-    memory_free(order);
-    memory_free(sorted);
-    return status;
+    return BERTH_OK;
 }
 
 static int compare_order(const void *a, const void *b) {

@@ -16,34 +16,21 @@
 
 // --- weights as one buffer ----------------------------------------------------------------------
 
-static enum berth_status fill_weights(const struct conversion *conversion, float *buffer,
-                                      struct berth_error *error) {
-    struct folder_report report;
-    TRY(folder_read_weights(conversion->input, &conversion->config, &conversion->table, 0, buffer,
-                            &report, error));
-    enum berth_status status = BERTH_OK;
-    if (report.missing != NULL) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: missing tensor \"%.*s\"",
-                           conversion->weights.file.path, (int)strcspn(report.missing, "\n"),
-                           report.missing);
-    }
-    folder_report_done(&report);
-    return status;
-}
-
-// Reads everything in conversion->table as f32; free with memory_pages_free.
+// Reads everything in conversion->table as f32; free with free_weights, also after a failure.
 static enum berth_status load_weights(const struct conversion *conversion, float **buffer,
                                       struct berth_error *error) {
-    size_t bytes = (size_t)conversion->table.total * sizeof **buffer;
+    const size_t bytes = (size_t)conversion->table.total * sizeof **buffer;
+    struct folder_report report DONE_BY(folder_report_done) = {0};
     *buffer = memory_pages(bytes);
     if (*buffer == NULL) {
         return error_no_memory(error, bytes, "the weights");
     }
-    enum berth_status status = fill_weights(conversion, *buffer, error);
-    if (status != BERTH_OK) {
-        memory_pages_free(*buffer, bytes);
-    }
-    return status;
+    TRY(folder_read_weights(conversion->input, &conversion->config, &conversion->table, 0, *buffer,
+                            &report, error));
+    return report.missing == NULL ? BERTH_OK
+                                  : error_set(error, BERTH_BAD_DATA, "%s: missing tensor \"%.*s\"",
+                                              conversion->weights.file.path,
+                                              (int)strcspn(report.missing, "\n"), report.missing);
 }
 
 static void free_weights(const struct conversion *conversion, float *buffer) {
@@ -54,17 +41,14 @@ static void free_weights(const struct conversion *conversion, float *buffer) {
 
 static enum berth_status write_onnx(const struct conversion *conversion,
                                     struct berth_error *error) {
-    char *path = path_join(conversion->folder, "model.onnx");
+    OWNED char *path = NULL;
     float *buffer;
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
+    TRY(path_make(conversion->folder, "model.onnx", &path, error));
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
         status = export_onnx_write(path, &conversion->config, &conversion->table, buffer, 0, error);
-        free_weights(conversion, buffer);
     }
-    memory_free(path);
+    free_weights(conversion, buffer);
     return status;
 }
 
@@ -85,24 +69,31 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
                                       struct berth_error *error) {
     static const int numbers[SENTENCE_POOLINGS] = {
         [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
-    struct sentence sentence;
+    struct sentence sentence DONE_BY(sentence_done) = {0};
     TRY(sentence_read(conversion->input, &sentence, error));
     *number = sentence.found ? numbers[sentence.how.pooling] : 0;
     if (sentence.found && *number == 0) {
         log_warning(&conversion->log,
                     "llama.cpp does not support the pooling of the model's modules.json");
     }
-    sentence_done(&sentence);
     return BERTH_OK;
 }
 
-static enum berth_status write_with_tokens(const struct conversion *conversion, const char *path,
-                                           const float *buffer, const char **tokens, size_t count,
-                                           struct berth_error *error) {
+// `vocabulary` is empty if there is none.
+static enum berth_status write_tokens(const struct conversion *conversion, const char *path,
+                                      const float *buffer, const struct vocabulary *vocabulary,
+                                      struct berth_error *error) {
+    OWNED const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
     char name[128];
     struct text_rules rules;
-    name_model(conversion->input, name, sizeof name);
     int pooling;
+    if (tokens == NULL) {
+        return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
+    }
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        tokens[i] = vocabulary->text + vocabulary->starts[i];
+    }
+    name_model(conversion->input, name, sizeof name);
     TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     TRY(find_pooling(conversion, &pooling, error));
     struct export_gguf export = {.config = &conversion->config,
@@ -111,29 +102,12 @@ static enum berth_status write_with_tokens(const struct conversion *conversion, 
                                  .name = name,
                                  .pooling = pooling,
                                  .matrices = conversion->matrices,
-                                 .tokens = tokens,
-                                 .token_count = count,
+                                 .tokens = vocabulary->count > 0 ? tokens : NULL,
+                                 .token_count = vocabulary->count,
                                  .lower_case = rules.lower_case,
                                  .strip_accents = rules.strip_accents < 0 ? rules.lower_case
                                                                           : rules.strip_accents};
     return export_gguf_write(path, &export, error);
-}
-
-static enum berth_status write_with_vocabulary(const struct conversion *conversion,
-                                               const char *path, const float *buffer,
-                                               const struct vocabulary *vocabulary,
-                                               struct berth_error *error) {
-    const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
-    if (tokens == NULL) {
-        return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
-    }
-    for (size_t i = 0; i < vocabulary->count; i++) {
-        tokens[i] = vocabulary->text + vocabulary->starts[i];
-    }
-    enum berth_status status =
-        write_with_tokens(conversion, path, buffer, tokens, vocabulary->count, error);
-    memory_free(tokens);
-    return status;
 }
 
 enum berth_status conversion_parse_vocabulary(const struct conversion *conversion, const char *path,
@@ -156,14 +130,10 @@ enum berth_status conversion_parse_vocabulary(const struct conversion *conversio
 
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
-    struct vocabulary_file file = {0};
+    struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
     const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
-    enum berth_status status = folder_read_vocabulary(own, path, &file, error);
-    if (status == BERTH_OK) {
-        status = conversion_parse_vocabulary(conversion, path, &file, vocabulary, error);
-    }
-    vocabulary_file_done(&file);
-    return status;
+    TRY(folder_read_vocabulary(own, path, &file, error));
+    return conversion_parse_vocabulary(conversion, path, &file, vocabulary, error);
 }
 
 static void warn_of_range(const struct conversion *conversion, const float *buffer) {
@@ -174,29 +144,6 @@ static void warn_of_range(const struct conversion *conversion, const float *buff
                                      (size_t)(param->rows * param->cols));
         }
     }
-}
-
-static enum berth_status write_gguf_file(const struct conversion *conversion, const char *path,
-                                         const char *vocab_path, struct berth_error *error) {
-    struct vocabulary vocabulary = {0};
-    float *buffer;
-    int has_tokens = file_exists(vocab_path);
-    if (has_tokens) {
-        TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
-    } else {
-        log_note(&conversion->log,
-                 "no vocab.txt and no tokenizer.json in %s: the GGUF file has no tokenizer",
-                 conversion->input);
-    }
-    enum berth_status status = load_weights(conversion, &buffer, error);
-    if (status == BERTH_OK) {
-        warn_of_range(conversion, buffer);
-        status = has_tokens ? write_with_vocabulary(conversion, path, buffer, &vocabulary, error)
-                            : write_with_tokens(conversion, path, buffer, NULL, 0, error);
-        free_weights(conversion, buffer);
-    }
-    vocabulary_done(&vocabulary);
-    return status;
 }
 
 // llama.cpp computes GELU in every BERT, whatever the file says.
@@ -230,15 +177,26 @@ enum berth_status conversion_vocabulary_path(const struct conversion *conversion
 
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
+    OWNED char *path = NULL;
+    OWNED char *vocab_path = NULL;
+    struct vocabulary vocabulary DONE_BY(vocabulary_done) = {0};
+    float *buffer;
     TRY(check_gguf(conversion, error));
-    char *vocab_path, *path = path_join(conversion->folder, "model.gguf");
-    enum berth_status status = conversion_vocabulary_path(conversion, &vocab_path, error);
-    if (status == BERTH_OK) {
-        status = path != NULL ? write_gguf_file(conversion, path, vocab_path, error)
-                              : path_no_memory(error);
+    TRY(conversion_vocabulary_path(conversion, &vocab_path, error));
+    TRY(path_make(conversion->folder, "model.gguf", &path, error));
+    if (file_exists(vocab_path)) {
+        TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
+    } else {
+        log_note(&conversion->log,
+                 "no vocab.txt and no tokenizer.json in %s: the GGUF file has no tokenizer",
+                 conversion->input);
     }
-    memory_free(path);
-    memory_free(vocab_path);
+    enum berth_status status = load_weights(conversion, &buffer, error);
+    if (status == BERTH_OK) {
+        warn_of_range(conversion, buffer);
+        status = write_tokens(conversion, path, buffer, &vocabulary, error);
+    }
+    free_weights(conversion, buffer);
     return status;
 }
 

@@ -225,11 +225,9 @@ typedef enum berth_status write_part(const struct conversion *conversion, const 
 static enum berth_status write_file(const struct conversion *conversion, const char *name,
                                     write_part *write, const struct convert_optimizer *state,
                                     struct berth_error *error) {
-    char *path = path_join(conversion->folder, name);
-    const enum berth_status status =
-        path != NULL ? write(conversion, path, state, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    OWNED char *path = NULL;
+    TRY(path_make(conversion->folder, name, &path, error));
+    return write(conversion, path, state, error);
 }
 
 static enum berth_status write_all(const struct conversion *conversion,
@@ -247,11 +245,7 @@ static enum berth_status write_all(const struct conversion *conversion,
 
 enum berth_status convert_to_trainer(const struct conversion *conversion,
                                      struct berth_error *error) {
-    struct convert_optimizer state;
-    enum berth_status status = convert_optimizer_read(conversion, &state, error);
-    if (status == BERTH_OK) {
-        status = write_all(conversion, &state, error);
-    }
-    convert_optimizer_done(&state);
-    return status;
+    struct convert_optimizer state DONE_BY(convert_optimizer_done) = {0};
+    TRY(convert_optimizer_read(conversion, &state, error));
+    return write_all(conversion, &state, error);
 }

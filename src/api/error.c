@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of statuses, the version, freeing strings that the library returns, and checks of
-// arguments.
-#include "api/arguments.h"
-#include "core/calls.h"
+// Names of statuses, the version, and freeing strings that the library returns.
+#include "api/jobs.h"
 #include "core/memory.h"
 
 const char *berth_status_name(enum berth_status status) {
@@ -41,20 +39,4 @@ const char *berth_version(void) {
 
 void berth_string_free(char *text) {
     memory_free(text);
-}
-
-enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
-                                 struct berth_error *error) {
-    for (size_t i = 0; i < count; i++) {
-        if (texts == NULL || texts[i] == NULL) {
-            return error_set(error, BERTH_USAGE, "%s %zu of %zu is NULL", what, i + 1, count);
-        }
-    }
-    return BERTH_OK;
-}
-
-enum berth_status argument_at_least_0(const char *name, int64_t value, struct berth_error *error) {
-    return value >= 0 ? BERTH_OK
-                      : error_set(error, BERTH_USAGE, "%s %lld: expected 0 or more", name,
-                                  (long long)value);
 }

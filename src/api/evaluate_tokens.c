@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores a file of tags: predictions.txt beside the data set.
-#include "api/arguments.h"
-#include "core/calls.h"
+#include "api/jobs.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -116,11 +115,7 @@ static enum berth_status score(struct scoring *scoring, const char *scheme, char
 enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
                                         const struct berth_tag_scoring *scoring, char **text,
                                         struct berth_error *error) {
-    REQUIRE_AS(text, "json", error); // `json` is a type here
     *text = NULL;
-    REQUIRE(dataset_path, error);
-    REQUIRE(predictions_path, error);
-    REQUIRE(scoring, error);
     const struct tagged_settings settings = {.word_column = scoring->text_column,
                                              .tag_column = scoring->label_column};
     struct tagged_dataset dataset;

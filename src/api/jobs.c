@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs: train, predict, evaluate, show.
-#include "api/arguments.h"
+#include "api/jobs.h"
+
 #include "api/save_formats.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -91,8 +92,6 @@ enum berth_status job_train(const char *task, const struct berth_config *config,
     struct berth_run_result ignored;
     int rank;
     result = clear_result(result, &ignored);
-    REQUIRE(task, error);
-    REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     TRY(save_formats_check(config->save_format, error));
     TRY(workers_train(found, config, log, stop, result, &rank, error));
@@ -112,8 +111,6 @@ enum berth_status job_predict(const char *task, const struct berth_config *confi
     const struct task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
-    REQUIRE(task, error);
-    REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     const struct predict_args args = {
         .task = found, .use = TASK_PREDICT, .config = config, .log = log, .stop = stop};
@@ -126,8 +123,6 @@ enum berth_status job_evaluate(const char *task, const struct berth_config *conf
     const struct task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
-    REQUIRE(task, error);
-    REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     const struct predict_args args = {
         .task = found, .use = TASK_VALIDATE, .config = config, .log = log, .stop = stop};
@@ -149,8 +144,6 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
                                        struct berth_log log, char **text,
                                        struct berth_error *error) {
     char *unwanted = NULL;
-    REQUIRE(dataset_path, error);
-    REQUIRE(predictions_path, error);
     const struct squad_evaluation_files files = {dataset_path, predictions_path, null_odds_path};
     enum berth_status status =
         squad_evaluate_files(&files, null_threshold, &log, text != NULL ? text : &unwanted, error);
@@ -162,8 +155,6 @@ enum berth_status berth_show_squad(const struct berth_config *config,
                                    struct berth_selection samples, struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error) {
-    REQUIRE_CONFIG(config, error);
-    REQUIRE(visit, error);
     struct show_args args = {
         .config = config, .samples = samples, .log = &log, .visit = visit, .context = context};
     return show_squad(&args, error);

@@ -2,12 +2,14 @@
 // berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
 // what they say of themselves and opens the task that they name, so that whatever is wrong with
 // them is said then; other tasks are opened when they are first run.
-#include "api/arguments.h"
 #include "api/conversion.h"
+#include "api/inspect.h"
+#include "api/jobs.h"
 #include "api/model.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
+#include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "train/engine/inputs.h"
 
@@ -18,16 +20,13 @@
 // --- the files -----------------------------------------------------------------------------------
 
 static enum berth_status read_config(struct berth_model *model, struct berth_error *error) {
-    char *folder = dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
+    OWNED char *folder =
+        dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
     if (folder == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = berth_inspect(folder, NULL, NULL, &model->config_json, error);
-    if (status == BERTH_OK) {
-        status = task_of_folder(folder, &model->own, error);
-    }
-    memory_free(folder);
-    return status;
+    TRY(inspect_config(folder, &model->config_json, error));
+    return task_of_folder(folder, &model->own, error);
 }
 
 static enum berth_status find_architecture(struct berth_model *model, struct berth_error *error) {
@@ -45,7 +44,7 @@ static enum berth_status find_architecture(struct berth_model *model, struct ber
 
 static enum berth_status find_files(struct berth_model *model, const char *path,
                                     struct berth_error *error) {
-    TRY(berth_find_model(path, &model->path, error));
+    TRY(hub_find_model(path, &model->path, error));
     TRY(path_require(model->path, MODEL_EXPECTED, error));
     model->config->model_name_or_path = model->path;
     return read_config(model, error);
@@ -85,8 +84,8 @@ static void model_free(struct berth_model *model) {
     pthread_mutex_destroy(&model->lock);
     berth_config_free(model->config);
     memory_free(model->architecture);
-    berth_string_free(model->config_json);
-    berth_string_free(model->path);
+    memory_free(model->config_json);
+    memory_free(model->path);
     memory_free(model);
 }
 
@@ -280,27 +279,21 @@ const char *berth_model_text(const struct berth_model *model, const char *fact) 
                                                : NULL;
 }
 
-static void add_tensor(void *context, const struct berth_tensor_info *info) {
+static void add_tensor(void *context, const struct berth_tensor *found) {
     struct berth_model *model = context;
     struct berth_tensor *tensors = memory_grow(model->tensors, &model->tensor_capacity,
                                                model->tensor_count + 1, sizeof *tensors);
-    const size_t length = strlen(info->name) + 1, bytes = length + strlen(info->dtype) + 1;
+    const size_t length = strlen(found->name) + 1, bytes = length + strlen(found->dtype) + 1;
     char *names = memory_new(bytes); // both
+    model->tensors = tensors != NULL ? tensors : model->tensors;
     if (tensors == NULL || names == NULL) {
-        model->tensors = tensors != NULL ? tensors : model->tensors;
         memory_free(names);
         model->tensors_listed = -1;
         return;
     }
-    struct berth_tensor tensor = {.name = names,
-                                  .dtype = names + length,
-                                  .rank = (size_t)info->rank,
-                                  .bytes = (size_t)info->bytes};
-    strcpy(names, info->name);
-    strcpy(names + length, info->dtype);
-    memcpy(tensor.shape, info->shape, sizeof tensor.shape);
-    model->tensors = tensors;
-    model->tensors[model->tensor_count++] = tensor;
+    tensors[model->tensor_count] = *found;
+    tensors[model->tensor_count].name = strcpy(names, found->name);
+    tensors[model->tensor_count++].dtype = strcpy(names + length, found->dtype);
 }
 
 // Lists the tensors once; returns whether they could be.
@@ -308,13 +301,10 @@ static int list_tensors(const struct berth_model *constant) {
     struct berth_model *model = (struct berth_model *)constant;
     pthread_mutex_lock(&model->lock);
     if (model->tensors_listed == 0) {
-        struct berth_error ignored;
-        char *text = NULL;
         model->tensors_listed = 1;
-        if (berth_inspect(model->path, add_tensor, model, &text, &ignored) != BERTH_OK) {
+        if (inspect_tensors(model->path, add_tensor, model, NULL) != BERTH_OK) {
             model->tensors_listed = -1;
         }
-        berth_string_free(text);
     }
     const int listed = model->tensors_listed > 0;
     pthread_mutex_unlock(&model->lock);
@@ -397,63 +387,28 @@ double berth_model_number(const struct berth_model *model, const char *fact) {
 
 // --- saving --------------------------------------------------------------------------------------
 
-// Offsets are in struct berth_convert_settings.
-#define FIELD(member) .name = #member, .offset = offsetof(struct berth_convert_settings, member)
-static const struct option_row save_rows[] = {
-    {FIELD(dtype), .type = OPTION_TEXT},
-    {FIELD(names), .type = OPTION_TEXT},
-    {FIELD(step), .type = OPTION_INTEGER, BETWEEN(0, 1e15)},
-    {FIELD(zero_stage), .type = OPTION_TEXT},
-    {FIELD(ranks), .type = OPTION_INTEGER, BETWEEN(0, 1000)},
-    {FIELD(config_file), .type = OPTION_TEXT},
-    {FIELD(vocab_file), .type = OPTION_TEXT},
-    {FIELD(allow_lossy), .type = OPTION_FLAG},
-};
-
-static enum berth_status set_save(struct berth_convert_settings *to, const char *name,
-                                  const char *value, struct berth_error *error) {
-    const size_t count = sizeof save_rows / sizeof *save_rows;
-    size_t i = 0;
-    while (i < count && !option_same_name(save_rows[i].name, name)) {
-        i++;
-    }
-    if (i == count) {
-        return setting_refuse(name, "berth_save", error);
-    }
-    union option_value parsed;
-    void *field = (char *)to + save_rows[i].offset;
-    TRY(option_parse(&save_rows[i], value, &parsed, error));
-    switch (save_rows[i].type) {
-    case OPTION_INTEGER:
-        *(int64_t *)field = parsed.integer;
-        break;
-    case OPTION_FLAG:
-        *(int *)field = parsed.flag;
-        break;
-    default:
-        *(const char **)field = parsed.text;
-    }
-    return BERTH_OK;
-}
-
 enum berth_status berth_save(const struct berth_model *model, const char *path, const char *format,
                              const char *const *settings, const struct berth_watch *watch,
                              struct berth_error *error) {
     struct berth_error own;
     struct watching watching;
     const char *name, *value;
-    struct berth_convert_settings to = {.to = format != NULL ? format : "hf"};
     if (model == NULL) {
         return error != NULL && error->status != BERTH_OK ? error->status : BERTH_USAGE;
     }
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
+    struct job job = {.row = &job_convert, .log = watching.log, .stop = &watching.stop};
     if (path == NULL) {
         return error_set(error, BERTH_USAGE, "berth_save: the path is NULL");
     }
     TRY(settings_check(settings, error));
     while (settings_next(&settings, &name, &value)) {
-        TRY(set_save(&to, name, value, error));
+        TRY(words_contain("input output to", ' ', name) ? setting_refuse(name, "berth_save", error)
+                                                        : job_set(&job, name, value, error));
     }
-    return convert_until(model->path, path, &to, watching.log, &watching.stop, error);
+    TRY(job_set(&job, "input", model->path, error));
+    TRY(job_set(&job, "output", path, error));
+    TRY(job_set(&job, "to", format != NULL ? format : "hf", error));
+    return convert_model(&job, error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public interface to the report room.
-#include "api/arguments.h"
+#include "api/jobs.h"
 #include "core/memory.h"
 #include "report/reporter.h"
 #include "train/checkpoint/checkpoint.h"
@@ -8,9 +8,7 @@
 
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {
-    REQUIRE(reporter, error);
     *reporter = NULL;
-    REQUIRE_CONFIG(config, error);
     TRY(output_check_summary(config, error));
     struct berth_config own = *config;
     char *folder = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/save_formats.h"
 
+#include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
@@ -15,9 +16,9 @@
 
 enum { NAME_SIZE = 96, FILES_MAX = 4 };
 
-// The files that berth_convert writes, and their names in the result; %s is the step.
+// The files that convert writes, and their names in the result; %s is the step.
 static const struct format {
-    const char *name, *to; // to: berth_convert's name
+    const char *name, *to; // to: convert's name
     struct {
         const char *from, *to;
     } files[FILES_MAX];
@@ -82,13 +83,9 @@ static char *result_path(const char *folder, const char *name, const char *step)
 static enum berth_status move_files(const struct format *format, const char *from, const char *to,
                                     const char *step, struct berth_error *error) {
     for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
-        char *made = result_path(from, format->files[i].from, step);
-        char *path = result_path(to, format->files[i].to, step);
-        enum berth_status status =
-            made != NULL && path != NULL ? file_publish(made, path, error) : path_no_memory(error);
-        memory_free(made);
-        memory_free(path);
-        TRY(status);
+        OWNED char *made = result_path(from, format->files[i].from, step);
+        OWNED char *path = result_path(to, format->files[i].to, step);
+        TRY(made != NULL && path != NULL ? file_publish(made, path, error) : path_no_memory(error));
     }
     return BERTH_OK;
 }
@@ -96,39 +93,36 @@ static enum berth_status move_files(const struct format *format, const char *fro
 // TensorFlow's programs find their newest checkpoint by this file.
 static enum berth_status write_newest(const char *folder, const char *step,
                                       struct berth_error *error) {
-    char text[2 * NAME_SIZE], *path = path_join(folder, "checkpoint");
+    char text[2 * NAME_SIZE];
+    OWNED char *path = NULL;
+    TRY(path_make(folder, "checkpoint", &path, error));
     snprintf(text, sizeof text,
              "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
              "\"model.ckpt-%s\"\n",
              step, step);
-    enum berth_status status =
-        path != NULL ? file_write(path, text, strlen(text), error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return file_write(path, text, strlen(text), error);
 }
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
-    const struct berth_convert_settings settings = {.to = format->to, .step = atoll(step)};
-    const struct berth_log silent = {0}; // names and types are those of the result
+    struct job job = {.row = &job_convert}; // silent: names and types are those of the result
     char name[NAME_SIZE];
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
-    char *folder = path_join(output, name);
-    enum berth_status status = folder != NULL ? dir_remove(folder, error) : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = berth_convert(output, folder, &settings, silent, error);
-    }
-    if (status == BERTH_OK) {
-        status = move_files(format, folder, output, step, error);
-    }
-    if (status == BERTH_OK && strcmp(format->name, "tensorflow") == 0) {
-        status = write_newest(output, step, error);
-    }
-    if (folder != NULL) {
-        (void)dir_remove(folder, NULL);
-    }
-    memory_free(folder);
+    OWNED char *folder = NULL;
+    TRY(path_make(output, name, &folder, error));
+    enum berth_status status;
+    TRY_DONE(dir_remove(folder, error));
+    TRY_DONE(job_set(&job, "input", output, error));
+    TRY_DONE(job_set(&job, "output", folder, error));
+    TRY_DONE(job_set(&job, "to", format->to, error));
+    TRY_DONE(job_set(&job, "step", step, error));
+    TRY_DONE(convert_model(&job, error));
+    TRY_DONE(move_files(format, folder, output, step, error));
+    TRY_DONE(strcmp(format->name, "tensorflow") == 0 ? write_newest(output, step, error)
+                                                     : BERTH_OK);
+done:
+    (void)dir_remove(folder, NULL);
     return status;
 }
 
@@ -136,29 +130,20 @@ static enum berth_status save(const struct format *format, const char *output, c
 // case the result must not replace it. Independent workers have theirs in their own folders.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
-    char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
-    char *checkpoint = result_path(config->output_dir, "checkpoint-%s", step);
-    const enum berth_status status =
-        path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
-    *has = status == BERTH_OK && original_is_written(config) && file_exists(path) &&
+    OWNED char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
+    OWNED char *checkpoint = result_path(config->output_dir, "checkpoint-%s", step);
+    *has = path != NULL && checkpoint != NULL && original_is_written(config) && file_exists(path) &&
            dir_exists(checkpoint);
-    memory_free(path);
-    memory_free(checkpoint);
-    return status;
+    return path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Writes bert_config.json, which that checkpoint lacks.
 static enum berth_status save_configuration(const char *output, struct berth_error *error) {
-    struct bert_config config;
-    char *path = path_join(output, "bert_config.json");
-    enum berth_status status =
-        path != NULL ? folder_read_config(output, &config, error) : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = bert_config_write_google(&config, path, error);
-        bert_config_done(&config);
-    }
-    memory_free(path);
-    return status;
+    struct bert_config config DONE_BY(bert_config_done) = {0};
+    OWNED char *path = NULL;
+    TRY(path_make(output, "bert_config.json", &path, error));
+    TRY(folder_read_config(output, &config, error));
+    return bert_config_write_google(&config, path, error);
 }
 
 // Next to the best model, the file of this step has the last one.

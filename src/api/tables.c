@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of berth.h: tasks, jobs and settings, for programs that offer them to others.
+#include "api/job.h"
 #include "api/model.h"
 #include "core/words.h"
 
@@ -17,7 +18,11 @@ const struct berth_task *berth_task_at(size_t index) {
 }
 
 const struct berth_job_row *berth_job_at(size_t index) {
-    return index < job_row_count ? &job_rows[index].about : NULL;
+    size_t count = 0;
+    while (count < index && job_rows[count] != NULL) {
+        count++;
+    }
+    return job_rows[count] != NULL ? &job_rows[count]->about : NULL;
 }
 
 // --- settings ------------------------------------------------------------------------------------
@@ -54,9 +59,9 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
             add_use(list, "train-", task_rows[i]->about.name);
         }
     }
-    for (size_t i = 0; i < job_row_count; i++) {
-        if (is_of_jobs && (row->jobs & job_rows[i].jobs) != 0) {
-            add_use(list, "", job_rows[i].about.name);
+    for (size_t i = 0; job_rows[i] != NULL; i++) {
+        if (is_of_jobs && (row->jobs & job_rows[i]->jobs) != 0) {
+            add_use(list, "", job_rows[i]->about.name);
         }
     }
     if (list[0] == '\0') {

@@ -2,6 +2,7 @@
 // berth_train: trains a copy of a model. Examples in memory are written to a file in the form that
 // the task reads, so that they train as a file does, to the last bit; the new model is opened from
 // the folder that the training wrote.
+#include "api/jobs.h"
 #include "api/model.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -97,27 +98,28 @@ static enum berth_status set_columns(struct training *training, const struct ber
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Settings that the model was opened with are those of its training, too, where it has them.
-static enum berth_status copy_settings(struct training *training, unsigned job,
-                                       struct berth_error *error) {
-    const struct berth_config *from = training->base->config;
+// Copies the settings that were given, of some jobs.
+static enum berth_status copy_settings(const struct berth_config *from, struct berth_config *to,
+                                       unsigned jobs, struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         char text[4096];
-        if ((option_rows[i].jobs & job) != 0 && option_is_given(from, &option_rows[i])) {
+        if ((option_rows[i].jobs & jobs) != 0 && option_is_given(from, &option_rows[i])) {
             option_print(from, &option_rows[i], text, sizeof text);
-            TRY(berth_config_set(training->config, option_rows[i].name, text, error));
+            TRY(berth_config_set(to, option_rows[i].name, text, error));
         }
     }
-    return berth_config_set(training->config, "model_name_or_path", training->base->path, error);
+    return BERTH_OK;
 }
 
+// Settings that the model was opened with are those of its training, too, where it has them.
 static enum berth_status read_settings(struct training *training, unsigned job,
                                        const char *const *settings, struct berth_error *error) {
     const char *name, *value;
     char call[64];
     snprintf(call, sizeof call, "training for %s", training->task);
     TRY(settings_check(settings, error));
-    TRY(copy_settings(training, job, error));
+    TRY(copy_settings(training->base->config, training->config, job, error));
+    TRY(berth_config_set(training->config, "model_name_or_path", training->base->path, error));
     while (settings_next(&settings, &name, &value)) {
         const struct option_row *row = option_find(name);
         if (row == NULL || (row->jobs & job) == 0 || strcmp(row->name, "model_name_or_path") == 0) {
@@ -198,16 +200,9 @@ static struct berth_model *open_trained(struct training *training, struct berth_
     struct berth_config *config = berth_config_new();
     struct berth_model *model;
     const char *output = training->config->output_dir;
-    const struct berth_config *from = training->base->config;
-    for (size_t i = 0; config != NULL && i < option_row_count; i++) {
-        char text[4096];
-        if (option_is_given(from, &option_rows[i])) {
-            option_print(from, &option_rows[i], text, sizeof text);
-            if (berth_config_set(config, option_rows[i].name, text, error) != BERTH_OK) {
-                berth_config_free(config);
-                return NULL;
-            }
-        }
+    if (config != NULL && copy_settings(training->base->config, config, ~0u, error) != BERTH_OK) {
+        berth_config_free(config);
+        return NULL;
     }
     if (model_open(output, config, &(struct model_opening){.log = &training->watching->log}, &model,
                    error) != BERTH_OK) {

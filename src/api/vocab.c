@@ -1,87 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a vocabulary: counts the words of the files, derives the pieces, writes the file.
-#include "api/arguments.h"
+// The job vocab: counts the words of the files, derives the pieces, writes the file
+// (doc/pretraining-data.md). The same text gives the same bytes, regardless of the number of
+// threads.
+#include "api/job.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/corpus/corpus_words.h"
 #include "text/vocabulary_train.h"
 #include "train/machine/machine.h"
 
-#define DEFAULT_SIZE 30522
-#define DEFAULT_ALPHABET 1000
-#define DEFAULT_FREQUENCY 2
+#include <inttypes.h>
 
-struct job {
-    const struct berth_config *config;
-    const struct berth_vocab_settings *settings;
-    const struct berth_log *log;
-    const volatile int *stop;
-    struct word_counts counts;
-    struct string_index pieces;
+// Text files, or a folder written by WikiExtractor.
+struct source {
+    enum corpus_form form;
+    const char *const *paths; // [count]
+    size_t count;
 };
 
 // Refuses an output that is one of the files to read, including those in folders.
-static enum berth_status check_is_no_input(const struct job *job, enum corpus_form form,
-                                           const char *const *paths, size_t path_count,
+static enum berth_status check_is_no_input(const struct source *source, const char *output,
                                            struct berth_error *error) {
     struct corpus *corpus;
     size_t files;
-    if (path_count == 0) {
+    if (source->count == 0) {
         return BERTH_OK;
     }
-    TRY(corpus_open(form, paths, path_count, &corpus, error));
+    TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
     const char *const *names = corpus_files(corpus, &files);
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < files && status == BERTH_OK; i++) {
-        status = file_check_output(job->settings->output, names[i], error);
+        status = file_check_output(output, names[i], error);
     }
     corpus_close(corpus);
     return status;
 }
 
-static enum berth_status check(const struct job *job, struct berth_error *error) {
-    const struct berth_vocab_settings *settings = job->settings;
-    if (settings->text_count == 0 && settings->extracted == NULL) {
+static enum berth_status check(const struct job *job, const struct source sources[2],
+                               struct berth_error *error) {
+    const char *output = job_text(job, "output");
+    if (sources[0].count + sources[1].count == 0) {
         return error_set(error, BERTH_USAGE,
                          "no input: give text files, or a folder written by WikiExtractor or "
                          "`berth prepare` (extracted)");
     }
-    if (settings->output == NULL) {
-        return error_set(error, BERTH_USAGE, "output is missing");
-    }
-    TRY(argument_at_least_0("size", settings->size, error));
-    TRY(argument_at_least_0("limit_alphabet", settings->limit_alphabet, error));
-    TRY(argument_at_least_0("min_frequency", settings->min_frequency, error));
-    if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
+    if (file_exists(output) && !job->config->overwrite_output_dir) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "%s already exists; overwrite_output_dir replaces it", settings->output);
+                         "%s already exists; overwrite_output_dir replaces it", output);
     }
     struct file_writer writer; // check that the output can be created before hours of counting
-    TRY(file_writer_open(&writer, settings->output, error));
+    TRY(file_writer_open(&writer, output, error));
     file_writer_abort(&writer);
-    TRY(check_is_no_input(job, CORPUS_TEXT, settings->texts, settings->text_count, error));
-    return check_is_no_input(job, CORPUS_EXTRACTED, &settings->extracted,
-                             settings->extracted != NULL, error);
+    TRY(check_is_no_input(&sources[0], output, error));
+    return check_is_no_input(&sources[1], output, error);
 }
 
-static enum berth_status count(struct job *job, enum corpus_form form, const char *const *paths,
-                               size_t path_count, struct berth_vocab_result *result,
+static enum berth_status count(const struct job *job, const struct source *source,
+                               struct word_counts *counts, uint64_t *text_bytes,
                                struct berth_error *error) {
     struct corpus *corpus;
     uint64_t bytes;
-    TRY(corpus_open(form, paths, path_count, &corpus, error));
+    if (source->count == 0) {
+        return BERTH_OK;
+    }
+    TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
                                            .lower_case = job->config->do_lower_case != 0,
                                            .threads = machine_threads(job->config),
-                                           .log = job->log,
+                                           .log = &job->log,
                                            .stop = job->stop};
-    enum berth_status status = corpus_words(&args, &job->counts, &bytes, error);
+    enum berth_status status = corpus_words(&args, counts, &bytes, error);
     corpus_close(corpus);
-    result->text_bytes += (int64_t)bytes;
+    *text_bytes += bytes;
     return status;
-}
-
-static int64_t or_default(int64_t value, int64_t fallback) {
-    return value > 0 ? value : fallback;
 }
 
 static enum berth_status write(const struct string_index *pieces, const char *path,
@@ -97,50 +88,68 @@ static enum berth_status write(const struct string_index *pieces, const char *pa
     return file_writer_commit(&writer, error);
 }
 
-static enum berth_status run(struct job *job, struct berth_vocab_result *result,
-                             struct berth_error *error) {
-    const struct berth_vocab_settings *settings = job->settings;
-    TRY(check(job, error));
-    TRY(machine_start_threads(machine_threads(job->config), error));
-    if (settings->text_count > 0) {
-        TRY(count(job, CORPUS_TEXT, settings->texts, settings->text_count, result, error));
-    }
-    if (settings->extracted != NULL) {
-        TRY(count(job, CORPUS_EXTRACTED, &settings->extracted, 1, result, error));
-    }
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    const char *extracted = job_text(job, "extracted");
+    const struct source sources[2] = {{CORPUS_TEXT, job->list, job->list_count},
+                                      {CORPUS_EXTRACTED, &extracted, extracted != NULL}};
     const struct vocabulary_rules rules = {
-        .size = (size_t)or_default(settings->size, DEFAULT_SIZE),
-        .limit_alphabet = (size_t)or_default(settings->limit_alphabet, DEFAULT_ALPHABET),
-        .min_frequency = (uint64_t)or_default(settings->min_frequency, DEFAULT_FREQUENCY)};
-    result->words = (int64_t)job->counts.total;
-    result->distinct_words = (int64_t)job->counts.words.count;
-    enum berth_status status =
-        vocabulary_train(&job->counts, &rules, job->log, job->stop, &job->pieces, error);
+        .size = (size_t)job_integer(job, "size"),
+        .limit_alphabet = (size_t)job_integer(job, "limit_alphabet"),
+        .min_frequency = (uint64_t)job_integer(job, "min_frequency")};
+    struct word_counts counts DONE_BY(word_counts_done) = {0};
+    struct string_index pieces DONE_BY(string_index_done) = {0};
+    uint64_t bytes = 0;
+    TRY(check(job, sources, error));
+    TRY(machine_start_threads(machine_threads(job->config), error));
+    TRY(count(job, &sources[0], &counts, &bytes, error));
+    TRY(count(job, &sources[1], &counts, &bytes, error));
+    const enum berth_status status =
+        vocabulary_train(&counts, &rules, &job->log, job->stop, &pieces, error);
     if (status == BERTH_BAD_DATA) { // the files contain no words
-        return error_prefix(error, status, "%s",
-                            settings->text_count > 0 ? settings->texts[0] : settings->extracted);
+        return error_prefix(error, status, "%s", job->list_count > 0 ? job->list[0] : extracted);
     }
     TRY(status);
-    result->pieces = (int64_t)job->pieces.count;
     if (job->stop != NULL && *job->stop != 0) {
         return error_set(error, BERTH_INTERRUPTED, "interrupted; nothing was written");
     }
-    return write(&job->pieces, settings->output, error);
+    TRY(write(&pieces, job_text(job, "output"), error));
+    job_put_integer(job, "pieces", (int64_t)pieces.count);
+    job_put_integer(job, "words", (int64_t)counts.total);
+    job_put_integer(job, "distinct_words", (int64_t)counts.words.count);
+    job_put_integer(job, "text_bytes", (int64_t)bytes);
+    job_say(job, "%zu pieces from %" PRIu64 " words, %zu of them different\n", pieces.count,
+            counts.total, counts.words.count);
+    return BERTH_OK;
 }
 
-enum berth_status berth_vocab_train(const struct berth_config *config,
-                                    const struct berth_vocab_settings *settings,
-                                    struct berth_log log, const volatile int *stop,
-                                    struct berth_vocab_result *result, struct berth_error *error) {
-    struct berth_vocab_result unwanted;
-    result = result != NULL ? result : &unwanted;
-    *result = (struct berth_vocab_result){0};
-    REQUIRE_CONFIG(config, error);
-    REQUIRE(settings, error);
-    TRY(argument_texts(settings->texts, settings->text_count, "text", error));
-    struct job job = {.config = config, .settings = settings, .log = &log, .stop = stop};
-    enum berth_status status = run(&job, result, error);
-    word_counts_done(&job.counts);
-    string_index_done(&job.pieces);
-    return status;
-}
+static const struct option_row settings[] = {
+    {JOB_LIST("text"), .unit = "FILE...", .help = "text files (UTF-8)"},
+    {JOB_TEXT("extracted", NULL), .unit = "DIR",
+     .help = "folder with the text of a Wikipedia dump, as written by `berth prepare` or "
+             "WikiExtractor"},
+    {JOB_INTEGER("size", "30522"), BETWEEN(6, 1 << 24), .unit = "N", .aliases = "vocab_size",
+     .help = "number of pieces in the vocabulary"},
+    {JOB_INTEGER("limit_alphabet", "1000"), BETWEEN(1, 0x110000), .unit = "N",
+     .help = "maximum number of different characters, the most frequent first; words with other "
+             "characters become [UNK]"},
+    {JOB_INTEGER("min_frequency", "2"), BETWEEN(1, 1e15), .unit = "N",
+     .help = "how often a pair of pieces must occur to be merged"},
+    {JOB_TEXT("output", NULL), .unit = "FILE", .help = "file for the vocabulary (vocab.txt)"},
+};
+
+const struct job_row job_vocab = {
+    .about = {"vocab", "train a WordPiece vocabulary"},
+    .jobs = JOB_VOCAB,
+    JOB_SETTINGS(settings),
+    .required = "output",
+    .usage = "--text FILE... | --extracted DIR --output vocab.txt [--size 30522]",
+    .example = "berth vocab --text corpus/*.txt --size 30522 --output vocab.txt",
+    .notes =
+        "The special pieces [PAD] [UNK] [CLS] [SEP] [MASK] come first, then single characters, "
+        "then longer pieces, the most useful first. Fewer pieces than requested are written if "
+        "nothing else is frequent enough. Use the vocabulary with the casing (do_lower_case) that "
+        "it was made with.",
+    .json = "print the counts as one JSON object",
+    .follows = "nothing will be written",
+    .run = run,
+};

@@ -76,14 +76,10 @@ enum berth_status settings_check(const char *const *settings, struct berth_error
 }
 
 enum berth_status setting_refuse(const char *name, const char *call, struct berth_error *error) {
-    struct option_spelling nearest;
     if (option_find(name) != NULL || task_option_find(name) != NULL) {
         return error_set(error, BERTH_USAGE, "%s has no use for the setting %s", call, name);
     }
-    const char *near = option_nearest(name, ~0u, &nearest);
-    return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
-                     near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
-                     near != NULL ? "\"?" : "");
+    return berth_config_set(NULL, name, NULL, error); // names the nearest one
 }
 
 // --- fields of a record --------------------------------------------------------------------------

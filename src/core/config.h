@@ -11,10 +11,6 @@
  * Settings. One struct serves every job; a job reads the fields it needs. A field, its command-line
  * flag (--max_seq_length or --max-seq-length) and its log key have the same name. Strings are
  * borrowed only for the duration of the call that receives the struct.
- *
- * New versions add fields at the end. `size` says how many of them a program knows, so a program
- * works unchanged with a newer library, where the fields that it does not know have their defaults.
- * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
 /* BERTH_PRECISION_AUTO, the default: fp32 for the tasks embed, hidden and
  * fill, whose numbers are compared and stored; otherwise the faster precision of the
@@ -24,7 +20,6 @@
 enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
 
 struct berth_config {
-    size_t size;  /* bytes of this struct in the program; set by berth_config_init */
     char **owned; /* the library's: copies of texts, of a struct made by berth_config_new */
 
     /* files */
@@ -292,12 +287,8 @@ struct berth_config {
     int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 
-/* Sets every field to its default; required before a struct is used. `size` is the struct's size in
- * the program. */
-void berth_config_init_size(struct berth_config *config, size_t size);
-static inline void berth_config_init(struct berth_config *config) {
-    berth_config_init_size(config, sizeof *config);
-}
+/* Sets every field to its default; required before a struct is used. */
+void berth_config_init(struct berth_config *config);
 
 /* A struct with the defaults, for programs that set every field by its name, as those in other
  * languages do: they need not know the fields. NULL: out of memory. */

@@ -34,9 +34,10 @@
 #ifndef BERTH_CORE_DEVICE_H
 #define BERTH_CORE_DEVICE_H
 
-#include "core/calls.h"
 #include "core/batch.h"
+#include "core/config.h"
 #include "core/mat.h"
+#include "core/pooling.h"
 #include "core/rng.h"
 
 #include <stddef.h>

@@ -89,6 +89,12 @@ char *path_join(const char *folder, const char *name) {
     return path;
 }
 
+enum berth_status path_make(const char *folder, const char *name, char **path,
+                          struct berth_error *error) {
+    *path = path_join(folder, name);
+    return *path != NULL ? BERTH_OK : path_no_memory(error);
+}
+
 static size_t without_slashes(const char *path, size_t length) {
     while (length > 1 && path[length - 1] == '/') {
         length--;

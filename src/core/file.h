@@ -198,6 +198,9 @@ enum berth_status path_split(const char *list, char ***paths, struct berth_error
 enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
+// The same; *path is NULL after a failure.
+enum berth_status path_make(const char *folder, const char *name, char **path,
+                          struct berth_error *error);
 // The last part of `path`, in it: "" if it ends in a slash. path_name_trimmed leaves out final
 // slashes: `*length` bytes, 0 for the root.
 const char *path_name(const char *path);

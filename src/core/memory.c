@@ -93,6 +93,12 @@ void memory_free(void *block) {
     free(block);
 }
 
+void memory_free_held(void *variable) {
+    void *block;
+    memcpy(&block, variable, sizeof block);
+    memory_free(block);
+}
+
 static void list_block(void *block, size_t bytes) {
     void *none = NULL;
     size_t i = 0;

@@ -19,6 +19,13 @@ char *memory_string(const char *text);
 char *memory_string_of(const char *text, size_t length);
 void memory_free(void *block);
 
+// A variable of a function that holds a block, or NULL: the block is freed where the variable's
+// block of code ends, however it is left. In place of a label and a call of memory_free.
+#define OWNED __attribute__((cleanup(memory_free_held)))
+void memory_free_held(void *variable);
+// The same, after the variable's name, for what `done(&variable)` frees.
+#define DONE_BY(done) __attribute__((cleanup(done)))
+
 // Grows the array `block` (NULL: none yet) of *capacity elements of `size` bytes to at least
 // `needed` elements and updates *capacity. The capacity at least doubles, so adding elements one by
 // one is cheap. NULL when out of memory: `block` and *capacity are then unchanged.

@@ -409,40 +409,6 @@ enum berth_status option_check(const struct berth_config *config, struct berth_e
     return BERTH_OK;
 }
 
-// The fields of the first version with a size; a smaller size is none.
-#define FIRST_SIZE (offsetof(struct berth_config, given) + sizeof(uint64_t[4]))
-
-static int has_unknown(const struct berth_config *config) {
-    const char *bytes = (const char *)config;
-    for (size_t i = sizeof *config; i < config->size; i++) {
-        if (bytes[i] != 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-enum berth_status option_complete(const struct berth_config **config, struct berth_config *whole,
-                                  struct berth_error *error) {
-    const size_t size = (*config)->size;
-    if (size < FIRST_SIZE) {
-        return error_set(error, BERTH_USAGE,
-                         "config: its size is %zu bytes; call berth_config_init first", size);
-    }
-    if (has_unknown(*config)) {
-        return error_set(error, BERTH_USAGE,
-                         "config: a field is set that this version of libberth (%s) does not have",
-                         BERTH_VERSION);
-    }
-    if (size != sizeof *whole) {
-        option_defaults(whole);
-        memcpy(whole, *config, size < sizeof *whole ? size : sizeof *whole);
-        whole->size = sizeof *whole;
-        *config = whole;
-    }
-    return BERTH_OK;
-}
-
 int option_resumes(const struct berth_config *config) {
     return config->resume_from_checkpoint != NULL || config->resume_step >= 0;
 }
@@ -454,7 +420,7 @@ int option_is_independent(const struct berth_config *config) {
 // --- defaults ------------------------------------------------------------------------------------
 
 void option_defaults(struct berth_config *config) {
-    *config = (struct berth_config){.size = sizeof *config};
+    *config = (struct berth_config){.owned = NULL};
     for (size_t i = 0; i < option_row_count; i++) {
         set_value(config, &option_rows[i], option_rows[i].default_value);
     }

@@ -193,13 +193,6 @@ int option_is_independent(const struct berth_config *config);
 // BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);
-// If the struct that *config points to comes from a program with another version of berth.h, makes
-// *config point to `whole`, a copy in which fields that the program does not know have their
-// defaults. BERTH_USAGE: the struct was not initialised, or fields are set that this version does
-// not have.
-enum berth_status option_complete(const struct berth_config **config, struct berth_config *whole,
-                                  struct berth_error *error);
-
 // BERTH_USAGE where a value is neither the default nor one that option_set accepts: a struct can be
 // filled by hand.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error);

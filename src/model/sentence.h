@@ -8,10 +8,17 @@
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
-#include "core/calls.h"
+#include "core/config.h"
+#include "core/pooling.h"
 #include "format/json/json.h"
 
 #include <stdint.h>
+
+/* How the rows of a text become one embedding. */
+struct berth_embedding {
+    enum berth_pooling pooling;
+    int normalize; /* scale to length 1 */
+};
 
 struct sentence {
     int found; // 0: no modules.json, or that of a cross-encoder; the other fields are unset

@@ -16,7 +16,7 @@
 #ifndef BERTH_REPORT_DLLOGGER_H
 #define BERTH_REPORT_DLLOGGER_H
 
-#include "core/calls.h"
+#include "core/config.h"
 #include "core/json_line.h"
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef BERTH_REPORT_LINES_H
 #define BERTH_REPORT_LINES_H
 
-#include "core/calls.h"
+#include "core/config.h"
 #include "core/json_line.h"
 
 #include <stddef.h>

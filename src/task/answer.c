@@ -579,6 +579,7 @@ static enum berth_status write_example(struct json_line *line, const struct bert
                          example->pair == NULL ? "context" : "answer");
     }
     const int has_answer = example->label[0] != '\0';
+    static const char closing[] = "]}]}]}"; // of answers, the question, qas, the paragraph, ...
     json_line_open(line, NULL, '{');
     json_line_text(line, "title", "");
     json_line_open(line, "paragraphs", '[');
@@ -596,12 +597,9 @@ static enum berth_status write_example(struct json_line *line, const struct bert
     for (size_t i = 0; i < example->more_count && !is_trained; i++) {
         TRY(write_answer(line, example->more[i], 0, example->pair, error));
     }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_close(line, ']');
-    json_line_close(line, '}');
+    for (const char *bracket = closing; *bracket != '\0'; bracket++) {
+        json_line_close(line, *bracket);
+    }
     return BERTH_OK;
 }
 

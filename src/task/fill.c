@@ -614,14 +614,8 @@ static enum berth_status write_results(const struct task_set *set,
 
 static enum berth_status write_example(struct json_line *line, const struct berth_text *example,
                                        size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)error;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    json_line_close(line, '}');
-    json_line_end(line);
-    return BERTH_OK;
+    return task_write_example(line, &(struct berth_text){.text = example->text}, index, is_trained,
+                              error);
 }
 
 static const struct task_form form = {

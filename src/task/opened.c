@@ -5,7 +5,9 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/words.h"
+#include "format/hub/model_files.h"
 #include "format/json/json.h"
+#include "model/folder.h"
 #include "task/network.h"
 
 #include <stdio.h>
@@ -15,20 +17,19 @@
 // The class of the model in its config.json.
 static enum berth_status read_architecture(const char *folder, char *name, size_t size,
                                            struct berth_error *error) {
-    char *text = NULL, path[4096]; // for messages
+    OWNED char *path = folder_config_path(folder);
     json *config = NULL;
     *name = '\0';
-    TRY(berth_inspect(folder, NULL, NULL, &text, error));
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    enum berth_status status =
-        text != NULL ? json_read_memory(path, text, strlen(text), &config, error) : BERTH_OK;
+    if (path == NULL) {
+        return path_no_memory(error);
+    }
+    TRY(file_exists(path) ? json_read_file(path, &config, error) : BERTH_OK);
     const char *first = json_text(json_at(json_member(config, "architectures"), 0));
     if (first != NULL && strlen(first) < size) {
         strcpy(name, first);
     }
     json_free(config);
-    berth_string_free(text);
-    return status;
+    return BERTH_OK;
 }
 
 // Whether modules.json lists the Transformer in the folder itself alone, whose class has the head:
@@ -99,7 +100,7 @@ static enum berth_status find_files(struct task_model *model, struct berth_error
     if (config->model_name_or_path == NULL) {
         return BERTH_OK; // a vocabulary alone
     }
-    TRY(berth_find_model(config->model_name_or_path, &model->path, error));
+    TRY(hub_find_model(config->model_name_or_path, &model->path, error));
     config->model_name_or_path = model->path;
     TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
     if (model->task != NULL) {

@@ -9,6 +9,7 @@
 #include "data/squad/squad.h"
 #include "data/squad/squad_features.h"
 #include "metrics/squad_answers.h"
+#include "task/samples.h"
 #include "text/tokenizer.h"
 #include "train/engine/inputs.h"
 

@@ -724,8 +724,6 @@ static size_t write_words(struct json_line *line, const char *key, const char *w
 
 static enum berth_status write_example(struct json_line *line, const struct berth_text *example,
                                        size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
     if (example->label == NULL) {
         return error_set(error, BERTH_USAGE, "the tags are NULL");
     }

@@ -27,6 +27,15 @@ enum aggregation {
     AGGREGATE_NONE     // one item for each word, with the label of its first piece
 };
 
+/* How a text's logits become its scores. */
+enum berth_score {
+    BERTH_SCORE_USUAL, /* softmax for a single label, sigmoid for several, none for a regression,
+                          but sigmoid where one label has no problem_type: as in transformers */
+    BERTH_SCORE_NONE,  /* the logits themselves */
+    BERTH_SCORE_SIGMOID,
+    BERTH_SCORE_SOFTMAX
+};
+
 // What a call asks for beside its texts. Every field is a row of task_options.
 struct task_settings {
     int64_t top;           // most items of a text, or of a mask; 0: the task's usual number

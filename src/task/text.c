@@ -74,22 +74,21 @@ void task_write_numbers(struct json_line *line, const struct task_model *model,
 
 enum berth_status task_write_example(struct json_line *line, const struct berth_text *example,
                                      size_t index, int is_trained, struct berth_error *error) {
-    (void)is_trained;
-    (void)index;
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "text", example->text);
-    if (example->pair != NULL) {
-        json_line_text(line, "text_pair", example->pair);
-    }
-    if (example->label != NULL) {
-        json_line_text(line, "label", example->label);
-    }
+    const struct {
+        const char *key, *text;
+    } members[] = {{"text", example->text},
+                   {"text_pair", example->pair},
+                   {"label", example->label},
+                   {"negative", example->more_count > 0 ? example->more[0] : NULL}};
     if (example->more_count > 1) {
         return error_set(error, BERTH_USAGE, "%zu negatives; expected at most one",
                          example->more_count);
     }
-    if (example->more_count == 1) {
-        json_line_text(line, "negative", example->more[0]);
+    json_line_open(line, NULL, '{');
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (members[i].text != NULL) {
+            json_line_text(line, members[i].key, members[i].text);
+        }
     }
     json_line_close(line, '}');
     json_line_end(line);

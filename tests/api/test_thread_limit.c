@@ -2,7 +2,6 @@
 // Tests the library where the system starts no more threads, as under a container's limit: calls
 // are refused, where OpenMP would end the process, and succeed once the limit is gone.
 #include "api/opened.h"
-#include "core/calls.h"
 #include "core/scratch.h"
 
 #include <dlfcn.h>
@@ -52,16 +51,6 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 
 // --- calls --------------------------------------------------------------------------------------
 
-static struct berth_config config_of_threads(void) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.model_name_or_path = MODEL;
-    config.device = "cpu";
-    config.threads = THREADS;
-    config.precision = BERTH_FP32;
-    return config;
-}
-
 static void check_refusal(void) {
     expect_refusal(&error, BERTH_CONFIG, "only 2 of 3 threads can be started");
     error.message[0] = '\0';
@@ -74,11 +63,7 @@ static void check_refusal(void) {
     } while (0)
 
 static void jobs_are_refused(void **state) {
-    const char *const texts[] = {MODEL "/vocab.txt"};
-    const struct berth_prepare_input input = {.texts = texts, .text_count = 1};
-    struct berth_config config = config_of_threads();
-    const char *none = config.output_dir = scratch("none");
-    config.vocab_file = MODEL "/vocab.txt";
+    const char *text = MODEL "/vocab.txt", *none = scratch("none");
     room = 1;
     REFUSED(berth_open(MODEL, settings, NULL, &error));
     REFUSED(berth_job("train",
@@ -89,18 +74,16 @@ static void jobs_are_refused(void **state) {
                       SETTINGS("task", "answer", "model_name_or_path", MODEL, "predict_file", none,
                                "output_dir", none, "device", "cpu", "threads", "3"),
                       NULL, &error));
-    REFUSED(berth_job("vocab",
-                      SETTINGS("text", texts[0], "output", scratch("vocab"), "threads", "3"), NULL,
-                      &error));
+    REFUSED(berth_job("vocab", SETTINGS("text", text, "output", scratch("vocab"), "threads", "3"),
+                      NULL, &error));
     // As OMP_NUM_THREADS says.
     REFUSED(berth_job("init", SETTINGS("config", "tiny", "output", none), NULL, &error));
-    assert_int_equal(berth_prepare(&config, &input, (struct berth_log){0}, NULL, NULL, &error),
-                     BERTH_CONFIG);
-    check_refusal();
-    assert_int_equal(berth_pack(&config, scratch_folder, config.output_dir, (struct berth_log){0},
-                                NULL, NULL, &error),
-                     BERTH_CONFIG);
-    check_refusal();
+    REFUSED(berth_job(
+        "prepare", SETTINGS("text", text, "vocab_file", text, "output_dir", none, "threads", "3"),
+        NULL, &error));
+    REFUSED(berth_job("pack",
+                      SETTINGS("input_dir", scratch_folder, "output_dir", none, "threads", "3"),
+                      NULL, &error));
     room = 1000;
 }
 

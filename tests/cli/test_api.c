@@ -2,8 +2,8 @@
 // Tests small functions of the library: tokens with their positions, tensors of a folder, statuses,
 // settings, jobs; and that every allocation that fails is BERTH_NO_MEMORY, without a crash or a
 // leak (which the sanitizer finds).
+#include "api/jobs.h"
 #include "api/opened.h"
-#include "core/calls.h"
 #include "core/scratch.h"
 
 static char vocab[512], config_file[512], model[512];
@@ -234,33 +234,40 @@ static void a_model_without_the_head_is_refused(void **state) {
 static void missing_settings_of_jobs_are_named(void **state) {
     static const struct {
         const char *job, *part, *settings[7];
-    } rows[] = {{"train", "missing", {"task", "answer"}},
-                {"predict", "missing", {"task", "answer"}},
-                {"pretrain", "missing", {NULL}},
-                {"train", "missing", {"task", "pretrain"}},
-                {"evaluate", "missing", {"task", "pretrain"}},
-                {"train", "missing", {"task", "classify"}},
-                {"predict", "missing", {"task", "classify"}},
-                {"evaluate", "validation_file", {"task", "answer"}},
-                {"train",
-                 "expected one of answer, classify, tag, fill, embed, pretrain",
-                 {"task", "squat"}},
-                {"train", "task is missing", {NULL}},
-                {"train",
-                 "text_column",
-                 {"task", "embed", "train_file", "texts.csv", "text_pair_column", "b"}},
-                {"train",
-                 "text_column",
-                 {"task", "classify", "train_file", "texts.csv", "text_pair_column", "b"}},
-                {"train",
-                 "text_column",
-                 {"task", "embed", "train_file", "texts.csv", "negative_column", "c"}}};
+    } rows[] = {
+        {"train", "missing", {"task", "answer"}},
+        {"predict", "missing", {"task", "answer"}},
+        {"pretrain", "missing", {NULL}},
+        {"train", "missing", {"task", "pretrain"}},
+        {"evaluate", "missing", {"task", "pretrain"}},
+        {"train", "missing", {"task", "classify"}},
+        {"predict", "missing", {"task", "classify"}},
+        {"evaluate", "validation_file", {"task", "answer"}},
+        {"train",
+         "expected one of answer, classify, tag, fill, embed, pretrain",
+         {"task", "squat"}},
+        {"train", "task is missing", {NULL}},
+        {"train",
+         "text_column",
+         {"task", "embed", "train_file", "texts.csv", "text_pair_column", "b"}},
+        {"train",
+         "text_column",
+         {"task", "classify", "train_file", "texts.csv", "text_pair_column", "b"}},
+        {"train",
+         "text_column",
+         {"task", "embed", "train_file", "texts.csv", "negative_column", "c"}},
+        {"prepare", "output_dir is missing", {"extracted", "text"}},
+        {"prepare", "no input", {"output_dir", "out"}},
+        {"prepare", "found \"a/b\"", {"extracted", "text", "name", "a/b", "output_dir", "out"}},
+        {"prepare", "input_file needs output_file", {"input_file", "text"}},
+        {"pack", "output_dir is missing", {"input_dir", "a"}},
+        {"vocab", "no input", {"output", "out"}},
+        {"vocab", "output is missing", {"text", "a"}},
+        {"compare", "b is missing", {"a", "a"}},
+        {"verify", "path is missing", {NULL}}};
     const struct berth_log log = {0};
     struct berth_error error;
     struct berth_config config;
-    struct berth_prepare_input input = {.text_count = 1};
-    const struct berth_prepare_input named = {.extracted = "text", .name = "a/b"};
-    struct berth_vocab_settings words = {.text_count = 1};
     const struct berth_selection samples = {.count = 1};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_null(berth_job(rows[i].job, rows[i].settings, NULL, &error));
@@ -268,37 +275,21 @@ static void missing_settings_of_jobs_are_named(void **state) {
     }
     berth_config_init(&config);
     REFUSED("missing", berth_show_squad(&config, samples, log, see, NULL, &error));
-    REFUSED("text 1", berth_prepare(&config, &input, log, NULL, NULL, &error));
-    REFUSED("output_dir", berth_prepare(&config, &named, log, NULL, NULL, &error));
-    config.output_dir = "out";
-    REFUSED("found \"a/b\"", berth_prepare(&config, &named, log, NULL, NULL, &error));
-    config.output_dir = NULL;
-    REFUSED("text 1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
 }
 
-// Of structs that the option table does not fill.
-static void numbers_and_names_are_checked(void **state) {
-    const struct berth_log log = {.write = NULL};
-    const char *const texts[] = {vocab};
-    struct berth_config config;
+static void numbers_of_jobs_are_checked(void **state) {
+    static const struct {
+        const char *job, *name, *value;
+    } rows[] = {{"prepare", "file_size", "-1"},    {"vocab", "size", "-1"},
+                {"vocab", "limit_alphabet", "-2"}, {"vocab", "min_frequency", "-3"},
+                {"compare", "tolerance", "nan"},   {"compare", "tolerance", "-1"},
+                {"pack", "max_seq_length", "-1"},  {"init", "seed", "-1"}};
     struct berth_error error;
-    struct berth_prepare_input input = {.texts = texts, .text_count = 1, .file_size = -1};
-    struct berth_vocab_settings words = {.texts = texts, .text_count = 1, .output = scratch("v")};
-    char *path;
-    berth_config_init(&config);
-    config.output_dir = scratch_folder;
-    REFUSED("file_size -1", berth_prepare(&config, &input, log, NULL, NULL, &error));
-    words.size = -1;
-    REFUSED("size -1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
-    words.size = 0;
-    words.limit_alphabet = -2;
-    REFUSED("limit_alphabet -2", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
-    words.limit_alphabet = 0;
-    words.min_frequency = -3;
-    REFUSED("min_frequency -3", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
-    REFUSED("tolerance nan", berth_compare(model, model, NAN, NULL, NULL, NULL, &error));
-    REFUSED("tolerance -1", berth_compare(model, model, -1, NULL, NULL, NULL, &error));
-    REFUSED("found \"test\"", berth_find_data("squad", "test", &path, &error));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_null(berth_job(rows[i].job, SETTINGS(rows[i].name, rows[i].value), NULL, &error));
+        expect_refusal(&error, BERTH_USAGE, rows[i].name);
+        assert_message_has(&error, rows[i].value);
+    }
 }
 
 // --- stopping ------------------------------------------------------------------------------------
@@ -355,24 +346,21 @@ static void a_stop_before_writing_is_heeded(void **state) {
 static void optional_results_may_be_omitted(void **state) {
     struct berth_error error;
     struct berth_run_result result = {0};
-    berth_config_init(NULL);
     assert_true(isnan(berth_run_metric(NULL, "f1")));
     assert_true(isnan(berth_run_metric(&result, NULL)));
     assert_null(berth_reporter_log(NULL).write);
     assert_int_equal(berth_reporter_check(NULL, NULL), BERTH_OK);
     berth_reporter_close(NULL);
-    berth_string_free(NULL);
-    assert_int_equal(berth_inspect(model, NULL, NULL, NULL, &error), BERTH_OK);
-    assert_int_equal(berth_inspect(vocab, NULL, NULL, NULL, NULL), BERTH_BAD_DATA);
-    assert_int_equal(berth_inspect_data(scratch_folder, NULL, &error), BERTH_OK);
-    assert_int_equal(berth_inspect_data("/nonexistent", NULL, &error), BERTH_NO_INPUT);
-    assert_non_null(strstr(error.message, "/nonexistent"));
-    assert_int_equal(berth_inspect("", NULL, NULL, NULL, &error), BERTH_NO_INPUT);
-    assert_non_null(strstr(error.message, "cannot read \"\": "));
-    assert_int_equal(berth_init_model("tiny", "", 1, &error), BERTH_CANT_CREATE);
-    assert_non_null(strstr(error.message, "cannot create \"\": "));
-    assert_int_equal(berth_verify(model, NULL, NULL), BERTH_BAD_DATA);
-    assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
+    memory_free(NULL);
+    assert_null(berth_job("inspect", SETTINGS("path", vocab), NULL, NULL));
+    berth_result_free(berth_job("inspect", SETTINGS("path", model), NULL, &error));
+    assert_int_equal(error.status, BERTH_OK);
+    assert_null(berth_job("inspect", SETTINGS("path", "/nonexistent"), NULL, &error));
+    expect_refusal(&error, BERTH_NO_INPUT, "/nonexistent");
+    assert_null(berth_job("inspect", SETTINGS("path", ""), NULL, &error));
+    expect_refusal(&error, BERTH_USAGE, "path: expected some text");
+    assert_null(berth_job("init", SETTINGS("config", "tiny", "output", ""), NULL, &error));
+    expect_refusal(&error, BERTH_USAGE, "output: expected some text");
 }
 
 // Token types are rows of a table: a model with one row must not read a second one.
@@ -529,7 +517,7 @@ int main(void) {
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(a_model_without_the_head_is_refused),
         cmocka_unit_test(missing_settings_of_jobs_are_named),
-        cmocka_unit_test(numbers_and_names_are_checked),
+        cmocka_unit_test(numbers_of_jobs_are_checked),
         cmocka_unit_test(a_stop_before_writing_is_heeded),
         cmocka_unit_test(optional_results_may_be_omitted),
         cmocka_unit_test(a_model_of_one_token_type_takes_single_texts),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests berth_convert: names of tensors, round trips through every format, config.json, heads and
+// Tests conversions: names of tensors, round trips through every format, config.json, heads and
 // padding; and with each system call and each allocation failing in turn, when it reports an error
 // and leaves no part of an output, under the final name or a temporary one.
+#include "api/conversion.h"
 #include "core/buffer.h"
-#include "core/calls.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/json/json.h"
@@ -18,6 +18,38 @@
 static const char *const targets[] = {"hf", "tensorflow", "deepspeed", "onnx", "gguf"};
 static const char *const round_targets[] = {"hf", "torch", "tensorflow", "nvidia", "deepspeed"};
 
+static const struct berth_log silent;
+
+// Of a job that succeeds.
+static struct berth_result *run_job(const char *name, const char *const *settings) {
+    struct berth_error error;
+    struct berth_result *result = berth_job(name, settings, NULL, &error);
+    assert_string_equal(error.message, "");
+    assert_non_null(result);
+    return result;
+}
+
+static enum berth_status convert_with(const char *input, const char *output,
+                                      const char *const *settings, const struct berth_log *log,
+                                      struct berth_error *error) {
+    struct job job = {.row = &job_convert, .log = log != NULL ? *log : silent};
+    assert_int_equal(job_set(&job, "input", input, error), BERTH_OK);
+    assert_int_equal(job_set(&job, "output", output, error), BERTH_OK);
+    for (; *settings != NULL; settings += 2) {
+        const enum berth_status status = job_set(&job, settings[0], settings[1], error);
+        if (status != BERTH_OK) {
+            return status;
+        }
+    }
+    return convert_model(&job, error);
+}
+#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void init_model(const char *config, const char *path) {
+    berth_result_free(
+        run_job("init", (const char *[]){"config", config, "output", path, "seed", "1", NULL}));
+}
+
 static void make_model(const char *path) {
     static const char config[] =
         "{\"vocab_size\": 9, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
@@ -26,16 +58,16 @@ static void make_model(const char *path) {
     static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nwor\n##ld\n!\n";
     const char *file = scratch("shape.json");
     assert_int_equal(file_write(file, config, sizeof config - 1, NULL), BERTH_OK);
-    assert_int_equal(berth_init_model(file, path, 1, NULL), BERTH_OK);
+    init_model(file, path);
     file_remove(file, NULL);
     char *vocab_path = path_join(path, "vocab.txt");
     assert_int_equal(file_write(vocab_path, vocab, sizeof vocab - 1, NULL), BERTH_OK);
     memory_free(vocab_path);
 }
 
-static enum berth_status convert(const char *to, struct berth_error *error) {
-    struct berth_convert_settings settings = {.to = to, .allow_lossy = 1};
-    return berth_convert(scratch("model"), scratch("out"), &settings, (struct berth_log){0}, error);
+static enum berth_status convert_as(const char *to, struct berth_error *error) {
+    return convert_with(scratch("model"), scratch("out"), SETTINGS("to", to, "allow_lossy", "true"),
+                        NULL, error);
 }
 
 // Only the model, or also the complete output (of `files` files).
@@ -51,7 +83,7 @@ static void expect_all_or_nothing(size_t files) {
 
 static void fail_calls(const char *to) {
     file_fail_at(0, 0);
-    assert_int_equal(convert(to, NULL), BERTH_OK);
+    assert_int_equal(convert_as(to, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0);
     size_t files = count_entries(scratch("out"));
     int complete = 0;
@@ -60,7 +92,7 @@ static void fail_calls(const char *to) {
         assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
         struct berth_error error = {0};
         file_fail_at(n, EIO);
-        enum berth_status status = convert(to, &error);
+        enum berth_status status = convert_as(to, &error);
         file_fail_at(0, 0);
         assert_int_not_equal(status, BERTH_OK);
         assert_int_not_equal(error.message[0], '\0');
@@ -84,7 +116,7 @@ static void test_remains_of_a_killed_conversion(void **state) {
     (void)state;
     char name[64];
     make_model(scratch("model"));
-    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    assert_int_equal(convert_as("hf", NULL), BERTH_OK);
     const size_t files = count_entries(scratch("out"));
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
     snprintf(name, sizeof name, "out.%ld.0.tmp", (long)getpid());
@@ -92,7 +124,7 @@ static void test_remains_of_a_killed_conversion(void **state) {
     char *theirs = path_join(scratch(name), "theirs");
     assert_int_equal(file_write(theirs, "kept", 4, NULL), BERTH_OK);
     memory_free(theirs);
-    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    assert_int_equal(convert_as("hf", NULL), BERTH_OK);
     assert_int_equal(count_entries(scratch("out")), files);
     assert_int_equal(count_entries(scratch(name)), 1);
 }
@@ -108,11 +140,11 @@ static void fill_output(void *context, const struct berth_record *record) {
 
 static void test_output_filled_meanwhile(void **state) {
     (void)state;
-    struct berth_convert_settings settings = {.to = "gguf", .allow_lossy = 1};
     struct berth_log log = {.write = fill_output};
     struct berth_error error = {0};
     make_model(scratch("model"));
-    assert_int_equal(berth_convert(scratch("model"), scratch("out"), &settings, log, &error),
+    assert_int_equal(convert_with(scratch("model"), scratch("out"),
+                                  SETTINGS("to", "gguf", "allow_lossy", "true"), &log, &error),
                      BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, scratch("out")));
     assert_true(file_exists(scratch("out/theirs")));
@@ -138,12 +170,11 @@ static void test_names_of_models(void **state) {
                  {longest, longest, 126},
                  {"mod\xE9l", "bert", 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct berth_convert_settings settings = {.to = "gguf", .allow_lossy = 1};
         char *bytes;
         size_t length;
         make_model(scratch(cases[i].folder));
-        assert_int_equal(berth_convert(scratch(cases[i].folder), scratch("out"), &settings,
-                                       (struct berth_log){0}, NULL),
+        assert_int_equal(convert_with(scratch(cases[i].folder), scratch("out"),
+                                      SETTINGS("to", "gguf", "allow_lossy", "true"), NULL, NULL),
                          BERTH_OK);
         assert_int_equal(file_read(scratch("out/model.gguf"), 1 << 20, &bytes, &length, NULL),
                          BERTH_OK);
@@ -161,7 +192,7 @@ static void test_names_of_models(void **state) {
 static void fail_memory(const char *to) {
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
     memory_fail_at(0, 0);
-    assert_int_equal(convert(to, NULL), BERTH_OK);
+    assert_int_equal(convert_as(to, NULL), BERTH_OK);
     uint64_t calls = memory_fail_at(0, 0), refused = 0;
     size_t files = count_entries(scratch("out"));
     assert_true(calls > 20);
@@ -169,7 +200,7 @@ static void fail_memory(const char *to) {
         assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
         struct berth_error error = {0};
         memory_fail_at(n, 0);
-        enum berth_status status = convert(to, &error);
+        enum berth_status status = convert_as(to, &error);
         memory_fail_at(0, 0);
         if (status != BERTH_NO_MEMORY && (status != BERTH_OK || !dir_exists(scratch("out")))) {
             fail_msg("%s: call %d of %d: %d %s", to, (int)n, (int)calls, status, error.message);
@@ -190,19 +221,25 @@ static void test_no_memory(void **state) {
 
 static void test_no_memory_to_compare(void **state) {
     (void)state;
-    struct berth_comparison comparison;
     make_model(scratch("model"));
     const char *path = scratch("model");
+    const char *const settings[] = {"a", path, "b", path, NULL};
     memory_fail_at(0, 0);
-    assert_int_equal(berth_compare(path, path, 0, NULL, NULL, &comparison, NULL), BERTH_OK);
-    assert_true(comparison.compared > 20 && comparison.compared == comparison.tensors);
-    uint64_t calls = memory_fail_at(0, 0), refused = 0;
+    struct berth_result *result = run_job("compare", settings);
+    const uint64_t calls = memory_fail_at(0, 0);
+    uint64_t refused = 0;
+    const double tensors = berth_result_number(result, "tensors");
+    assert_true(tensors > 20 && berth_result_number(result, "compared") == tensors);
+    berth_result_free(result);
     for (uint64_t n = 1; n <= calls; n++) {
+        struct berth_error error;
         memory_fail_at(n, 0);
-        enum berth_status status = berth_compare(path, path, 0, NULL, NULL, &comparison, NULL);
+        result = berth_job("compare", settings, NULL, &error);
         memory_fail_at(0, 0);
-        assert_true(status == BERTH_NO_MEMORY || comparison.compared == comparison.tensors);
-        refused += status == BERTH_NO_MEMORY;
+        assert_true(result != NULL ? berth_result_number(result, "compared") == tensors
+                                   : error.status == BERTH_NO_MEMORY);
+        refused += result == NULL;
+        berth_result_free(result);
     }
     assert_true(refused + 3 >= calls);
 }
@@ -290,7 +327,7 @@ static void expect_tensors(const char *const names[3], size_t count) {
     struct safetensors file;
     char *path = path_join(scratch("out"), "model.safetensors");
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
-    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    assert_int_equal(convert_as("hf", NULL), BERTH_OK);
     assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
     assert_int_equal(file.count, count);
     assert_string_equal(safetensors_metadata(&file, "format"), "pt");
@@ -320,7 +357,7 @@ static void test_names(void **state) {
 static void expect_refused(const char *part) {
     struct berth_error error;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        assert_int_equal(convert(targets[i], &error), BERTH_BAD_DATA);
+        assert_int_equal(convert_as(targets[i], &error), BERTH_BAD_DATA);
         assert_non_null(strstr(error.message, part));
         assert_false(dir_exists(scratch("out")));
     }
@@ -459,22 +496,24 @@ static void assert_same_member(const char *a, const char *b, const char *name) {
 }
 
 static void go_round(const char *to, const char *names) {
-    struct berth_convert_settings there = {.to = to, .names = names, .step = 7};
-    struct berth_convert_settings back = {.to = "hf"};
-    struct berth_comparison comparison;
     struct berth_error error = {0};
     char *model = memory_string(scratch("model")), *other = memory_string(scratch("other"));
     char *home = memory_string(scratch("home"));
-    if (berth_convert(model, other, &there, (struct berth_log){0}, &error) != BERTH_OK ||
-        berth_convert(other, home, &back, (struct berth_log){0}, &error) != BERTH_OK) {
+    const char *const *there =
+        SETTINGS("to", to, "step", "7", names != NULL ? "names" : NULL, names);
+    if (convert_with(model, other, there, NULL, &error) != BERTH_OK ||
+        convert_with(other, home, SETTINGS("to", "hf"), NULL, &error) != BERTH_OK) {
         fail_msg("%s: %s", to, error.message);
     }
     assert_same_member("model", "home", "model.safetensors");
     assert_same_member("model", "home", "config.json");
     assert_same_member("model", "other", "vocab.txt");
-    assert_int_equal(berth_compare(model, other, 0, NULL, NULL, &comparison, NULL), BERTH_OK);
-    assert_int_equal(comparison.differing, 0);
-    assert_true(comparison.compared == comparison.tensors && comparison.compared > 20);
+    struct berth_result *result =
+        run_job("compare", (const char *[]){"a", model, "b", other, NULL});
+    const double tensors = berth_result_number(result, "tensors");
+    assert_true(berth_result_number(result, "differing") == 0 && tensors > 20);
+    assert_true(berth_result_number(result, "compared") == tensors);
+    berth_result_free(result);
     assert_int_equal(dir_remove(other, NULL), BERTH_OK);
     assert_int_equal(dir_remove(home, NULL), BERTH_OK);
     memory_free(model);
@@ -549,21 +588,21 @@ static int expect_odd_config(const char *folder, const char *name, const char *c
 }
 
 static void convert_to(const char *from, const char *folder, const char *to) {
-    struct berth_convert_settings settings = {.to = to, .allow_lossy = 1};
     char *input = memory_string(scratch(from));
-    assert_int_equal(berth_convert(input, scratch(folder), &settings, (struct berth_log){0}, NULL),
-                     BERTH_OK);
+    assert_int_equal(
+        convert_with(input, scratch(folder), SETTINGS("to", to, "allow_lossy", "true"), NULL, NULL),
+        BERTH_OK);
     memory_free(input);
 }
 
 static void test_an_unknown_format(void **state) {
     (void)state;
     struct berth_error error;
-    const struct berth_convert_settings settings = {.to = "nonsense"};
     assert_int_equal(
-        berth_convert(scratch("model"), scratch("none"), &settings, (struct berth_log){0}, &error),
+        convert_with(scratch("model"), scratch("none"), SETTINGS("to", "nonsense"), NULL, &error),
         BERTH_USAGE);
-    assert_non_null(strstr(error.message, "unknown format \"nonsense\"; expected one of: hf, "));
+    assert_non_null(strstr(error.message, "expected one of hf, "));
+    assert_non_null(strstr(error.message, "found \"nonsense\""));
 }
 
 // From every format, with either of the two files, to every format.
@@ -574,7 +613,7 @@ static void test_configs_survive(void **state) {
     int found = 0;
     const char *file = scratch("shape.json");
     assert_int_equal(file_write(file, odd_config, sizeof odd_config - 1, NULL), BERTH_OK);
-    assert_int_equal(berth_init_model(file, scratch("model"), 1, NULL), BERTH_OK);
+    init_model(file, scratch("model"));
     for (size_t i = 0; i < 2 * sizeof round_targets / sizeof *round_targets; i++) {
         const char *from = round_targets[i / 2];
         convert_to("model", "other", from);
@@ -606,7 +645,7 @@ static int graph_has(const char *text) {
     char *path = path_join(scratch("out"), "model.onnx"), *bytes;
     size_t length;
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
-    assert_int_equal(convert("onnx", NULL), BERTH_OK);
+    assert_int_equal(convert_as("onnx", NULL), BERTH_OK);
     assert_int_equal(file_read(path, 1 << 24, &bytes, &length, NULL), BERTH_OK);
     assert_non_null(memmem(bytes, length, "classifier.weight", strlen("classifier.weight")));
     const int found = memmem(bytes, length, text, strlen(text)) != NULL;
@@ -641,11 +680,10 @@ static void test_padding_rows(void **state) {
         struct tensor_file file;
         char *path;
         float words[16 * HIDDEN], bias[16];
-        const struct berth_convert_settings settings = {.to = targets_with_names[i],
-                                                        .names = "nvidia"};
-        assert_int_equal(
-            berth_convert(scratch("model"), scratch("out"), &settings, (struct berth_log){0}, NULL),
-            BERTH_OK);
+        assert_int_equal(convert_with(scratch("model"), scratch("out"),
+                                      SETTINGS("to", targets_with_names[i], "names", "nvidia"),
+                                      NULL, NULL),
+                         BERTH_OK);
         assert_int_equal(tensor_file_find_in(scratch("out"), &path, NULL), BERTH_OK);
         assert_int_equal(tensor_file_open(&file, path, NULL), BERTH_OK);
         const char *key = i == 0 ? "model." : "module.";

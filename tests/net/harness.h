@@ -141,7 +141,7 @@ static inline struct outcome fetch_with(const char *name, const struct fetch_set
     char *path;
     outcome.status = fetch_files(name, settings, silent, NULL, &path, &outcome.error);
     snprintf(outcome.path, sizeof outcome.path, "%s", path != NULL ? path : "");
-    berth_string_free(path);
+    memory_free(path);
     return outcome;
 }
 
@@ -219,7 +219,7 @@ static inline void record_verified(const char *repo, const char *blob) {
 static inline void assert_unpublished(const char *digest) {
     char *path, blob[512];
     assert_false(file_exists(scratch(REPO "/refs/main")));
-    assert_int_equal(berth_find_model("acme/tiny", &path, NULL), BERTH_NO_INPUT);
+    assert_int_equal(hub_find_model("acme/tiny", &path, NULL), BERTH_NO_INPUT);
     snprintf(blob, sizeof blob, "%s/%s", scratch(REPO "/blobs"), digest);
     assert_false(file_exists(blob));
 }
@@ -239,11 +239,11 @@ static inline void assert_published(const struct outcome *outcome) {
     assert_file_holds(scratch(REPO "/snapshots/" COMMIT "/vocab.txt"), vocab_text);
     assert_bytes(scratch(REPO "/snapshots/" COMMIT "/model.safetensors"), weights, WEIGHTS_LENGTH);
     assert_null(find_ending(REPO "/blobs", ".incomplete"));
-    if (berth_find_model("acme/tiny", &path, &error) != BERTH_OK) {
+    if (hub_find_model("acme/tiny", &path, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_string_equal(path, outcome->path);
-    berth_string_free(path);
+    memory_free(path);
 }
 
 // Asserts that a fetch from the correct hub puts all of acme/tiny into the cache.

@@ -2,7 +2,7 @@
 // Fetching from the hub: models and data sets, their layout in the cache, listings and caches that
 // are hostile, which files a model needs, and how a fetched model is found. URLs, tokens and
 // offline variables are in test_fetch_urls.c.
-#include "api/model_files.h"
+#include "format/hub/model_files.h"
 #include "harness.h"
 
 // --- a model ------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ static void test_what_is_there_is_hashed(void **state) {
     assert_non_null(file);
     assert_int_equal(fputc(weights[0] ^ 1, file), (unsigned char)(weights[0] ^ 1));
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
     assert_message_has(&error, weights_sha256);
     setenv("HF_HUB_OFFLINE", "1", 1);
     assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "damaged");
@@ -105,7 +105,7 @@ static void test_patterns_choose_the_files(void **state) {
     assert_false(file_exists(scratch(REPO "/snapshots/" COMMIT "/config.json")));
     char *path;
     struct berth_error error; // the listing shows what is missing
-    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "config.json is not in the cache");
     settings.files = "*.csv";
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_NO_INPUT, "*.csv");
@@ -330,7 +330,7 @@ static void test_links_that_leave_the_cache_are_refused(void **state) {
     const char *file = scratch(REPO "/snapshots/" COMMIT "/vocab.txt");
     assert_int_equal(unlink(file), 0);
     assert_int_equal(symlink("../../../../../secret", file), 0);
-    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
     assert_message_has(&error, "outside the cache's folder");
     outcome = fetch("acme/tiny", 0); // repairs the link
     assert_published(&outcome);
@@ -436,9 +436,9 @@ static void test_a_folder_comes_before_the_cache(void **state) {
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(dir_make(scratch("acme/tiny"), NULL), BERTH_OK);
     assert_int_equal(chdir(scratch(".")), 0);
-    assert_int_equal(berth_find_model("acme/tiny", &path, NULL), BERTH_OK);
+    assert_int_equal(hub_find_model("acme/tiny", &path, NULL), BERTH_OK);
     assert_string_equal(path, "acme/tiny");
-    berth_string_free(path);
+    memory_free(path);
     assert_int_equal(chdir(before), 0);
     server_stop(server);
 }
@@ -457,12 +457,12 @@ static void test_a_cache_without_a_listing(void **state) {
         } else {
             assert_int_equal(unlink(scratch(REPO "/trees/" COMMIT ".json")), 0);
         }
-        assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_OK);
+        assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_OK);
         assert_string_equal(path, outcome.path);
-        berth_string_free(path);
+        memory_free(path);
     }
     assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/model.safetensors")), 0);
-    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "incomplete");
     server_stop(server);
 }
@@ -471,14 +471,14 @@ static void test_a_model_that_is_nowhere(void **state) {
     (void)state;
     char *path;
     struct berth_error error;
-    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "berth fetch acme/tiny");
-    assert_int_equal(berth_find_model("acme/model.safetensors", &path, &error), BERTH_NO_INPUT);
+    assert_int_equal(hub_find_model("acme/model.safetensors", &path, &error), BERTH_NO_INPUT);
     assert_string_equal(error.message, "acme/model.safetensors: no such file");
-    assert_int_equal(berth_find_model("./acme/tiny", &path, &error),
+    assert_int_equal(hub_find_model("./acme/tiny", &path, &error),
                      BERTH_OK); // not a name on the hub
     assert_string_equal(path, "./acme/tiny");
-    berth_string_free(path);
+    memory_free(path);
 }
 
 int main(void) {

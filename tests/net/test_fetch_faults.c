@@ -152,11 +152,11 @@ static void assert_only_whole_files(void) {
     if (file_exists(blob)) {
         assert_bytes(blob, weights, WEIGHTS_LENGTH);
     }
-    if (berth_find_model("acme/tiny", &path, NULL) == BERTH_OK) {
+    if (hub_find_model("acme/tiny", &path, NULL) == BERTH_OK) {
         assert_bytes(scratch(REPO "/snapshots/" COMMIT "/model.safetensors"), weights,
                      WEIGHTS_LENGTH);
         assert_file_holds(scratch(REPO "/snapshots/" COMMIT "/vocab.txt"), vocab_text);
-        berth_string_free(path);
+        memory_free(path);
     }
 }
 

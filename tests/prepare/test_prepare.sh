@@ -18,8 +18,8 @@ text=data/extracted/wikicorpus_en/AA/wiki_00
 printf '<doc id="1" url="https://x.org/wiki?curid=1" title="Bern">\nBern\n\nBern is the capital.\n\n</doc>\n' |
     cmp -s - $text || die "the text"
 run 0 --extracted data/extracted/wikicorpus_en --stages text --output none --file_size 1000
-grep -qF -- '--file_size has no effect without a dump' err || die "no note on the size of files that are not written"
-grep -qF -- '--extracted has no effect with --stages text' err || die "no note on what this stage does not read"
+grep -qF 'note: file_size has no effect without a dump' err || die "no note on the size of files that are not written"
+grep -qF 'note: extracted has no effect with stages text' err || die "no note on what this stage does not read"
 before=$(stat -c %i $text)
 run 0 --wikipedia dump.xml --stages text --output data --json
 grep -q '"articles": *1,' out || die "the counts as JSON"
@@ -323,12 +323,12 @@ run 73 --text articles-in.txt --output_file ./articles-in.txt
 run 2 --wikipedia dump.xml --output_file lines/of/articles.txt
 grep -q 'option wikipedia: output_file gets articles that are text already' err || die "a dump is no text"
 run 2 --output_file lines/of/articles.txt
-grep -q 'or articles: --extracted, --books or --text' err || die "no input"
+grep -q 'or articles: extracted, books or text' err || die "no input"
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file plain-5.hdf5 $one --output_dir x --stages text --pack --shards 3 \
     --test_shards 4 --fraction_test_set 0.2 --file_size 9
 for unused in output_dir stages pack shards test_shards fraction_test_set file_size; do
-    grep -q -- "--$unused has no effect together with --output_file" err || die "no note on $unused"
+    grep -q "note: $unused has no effect together with output_file" err || die "no note on $unused"
 done
 
 # --- files as Google's create_pretraining_data takes and writes them ---

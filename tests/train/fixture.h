@@ -5,7 +5,7 @@
 #ifndef BERTH_TESTS_TRAIN_FIXTURE_H
 #define BERTH_TESTS_TRAIN_FIXTURE_H
 
-#include "core/calls.h"
+#include "api/jobs.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/scratch.h"

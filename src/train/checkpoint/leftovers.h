@@ -5,7 +5,7 @@
 #ifndef BERTH_TRAIN_LEFTOVERS_H
 #define BERTH_TRAIN_LEFTOVERS_H
 
-#include "core/calls.h"
+#include "core/config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "format/checksum/digest.h"

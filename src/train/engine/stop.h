@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_STOP_H
 #define BERTH_TRAIN_STOP_H
 
-#include "core/calls.h"
+#include "core/config.h"
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
 #ifndef BERTH_TRAIN_RESUME_H
 #define BERTH_TRAIN_RESUME_H
 
-#include "core/calls.h"
 #include "core/comm.h"
+#include "core/config.h"
 #include "core/log.h"
 
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #ifndef BERTH_TRAIN_SPIKES_H
 #define BERTH_TRAIN_SPIKES_H
 
-#include "core/calls.h"
+#include "core/config.h"
 
 #include <stdint.h>
 

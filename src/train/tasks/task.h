@@ -11,6 +11,7 @@
 #include "data/pretraining/shard_stream.h"
 #include "model/params.h"
 #include "train/engine/inputs.h"
+#include "train/tasks/run_result.h"
 
 #include <stddef.h>
 #include <stdint.h>

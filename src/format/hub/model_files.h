@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which files of a repository a BERT model needs, and how a model is found in the hub's cache.
-#ifndef BERTH_API_MODEL_FILES_H
-#define BERTH_API_MODEL_FILES_H
+#ifndef BERTH_FORMAT_HUB_MODEL_FILES_H
+#define BERTH_FORMAT_HUB_MODEL_FILES_H
 
 #include "core/error.h"
 #include "format/hub/hub_cache.h"
@@ -25,5 +25,19 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
 // one; otherwise BERTH_NO_INPUT, naming the first missing file.
 enum berth_status model_files_check(const struct hub_snapshot *snapshot, const char *id,
                                     struct berth_error *error);
+
+// Sets *path to the file that a data set's name denotes; free it with memory_free. That is the name
+// itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the file of
+// `split` ("train" or "dev") that `berth fetch` has downloaded. BERTH_NO_INPUT if the cache does
+// not have it.
+enum berth_status hub_find_data(const char *name, const char *split, char **path,
+                                struct berth_error *error);
+
+// Sets *path to the folder or file that a model's name denotes; free it with memory_free. That is
+// the name itself if such a file exists or if it is not a hub name, NAME.index for the name of a
+// TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main. BERTH_NO_INPUT if
+// the snapshot is not in the cache or is incomplete; BERTH_BAD_DATA if a link leads out of the
+// cache.
+enum berth_status hub_find_model(const char *name_or_path, char **path, struct berth_error *error);
 
 #endif

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a model, and the search for a model or a data set by name: for the files that `berth
 // fetch` has put into the hub's cache.
-#include "api/model_files.h"
+#include "format/hub/model_files.h"
 
-#include "api/arguments.h"
-#include "core/calls.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -235,11 +233,8 @@ static enum berth_status find_checkpoint(const char *prefix, char **index,
     return BERTH_OK;
 }
 
-enum berth_status berth_find_model(const char *name_or_path, char **path,
-                                   struct berth_error *error) {
-    REQUIRE(path, error);
+enum berth_status hub_find_model(const char *name_or_path, char **path, struct berth_error *error) {
     *path = NULL;
-    REQUIRE(name_or_path, error);
     if (!file_exists(name_or_path) && !dir_exists(name_or_path)) {
         TRY(find_checkpoint(name_or_path, path, error));
         if (*path != NULL || hub_is_id(name_or_path)) {
@@ -277,19 +272,12 @@ static enum berth_status find_known_file(const struct known_set *known, const ch
     return status;
 }
 
-enum berth_status berth_find_data(const char *name, const char *split, char **path,
-                                  struct berth_error *error) {
-    REQUIRE(path, error);
+enum berth_status hub_find_data(const char *name, const char *split, char **path,
+                                struct berth_error *error) {
     *path = NULL;
-    REQUIRE(name, error);
-    REQUIRE(split, error);
-    const int is_dev = strcmp(split, "dev") == 0;
-    if (!is_dev && strcmp(split, "train") != 0) {
-        return error_set(error, BERTH_USAGE, "split: expected train or dev, found \"%s\"", split);
-    }
     const struct known_set *known = known_set_find(name);
     if (known != NULL && !file_exists(name)) {
-        return find_known_file(known, known->files[is_dev].name, path, error);
+        return find_known_file(known, known->files[strcmp(split, "dev") == 0].name, path, error);
     }
     *path = memory_string(name);
     return *path != NULL ? BERTH_OK : no_data_memory(error);
