@@ -7,6 +7,7 @@
 #include "core/scratch.h"
 #include "fetch/fetch.h"
 #include "format/checksum/digest.h"
+#include "format/hub/model_files.h"
 #include "server.h"
 
 #include <inttypes.h>
