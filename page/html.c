@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/html.h"
+#include "core/html.h"
 
 #include "core/base64.h"
 #include "core/file.h"
-#include "core/html.h"
 #include "core/number.h"
 #include "format/checksum/digest.h"
 #include "page/html_parts.h"
 #include "page/pages.h"
 #include "report/json_file.h"
+#include "report/run.h"
 
 #include <errno.h>
 #include <math.h>

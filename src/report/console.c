@@ -209,8 +209,10 @@ static void end_phase(struct console *console, int64_t total) {
     console->phase.name[0] = '\0';
 }
 
-static void show_progress(struct console *console, const char *name, int64_t done, int64_t total) {
+void console_progress(struct console *console, const char *name, int bytes, int64_t done,
+                      int64_t total) {
     char phase[sizeof console->phase.name];
+    console->bytes = bytes;
     if (!console->progress) {
         return;
     }
@@ -232,15 +234,4 @@ static void show_progress(struct console *console, const char *name, int64_t don
         snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);
         console_line(console, line);
     }
-}
-
-void console_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
-    console->bytes = 0;
-    show_progress(console, phase, done, total);
-}
-
-void console_progress_bytes(struct console *console, const char *phase, int64_t done,
-                            int64_t total) {
-    console->bytes = 1;
-    show_progress(console, phase, done, total);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes records as JSON lines to a file. Each line is written at once with a single write, so the
 // file can be followed, and a killed run leaves complete lines (except possibly the last one). The
-// lines are in dllogger's form if requested (dllogger.h).
+// lines are in dllogger's form if requested (dllogger.c).
 #ifndef BERTH_REPORT_JSON_FILE_H
 #define BERTH_REPORT_JSON_FILE_H
 
@@ -38,6 +38,8 @@ int json_file_record(struct json_file *file, const struct berth_record *record);
 int json_file_write(struct json_file *file, const char *bytes, size_t length);
 void json_file_close(struct json_file *file);
 
+// What a line calls the kind of a record.
+const char *json_file_kind(enum berth_record_kind kind);
 // Appends the record's line; `start` is what "elapsed" counts from, in monotonic seconds.
 void json_file_build(struct json_line *line, double start, const struct berth_record *record);
 

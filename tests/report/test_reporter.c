@@ -561,7 +561,7 @@ static void long_texts_are_cut_not_overrun(void **state) {
     struct berth_record record = {
         .kind = BERTH_STEP, .text = text, .fields = fields, .field_count = 2};
     char line[LINES_SIZE];
-    lines_plain(&record, line, sizeof line);
+    lines_plain(&record, SIZE_MAX, line, sizeof line);
     assert_true(strlen(line) < sizeof line);
     lines_row(&fields[0], line, sizeof line);
     assert_true(strlen(line) < sizeof line);

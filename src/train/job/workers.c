@@ -5,7 +5,7 @@
 #include "core/heartbeat.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "report/html.h"
+#include "report/run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/engine/stop.h"
