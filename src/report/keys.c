@@ -82,7 +82,7 @@ const struct key_row key_rows[] = {
     {"HasAns_f1 NoAns_f1 best_f1", .format = "%.2f"},
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
-    {.keys = "pearson spearman precision recall triplet_accuracy mrr@10 perplexity"
+    {.keys = "pearson spearman spearmanr mse precision recall triplet_accuracy mrr@10 perplexity"
      " masked_lm_accuracy next_sentence_accuracy"},
 
     // --- the plan ----------------------------------------------------------------------------------
@@ -120,7 +120,8 @@ const struct key_row key_rows[] = {
 
     // --- details of reports ------------------------------------------------------------------------
     {.keys = "from to sequences tokens longest max_seq_length"},
-    {.keys = "question predicted expected score probability context"},
+    {.keys = "question predicted expected score probability context predicted_begin predicted_end expected_begin"
+     " expected_end"},
     {.keys = "count threshold"},
 
     // --- result files, as Hugging Face's trainer calls them ------------------------------------------
