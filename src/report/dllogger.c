@@ -15,7 +15,6 @@
 // is left out.
 #include "core/number.h"
 #include "core/words.h"
-#include "report/json_file.h"
 #include "report/keys.h"
 #include "report/lines.h"
 
@@ -27,16 +26,6 @@
 
 // --- step and epoch ------------------------------------------------------------------------------
 
-enum step_form { STEP_PARAMETER, STEP_NUMBERED, STEP_SUMMARY };
-
-static enum step_form step_form_of(const struct berth_record *record) {
-    if (record->kind == BERTH_SUMMARY) {
-        return STEP_SUMMARY;
-    }
-    return record->kind != BERTH_PLAN && lines_field(record, "step") != NULL ? STEP_NUMBERED
-                                                                             : STEP_PARAMETER;
-}
-
 // The epoch of the update: the last update of an epoch ends at a whole number.
 static int64_t epoch_of(const struct berth_record *record) {
     const double epoch = ceil(lines_real(record, "epoch", 0.0)) - 1;
@@ -47,6 +36,14 @@ static int64_t epoch_of(const struct berth_record *record) {
 // checkpoints count the first phase, too.
 static int64_t step_of(const struct berth_record *record) {
     return (int64_t)lines_real(record, "phase_step", lines_real(record, "step", 0.0));
+}
+
+// Formats what stands for the step of a record without one, with one, and of the summary.
+static void print_step(const struct berth_record *record, const char *const forms[3], char *text,
+                       size_t size) {
+    const int is_numbered = record->kind != BERTH_PLAN && lines_field(record, "step") != NULL;
+    number_format(text, size, forms[record->kind == BERTH_SUMMARY ? 2 : is_numbered],
+                  epoch_of(record), step_of(record));
 }
 
 // --- metrics -------------------------------------------------------------------------------------
@@ -88,7 +85,7 @@ static int begins(const char *text, const char *word) {
 
 // Whether a name of the table, "where:name", is meant for the record.
 static int fits(const struct berth_record *record, const char *word) {
-    return begins(json_file_kind(record->kind), word) ||
+    return begins(lines_kind(record->kind), word) ||
            (record->kind == BERTH_SUMMARY && begins(record->text, word));
 }
 
@@ -133,23 +130,15 @@ static int has_content(const struct berth_record *record) {
     return (record->kind == BERTH_EVENT && record->text != NULL) || next_metric(&metrics);
 }
 
-static struct timespec print_now(char text[64]) {
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    size_t used = strftime(text, 48, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text + used, 64 - used, ".%06ld", now.tv_nsec / 1000);
-    return now;
-}
-
 // --- the file -----------------------------------------------------------------------------------
 
 static void open_line(struct json_line *line, const char *type, double elapsed) {
-    char datetime[64], timestamp[64], since[64];
-    struct timespec now = print_now(datetime);
-    snprintf(timestamp, sizeof timestamp, "%" PRId64 ".%06ld", (int64_t)now.tv_sec,
-             now.tv_nsec / 1000);
+    char datetime[LINES_DATE_SIZE], timestamp[64], since[64];
+    const struct timespec now = lines_now(datetime);
+    const long microseconds = now.tv_nsec / 1000;
+    const size_t used = strlen(datetime);
+    snprintf(datetime + used, sizeof datetime - used, ".%06ld", microseconds);
+    snprintf(timestamp, sizeof timestamp, "%" PRId64 ".%06ld", (int64_t)now.tv_sec, microseconds);
     number_format(since, sizeof since, "%.6f", elapsed);
     json_line_raw(line, NULL, "DLLL ");
     json_line_open(line, NULL, '{');
@@ -164,37 +153,19 @@ static void close_line(struct json_line *line) {
     json_line_end(line);
 }
 
-static void add_step(struct json_line *line, const struct berth_record *record) {
-    const enum step_form step_form = step_form_of(record);
-    if (step_form == STEP_PARAMETER) {
-        json_line_text(line, "step", "PARAMETER");
-        return;
+static void add_data(struct json_line *line, const struct berth_record *record) {
+    const char *name = record->kind == BERTH_EVENT ? record->text : NULL;
+    json_line_open(line, "data", '{');
+    if (name != NULL && record->field_count == 0) {
+        json_line_boolean(line, name, 1);
+    } else if (name != NULL) {
+        json_line_open(line, name, '{');
     }
-    json_line_open(line, "step", '[');
-    if (step_form == STEP_NUMBERED) {
-        json_line_integer(line, NULL, epoch_of(record));
-        json_line_integer(line, NULL, step_of(record));
-    }
-    json_line_close(line, ']');
-}
-
-static void add_fields(struct json_line *line, const struct berth_record *record) {
     for (struct metrics metrics = {.record = record}; next_metric(&metrics);) {
         lines_json_field(line, metrics.name, &metrics.from);
     }
-}
-
-static void add_data(struct json_line *line, const struct berth_record *record) {
-    const int named = record->kind == BERTH_EVENT && record->text != NULL;
-    json_line_open(line, "data", '{');
-    if (named && record->field_count == 0) {
-        json_line_boolean(line, record->text, 1);
-    } else if (named) {
-        json_line_open(line, record->text, '{');
-        add_fields(line, record);
+    if (name != NULL && record->field_count > 0) {
         json_line_close(line, '}');
-    } else {
-        add_fields(line, record);
     }
     json_line_close(line, '}');
 }
@@ -203,8 +174,11 @@ int dllogger_line(struct json_line *line, double elapsed, const struct berth_rec
     if (!has_content(record)) {
         return 0;
     }
+    static const char *const forms[] = {"\"PARAMETER\"", "[%" PRId64 ",%" PRId64 "]", "[]"};
+    char step[64];
+    print_step(record, forms, step, sizeof step);
     open_line(line, "LOG", elapsed);
-    add_step(line, record);
+    json_line_raw(line, "step", step);
     add_data(line, record);
     close_line(line);
     return 1;
@@ -241,20 +215,16 @@ static void append_metric(const char *name, const struct berth_field *field, cha
 }
 
 int dllogger_text(const struct berth_record *record, char *text, size_t size) {
-    char datetime[64];
+    char datetime[LINES_DATE_SIZE];
     if (!has_content(record)) {
         return 0;
     }
-    print_now(datetime);
-    const enum step_form step_form = step_form_of(record);
-    if (step_form == STEP_NUMBERED) {
-        snprintf(text, size,
-                 "DLL %s - Training Epoch: %" PRId64 " Training Iteration: %" PRId64 "  ", datetime,
-                 epoch_of(record), step_of(record));
-    } else {
-        snprintf(text, size, "DLL %s - %s ", datetime,
-                 step_form == STEP_PARAMETER ? "PARAMETER" : "");
-    }
+    static const char *const forms[] = {
+        "PARAMETER", "Training Epoch: %" PRId64 " Training Iteration: %" PRId64 " ", ""};
+    char step[96];
+    print_step(record, forms, step, sizeof step);
+    const struct timespec now = lines_now(datetime);
+    snprintf(text, size, "DLL %s.%06ld - %s ", datetime, now.tv_nsec / 1000, step);
     if (record->kind == BERTH_EVENT && record->text != NULL && record->field_count == 0) {
         append_metric(record->text, NULL, text, size);
     }

@@ -38,8 +38,6 @@ int json_file_record(struct json_file *file, const struct berth_record *record);
 int json_file_write(struct json_file *file, const char *bytes, size_t length);
 void json_file_close(struct json_file *file);
 
-// What a line calls the kind of a record.
-const char *json_file_kind(enum berth_record_kind kind);
 // Appends the record's line; `start` is what "elapsed" counts from, in monotonic seconds.
 void json_file_build(struct json_line *line, double start, const struct berth_record *record);
 

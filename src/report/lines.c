@@ -12,6 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *lines_kind(enum berth_record_kind kind) {
+    static const char *const names[] = {
+        [BERTH_NOTE] = "note",       [BERTH_WARNING] = "warning",   [BERTH_PLAN] = "plan",
+        [BERTH_STEP] = "step",       [BERTH_PROGRESS] = "progress", [BERTH_EVAL] = "eval",
+        [BERTH_SUMMARY] = "summary", [BERTH_VALUES] = "values",     [BERTH_EVENT] = "event",
+        [BERTH_DETAIL] = "detail"};
+    return names[kind];
+}
+
 const struct berth_field *lines_field(const struct berth_record *record, const char *key) {
     for (size_t i = 0; i < record->field_count; i++) {
         if (strcmp(record->fields[i].key, key) == 0) {
@@ -45,26 +54,17 @@ static void group_digits(int64_t value, char *text, size_t size) {
 }
 
 // Units that grow with the number.
+static const char *const byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
+static const char *const flop_units[] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
+                                         "TFLOP", "PFLOP", "EFLOP", NULL};
 static const struct scale {
     const char *unit;
     double factor, step;
     const char *first, *other; // formats
-    const char *units[8];
-} scales[] = {
-    {"B", 1, 1024, "%.0f %s", "%.2f %s", {"B", "KiB", "MiB", "GiB", "TiB"}},
-    {"FLOP",
-     1,
-     1000,
-     "%.4g %s",
-     "%.4g %s",
-     {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"}},
-    {"GFLOP",
-     1e9,
-     1000,
-     "%.4g %s",
-     "%.4g %s",
-     {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"}},
-};
+    const char *const *units;
+} scales[] = {{"B", 1, 1024, "%.0f %s", "%.2f %s", byte_units},
+              {"FLOP", 1, 1000, "%.4g %s", "%.4g %s", flop_units},
+              {"GFLOP", 1e9, 1000, "%.4g %s", "%.4g %s", flop_units}};
 
 static int print_scaled(double value, const char *unit, char *text, size_t size) {
     for (size_t i = 0; unit != NULL && i < sizeof scales / sizeof *scales; i++) {
@@ -166,6 +166,15 @@ void lines_row(const struct berth_field *field, char *text, size_t size) {
     } else {
         snprintf(text, size, "  %-32s %16s", field->key, value);
     }
+}
+
+struct timespec lines_now(char text[LINES_DATE_SIZE]) {
+    struct timespec now;
+    struct tm local;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(text, LINES_DATE_SIZE, "%Y-%m-%d %H:%M:%S", &local);
+    return now;
 }
 
 void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field) {

@@ -8,9 +8,12 @@
 #include "core/json_line.h"
 
 #include <stddef.h>
+#include <time.h>
 
 #define LINES_SIZE 1024
 
+// What a line calls the kind of a record.
+const char *lines_kind(enum berth_record_kind kind);
 // The field with that key, or NULL; its value as a real, or `fallback`.
 const struct berth_field *lines_field(const struct berth_record *record, const char *key);
 double lines_real(const struct berth_record *record, const char *key, double fallback);
@@ -25,6 +28,10 @@ void lines_row(const struct berth_field *field, char *text, size_t size);
 
 // Appends the field's value as a JSON member with that key.
 void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field);
+
+// The time, also as "2026-01-31 12:00:00".
+#define LINES_DATE_SIZE 64
+struct timespec lines_now(char text[LINES_DATE_SIZE]);
 
 // --- DeepSpeed's (lines_deepspeed.c) -------------------------------------------------------------
 

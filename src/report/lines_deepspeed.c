@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of DeepSpeed's engine and timer that people grep for, as version 0.7 prints them with
 // the places in its source, and those of its BERT programs.
-#include "core/file.h"
 #include "core/log.h"
-#include "core/memory.h"
 #include "core/number.h"
 #include "report/console.h"
 #include "report/lines.h"
@@ -14,20 +12,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LOG_DIST "logging.py:68:log_dist"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static void print_frame(const char *place, char *text, size_t size) {
-    struct timespec now;
-    struct tm local;
-    char stamp[32];
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text, size, "[%s,%03ld] [INFO] [%s] ", stamp, now.tv_nsec / 1000000, place);
-}
 
 // Prints the field of a slot, "{key}" or "{key:FORMAT}", as Python would.
 static void print_slot(const char *slot, const struct berth_record *record, char *text,
@@ -53,7 +40,9 @@ static void print_form(struct console *console, const char *place, const char *f
                        const struct berth_record *record) {
     char line[2 * LINES_SIZE] = "";
     if (place != NULL) {
-        print_frame(place, line, sizeof line);
+        char date[LINES_DATE_SIZE];
+        const struct timespec now = lines_now(date);
+        snprintf(line, sizeof line, "[%s,%03ld] [INFO] [%s] ", date, now.tv_nsec / 1000000, place);
     }
     while (*form != '\0') {
         const size_t used = strlen(line);
@@ -102,23 +91,10 @@ void lines_deepspeed_note(struct console *console, const struct berth_record *re
 }
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
-#define STATM_LIMIT 4096 // bytes of /proc/self/statm
 
 // As Python's round(value, 2).
 static double gibibytes(double bytes) {
     return round(100.0 * bytes / GIBIBYTE) / 100.0;
-}
-
-static double resident_bytes(void) {
-    char *text = NULL;
-    size_t length;
-    long pages = 0;
-    if (file_read("/proc/self/statm", STATM_LIMIT, &text, &length, NULL) == BERTH_OK &&
-        sscanf(text, "%*s %ld", &pages) != 1) {
-        pages = 0;
-    }
-    memory_free(text);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
 static double peak_bytes(void) {
@@ -134,7 +110,7 @@ static void print_rate(struct console *console, const struct berth_record *recor
         log_integer("step", (int64_t)lines_real(record, "step", 0)),
         log_real("average", average),
         log_real("last", lines_real(record, "last_samples_per_second", average)),
-        log_real("resident", gibibytes(resident_bytes())),
+        log_real("resident", gibibytes(lines_real(record, "rss_bytes", 0))),
         log_real("peak", gibibytes(peak_bytes())),
     };
     if (!isnan(average)) {

@@ -168,7 +168,7 @@ def wrong_keys(root: pathlib.Path):
     table = root / "src/report/keys.c"
     sources = {path: path.read_text(encoding="utf-8") for path in root.glob("src/**/*.c") if path != table}
     keys, _ = words_of_keys(table.read_text(encoding="utf-8"))
-    given = re.compile(r'\b(?:log_(?:integer|real|text)\(|add_unless_nan\(\w+, \w+,|task_score_add\(\w+,|'
+    given = re.compile(r'\b(?:log_(?:integer|real|text)\(|add_unless_nan\(&\w+,|task_score_add\(\w+,|'
                        r'add\(scores,)\s*"([^"]+)"')
     of_sinks = {path for path in sources if path.parent == table.parent}
     for path in sorted(set(sources) - of_sinks):
