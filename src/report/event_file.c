@@ -175,23 +175,14 @@ static enum berth_status begin_file(struct event_file *file, struct berth_error 
 }
 
 static enum berth_status write_out(struct event_file *file, struct berth_error *error) {
-    const char *at = file->out.bytes;
-    size_t left = file->out.length;
     if (file->out.failed) {
-        return error_no_memory(error, left, "an event");
+        return error_no_memory(error, file->out.length, "an event");
     }
-    while (left > 0) {
-        ssize_t written = write(file->descriptor, at, left);
-        if (written < 0 && errno != EINTR) {
-            return error_set_errno(error, BERTH_IO, errno, "the event file in %s", file->folder);
-        }
-        if (written > 0) {
-            at += written;
-            left -= (size_t)written;
-        }
-    }
+    const int failed = file_call_write(file->descriptor, file->out.bytes, file->out.length);
     buffer_clear(&file->out);
-    return BERTH_OK;
+    return failed == 0
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_IO, failed, "the event file in %s", file->folder);
 }
 
 void event_file_close(struct event_file *file) {

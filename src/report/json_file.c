@@ -105,15 +105,8 @@ static void build_dllogger(struct json_file *file, const struct berth_record *re
 }
 
 int json_file_write(struct json_file *file, const char *bytes, size_t length) {
-    while (length > 0 && file->failed == 0) {
-        ssize_t written = write(file->descriptor, bytes, length);
-        if (written < 0 && errno != EINTR) {
-            file->failed = errno;
-        }
-        if (written > 0) {
-            bytes += written;
-            length -= (size_t)written;
-        }
+    if (file->failed == 0) {
+        file->failed = file_call_write(file->descriptor, bytes, length);
     }
     return file->failed == 0;
 }
