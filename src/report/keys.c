@@ -46,8 +46,8 @@ const struct key_row key_rows[] = {
                  " finetune:training_sequences_per_second pretrain:training_sequences_per_second"
                  " predict:inference_sequences_per_second evaluate:inference_sequences_per_second",
      .tags = "Train/Samples/samples_per_second", .chart = "Samples per second"},
-    {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s", .tags = "Train/Samples/tokens_per_second",
-     .chart = "Tokens per second"},
+    {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s",
+     .tags = "Train/Samples/tokens_per_second", .chart = "Tokens per second"},
     {"mfu", .format = "%.3f", .line = "MFU %s", .chart = "Model FLOPs utilisation"},
     {"model_flops", .line = "", .chart = "Model FLOPs per second"},
     {"rss_bytes", .line = "", .chart = "Memory"},
@@ -78,12 +78,13 @@ const struct key_row key_rows[] = {
     // --- scores: squad, classes, tags, vectors, masked words, next sentences ------------------------
     {"exact_match", .unit = "%", .format = "%.2f", .line = "EM %s", .dllogger = "summary:exact_match"},
     {"exact", .format = "%.2f", .line = "EM %s"},
-    {"f1", .unit = "%", .format = "%.2f", .small = "%.4f", .line = "F1 %s", .dllogger = "eval:F1 summary:F1"}, // a fraction but of squad
+    // A percentage of squad, else a fraction.
+    {"f1", .unit = "%", .format = "%.2f", .small = "%.4f", .line = "F1 %s", .dllogger = "eval:F1 summary:F1"},
     {"HasAns_f1 NoAns_f1 best_f1", .format = "%.2f"},
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
     {.keys = "pearson spearman spearmanr mse precision recall triplet_accuracy mrr@10 perplexity"
-     " masked_lm_accuracy next_sentence_accuracy"},
+             " masked_lm_accuracy next_sentence_accuracy"},
 
     // --- the plan ----------------------------------------------------------------------------------
     {"seed", .format = "%.6g", .dllogger = "plan:SEED", .is_name = 1},
@@ -92,28 +93,33 @@ const struct key_row key_rows[] = {
     {"train_features", .dllogger = "plan:training_features"},
     {"sequences_per_micro_batch", .dllogger = "plan:train_batch_size plan:batch_size_per_pu"},
     {.keys = "model_name_or_path hidden_size num_hidden_layers num_attention_heads intermediate_size vocab_size"},
-    {.keys = "train_file validation_file shards train_sequences row_length train_tokens mean_length labels eval_features"},
+    {.keys = "train_file validation_file shards train_sequences row_length train_tokens mean_length labels"
+             " eval_features"},
     {.keys = "train_batch_size train_batch_size_means tokens_per_micro_batch micro_batch_means processes"
-     " sequences_per_update updates_per_epoch epochs expected_time"},
+             " sequences_per_update updates_per_epoch epochs expected_time"},
     {.keys = "optimizer optimizer_formula schedule schedule_formula lr_scaling schedule_steps warmup_steps weight_decay"
-     " no_decay max_grad_norm clip_by hidden_dropout_prob attention_probs_dropout_prob classifier_dropout"},
+             " no_decay max_grad_norm clip_by hidden_dropout_prob attention_probs_dropout_prob classifier_dropout"},
     {.keys = "output_dir resumed_from checkpoint_every_steps checkpoints_kept checkpoint_bytes disk_bytes"},
     {.keys = "weights_bytes gradients_bytes moments_bytes compute_copy_bytes activations_bytes device_workspace_bytes"
-     " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
-     " program_and_features_bytes plan_bytes device_plan_bytes ranks hosts host_shared_bytes"},
+             " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
+             " program_and_features_bytes plan_bytes device_plan_bytes ranks hosts host_shared_bytes"},
 
     // --- the end of a job --------------------------------------------------------------------------
     {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time"},
     {"train_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
     {"evaluation_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_inference_time"},
-    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f", .dllogger = "finetune:inference_sequences_per_second"},
-    {"predict_seconds", .unit = "s", .format = "%.2f", .dllogger = "predict:e2e_inference_time evaluate:e2e_inference_time"},
-    {.keys = "steps best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds peak_rss_bytes"},
+    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f",
+     .dllogger = "finetune:inference_sequences_per_second"},
+    {"predict_seconds", .unit = "s", .format = "%.2f",
+     .dllogger = "predict:e2e_inference_time evaluate:e2e_inference_time"},
+    {.keys = "steps best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds"
+             " peak_rss_bytes"},
     {.keys = "worker host state folder error workers best_worker best_seed best_by"},
 
     // --- notes, warnings, events -------------------------------------------------------------------
     {.keys = "attempted_loss_scale attempted_hysteresis hysteresis"},
-    {.keys = "expected_seconds saving_seconds update_seconds mean_time_to_failure save_interval_seconds save_interval_steps"},
+    {.keys = "expected_seconds saving_seconds update_seconds mean_time_to_failure save_interval_seconds"
+             " save_interval_steps"},
     {.keys = "spikes loss_mean grad_norm_mean data_update"},
     {.keys = "checkpoint_step background_save_seconds eval_samples predict_batch_size sample_number"},
     {.keys = "done total done_bytes total_bytes"},
@@ -121,12 +127,12 @@ const struct key_row key_rows[] = {
     // --- details of reports ------------------------------------------------------------------------
     {.keys = "from to sequences tokens longest max_seq_length"},
     {.keys = "question predicted expected score probability context predicted_begin predicted_end expected_begin"
-     " expected_end"},
+             " expected_end"},
     {.keys = "count threshold"},
 
     // --- result files, as Hugging Face's trainer calls them ------------------------------------------
     {.keys = "global_step train_samples train_loss train_runtime train_steps_per_second train_samples_per_second"
-     " train_tokens_per_second total_flos eval_runtime predict_runtime predict_samples"},
+             " train_tokens_per_second total_flos eval_runtime predict_runtime predict_samples"},
 
     // --- what other keys end with ------------------------------------------------------------------
     {"ms", .unit = "ms", .format = "%.2f"},

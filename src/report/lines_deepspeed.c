@@ -14,7 +14,6 @@
 #include <time.h>
 
 #define LOG_DIST "logging.py:68:log_dist"
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 // Prints the field of a slot, "{key}" or "{key:FORMAT}", as Python would.
 static void print_slot(const char *slot, const struct berth_record *record, char *text,
@@ -62,32 +61,37 @@ static void print_fields(struct console *console, const char *place, const char 
     const struct berth_record record = {.fields = fields, .field_count = count};
     print_form(console, place, form, &record);
 }
+#define PRINT(console, place, form, ...)                                                           \
+    print_fields(console, place, form, (const struct berth_field[]){__VA_ARGS__},                  \
+                 LOG_COUNT(__VA_ARGS__))
 
 void lines_deepspeed_text(struct console *console, const char *text) {
-    const struct berth_field field = log_text("text", text);
-    print_fields(console, LOG_DIST, "[Rank 0] {text}", &field, 1);
+    PRINT(console, LOG_DIST, "[Rank 0] {text}", log_text("text", text));
 }
 
 // --- the engine ----------------------------------------------------------------------------------
 
-void lines_deepspeed_note(struct console *console, const struct berth_record *record) {
-    const double attempted = lines_real(record, "attempted_loss_scale", NAN);
-    const int is_tolerated =
-        lines_real(record, "hysteresis", 0) < lines_real(record, "attempted_hysteresis", 0);
-    if (isnan(attempted)) {
-        lines_deepspeed_text(console, record->text != NULL ? record->text : "");
-        return;
-    }
 #define OVERFLOW                                                                                   \
     "[Rank 0] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "                  \
     "{attempted_loss_scale:%.10g}, "
-    print_form(console, LOG_DIST,
-               is_tolerated ? OVERFLOW "but hysteresis is {attempted_hysteresis}. Reducing "
-                                       "hysteresis to {hysteresis}"
-               : lines_real(record, "loss_scale", attempted) < attempted
-                   ? OVERFLOW "reducing to {loss_scale:%.10g}"
-                   : OVERFLOW "keeping {loss_scale:%.10g}",
-               record);
+
+void lines_deepspeed_note(struct console *console, const struct berth_record *record) {
+    const double attempted = lines_real(record, "attempted_loss_scale", NAN);
+    if (isnan(attempted)) {
+        lines_deepspeed_text(console, record->text != NULL ? record->text : "");
+    } else if (lines_real(record, "hysteresis", 0) <
+               lines_real(record, "attempted_hysteresis", 0)) {
+        print_form(console, LOG_DIST,
+                   OVERFLOW "but hysteresis is {attempted_hysteresis}. Reducing hysteresis to "
+                            "{hysteresis}",
+                   record);
+    } else {
+        const int is_lower = lines_real(record, "loss_scale", attempted) < attempted;
+        print_form(console, LOG_DIST,
+                   is_lower ? OVERFLOW "reducing to {loss_scale:%.10g}"
+                            : OVERFLOW "keeping {loss_scale:%.10g}",
+                   record);
+    }
 }
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
@@ -106,18 +110,15 @@ static double peak_bytes(void) {
 // The timer never learns of an epoch's end: the number of the epoch is always 0.
 static void print_rate(struct console *console, const struct berth_record *record) {
     const double average = lines_real(record, "average_samples_per_second", NAN);
-    const struct berth_field fields[] = {
-        log_integer("step", (int64_t)lines_real(record, "step", 0)),
-        log_real("average", average),
-        log_real("last", lines_real(record, "last_samples_per_second", average)),
-        log_real("resident", gibibytes(lines_real(record, "rss_bytes", 0))),
-        log_real("peak", gibibytes(peak_bytes())),
-    };
     if (!isnan(average)) {
-        print_fields(console, "timer.py:198:stop",
-                     "0/{step}, RunningAvgSamplesPerSec={average}, CurrSamplesPerSec={last}, "
-                     "MemAllocated={resident}GB, MaxMemAllocated={peak}GB",
-                     fields, COUNT(fields));
+        PRINT(console, "timer.py:198:stop",
+              "0/{step}, RunningAvgSamplesPerSec={average}, CurrSamplesPerSec={last}, "
+              "MemAllocated={resident}GB, MaxMemAllocated={peak}GB",
+              log_integer("step", (int64_t)lines_real(record, "step", 0)),
+              log_real("average", average),
+              log_real("last", lines_real(record, "last_samples_per_second", average)),
+              log_real("resident", gibibytes(lines_real(record, "rss_bytes", 0))),
+              log_real("peak", gibibytes(peak_bytes())));
     }
 }
 
@@ -136,29 +137,21 @@ static void print_times(struct console *console, const struct berth_record *reco
     for (int i = 0; i < 2 && !isnan(batches); i++) {
         const double parts = i == 0 ? batches : 1;
         const double inner = lines_real(record, "backward_ms", 0.0) / parts;
-        const struct berth_field fields[] = {
-            log_real("forward", lines_real(record, "forward_ms", 0.0) / parts),
-            log_real("backward", inner + exchange),
-            log_real("inner", inner),
-            log_real("exchange", exchange),
-            log_real("step", lines_real(record, "step_ms", 0.0)),
-        };
-        print_fields(console, LOG_DIST, forms[i], fields, COUNT(fields));
+        PRINT(console, LOG_DIST, forms[i],
+              log_real("forward", lines_real(record, "forward_ms", 0.0) / parts),
+              log_real("backward", inner + exchange), log_real("inner", inner),
+              log_real("exchange", exchange), log_real("step", lines_real(record, "step_ms", 0.0)));
     }
 }
 
 void lines_deepspeed_step(struct console *console, const struct berth_record *record,
                           const double betas[2]) {
-    const struct berth_field fields[] = {
-        log_integer("step", (int64_t)lines_real(record, "step", 0)),
-        log_integer("skipped", (int64_t)lines_real(record, "skipped", 0)),
-        log_real("rate", lines_real(record, "learning_rate", 0)),
-        log_real("beta1", betas[0]),
-        log_real("beta2", betas[1]),
-    };
-    print_fields(console, LOG_DIST,
-                 "[Rank 0] step={step}, skipped={skipped}, lr=[{rate}], mom=[({beta1}, {beta2})]",
-                 fields, COUNT(fields));
+    PRINT(console, LOG_DIST,
+          "[Rank 0] step={step}, skipped={skipped}, lr=[{rate}], mom=[({beta1}, {beta2})]",
+          log_integer("step", (int64_t)lines_real(record, "step", 0)),
+          log_integer("skipped", (int64_t)lines_real(record, "skipped", 0)),
+          log_real("rate", lines_real(record, "learning_rate", 0)), log_real("beta1", betas[0]),
+          log_real("beta2", betas[1]));
     print_rate(console, record);
     print_times(console, record);
 }
@@ -179,7 +172,7 @@ void lines_deepspeed_program(struct console *console, const struct berth_record 
           "{samples_per_second:%.10g} Samples/s"}},
     };
     const struct berth_field *task = lines_field(record, "task");
-    for (size_t i = 0; task != NULL && i < COUNT(programs); i++) {
+    for (size_t i = 0; task != NULL && i < sizeof programs / sizeof *programs; i++) {
         if (strcmp(task->text, programs[i].task) == 0) {
             print_form(console, NULL, programs[i].forms[0], record);
             print_form(console, NULL, programs[i].forms[1], record);
