@@ -29,7 +29,7 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
 
-// --- events of a run, the source of dllogger's lines (report/dllogger.c renames the keys) -------
+// --- events of a run, the source of dllogger's lines (report/keys.c has their names) ----------
 
 // Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
