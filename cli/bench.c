@@ -9,7 +9,7 @@
 #include "core/json_line.h"
 #include "core/number.h"
 #include "core/words.h"
-#include "report/html.h"
+#include "report/run.h"
 #include "rows.h"
 #include "train/machine/machine.h"
 

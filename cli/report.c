@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "core/terminal.h"
 #include "page/plot.h"
-#include "report/html.h"
+#include "report/run.h"
 
 #include <stdio.h>
 #include <string.h>

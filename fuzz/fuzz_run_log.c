@@ -5,7 +5,7 @@
 // bit 3 a plot in colours.
 #include "input.h"
 #include "page/plot.h"
-#include "report/html.h"
+#include "report/run.h"
 
 #include <math.h>
 

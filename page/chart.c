@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/words.h"
+#include "report/keys.h"
 #include "report/lines.h"
 
 #include <math.h>
@@ -119,60 +120,9 @@ void chart_tick_label(const char *key, const struct axis *axis, int tick, char *
     }
 }
 
-static const struct measure {
-    const char *key, *title;
-} measures[] = {
-    {"loss", "Loss"},
-    {"masked_lm_loss", "Loss of masked words"},
-    {"next_sentence_loss", "Loss of next sentences"},
-    {"eval_loss", "Loss of evaluations"},
-    {"eval_f1", "F1"},
-    {"eval_exact_match", "Exact match"},
-    {"eval_exact", "Exact match"},
-    {"eval_precision", "Precision"},
-    {"eval_recall", "Recall"},
-    {"eval_accuracy", "Accuracy"},
-    {"eval_triplet_accuracy", "Accuracy of triplets"},
-    {"eval_matthews_correlation", "Matthews correlation"},
-    {"eval_pearson", "Pearson correlation"},
-    {"eval_spearman", "Spearman correlation"},
-    {"eval_mrr@10", "Mean reciprocal rank of the first 10"},
-    {"eval_perplexity", "Perplexity"},
-    {"eval_masked_lm_accuracy", "Accuracy of masked words, evaluated"},
-    {"eval_next_sentence_accuracy", "Accuracy of next sentences, evaluated"},
-    {"eval_masked_lm_loss", "Loss of masked words, evaluated"},
-    {"eval_next_sentence_loss", "Loss of next sentences, evaluated"},
-    {"learning_rate", "Learning rate"},
-    {"grad_norm", "Norm of the gradient"},
-    {"samples_per_second", "Samples per second"},
-    {"tokens_per_second", "Tokens per second"},
-    {"mfu", "Model FLOPs utilisation"},
-    {"model_flops", "Model FLOPs per second"},
-    {"rss_bytes", "Memory"},
-    {"loss_scale", "Loss scale"},
-    {"skipped", "Skipped updates"},
-    {"comm_exposed_seconds", "Seconds waiting for exchanges"},
-    {"data_wait_ms", "Milliseconds waiting for data"},
-    {"eval_HasAns_f1", "F1 of questions with an answer"},
-    {"eval_HasAns_exact", "Exact match of questions with an answer"},
-    {"eval_NoAns_f1", "F1 of questions without an answer"},
-    {"eval_NoAns_exact", "Exact match of questions without an answer"},
-    {"eval_best_f1", "F1 at the best threshold"},
-    {"eval_best_f1_thresh", "Best threshold for F1"},
-    {"eval_best_exact", "Exact match at the best threshold"},
-    {"eval_best_exact_thresh", "Best threshold for exact match"},
-    {"eval_samples_per_second", "Samples per second in evaluations"},
-    {"eval_tokens_per_second", "Tokens per second in evaluations"},
-};
-#define MEASURES (sizeof measures / sizeof *measures)
-
 const char *chart_title(const char *key) {
-    for (size_t i = 0; i < MEASURES; i++) {
-        if (strcmp(measures[i].key, key) == 0) {
-            return measures[i].title;
-        }
-    }
-    return key;
+    const char *title = key_row(key)->chart;
+    return title != NULL && *title != '\0' ? title : key;
 }
 
 // --- series --------------------------------------------------------------------------------------
@@ -197,37 +147,46 @@ static int is_replaced(const struct run_set *set, const char *key) {
     return strcmp(key, "model_flops") == 0;
 }
 
-// Series that others show better: running means, last losses of windows, a second measure of speed.
-static int is_redundant(const char *key) {
-    static const char *const keys[] = {"train_ema_loss",
-                                       "step_loss",
-                                       "final_loss",
-                                       "average_training_time_step",
-                                       "average_samples_per_second",
-                                       "last_samples_per_second"};
-    return is_listed(keys, sizeof keys / sizeof *keys, key);
+const char *chart_find(const struct run_set *set, const char *key) {
+    for (size_t i = 0; i < set->count; i++) {
+        const struct run_series *series = run_series_find(&set->runs[i], key);
+        if (series != NULL) {
+            return series->name;
+        }
+    }
+    return NULL;
+}
+
+// The keys of the table that have a title.
+static size_t add_titled(const struct run_set *set, const char **all) {
+    size_t count = 0;
+    for (size_t i = 0; i < key_row_count; i++) {
+        const char *title = key_rows[i].chart;
+        const char *words = title != NULL && *title != '\0' ? key_rows[i].keys : NULL;
+        for (char key[KEY_WORD_SIZE]; key_next_word(&words, key);) {
+            const char *name = is_replaced(set, key) ? NULL : chart_find(set, key);
+            if (name != NULL) {
+                all[count++] = name;
+            }
+        }
+    }
+    return count;
 }
 
 size_t chart_keys(const struct run_set *set, const char ***keys) {
-    size_t total = MEASURES, count = 0;
+    size_t total = 1;
     for (size_t i = 0; i < set->count; i++) {
         total += set->runs[i].series_count;
     }
     const char **all = memory_array(total, sizeof *all);
     *keys = all;
-    for (size_t m = 0; m < MEASURES && all != NULL; m++) {
-        for (size_t i = 0; i < set->count && !is_replaced(set, measures[m].key); i++) {
-            if (run_series_find(&set->runs[i], measures[m].key) != NULL) {
-                all[count++] = measures[m].key;
-                break;
-            }
-        }
-    }
+    size_t count = all != NULL ? add_titled(set, all) : 0;
     for (size_t i = 0; i < set->count && all != NULL; i++) {
         const struct run *run = &set->runs[i];
         for (size_t s = 0; s < run->series_count; s++) {
-            const char *name = run->series[s].name;
-            if (!is_listed(all, count, name) && !is_redundant(name) && !is_replaced(set, name)) {
+            const char *name = run->series[s].name, *title = key_row(name)->chart;
+            const int is_redundant = title != NULL && *title == '\0';
+            if (!is_listed(all, count, name) && !is_redundant && !is_replaced(set, name)) {
                 all[count++] = name;
             }
         }

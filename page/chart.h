@@ -44,9 +44,11 @@ void chart_value(const char *key, double value, char *text, size_t size);
 // The label of a tick, with as few digits as distinguish the ticks.
 void chart_tick_label(const char *key, const struct axis *axis, int tick, char *text, size_t size);
 
-// The title of a series: that of the table, else its name.
+// The title of a series: that of the table of keys, else its name.
 const char *chart_title(const char *key);
 
+// The series' name in the first run that has it; NULL: none has.
+const char *chart_find(const struct run_set *set, const char *key);
 // The keys of all series of the runs, each once: first those of the table, in its order, then the
 // others; *keys borrows them (memory_free). 0: out of memory or none.
 size_t chart_keys(const struct run_set *set, const char ***keys);

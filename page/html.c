@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/html.h"
+#include "core/html.h"
 
 #include "core/base64.h"
 #include "core/file.h"
-#include "core/html.h"
+#include "core/file_call.h"
 #include "core/number.h"
 #include "format/checksum/digest.h"
 #include "page/html_parts.h"
 #include "page/pages.h"
-#include "report/json_file.h"
+#include "report/run.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 // --- the head ------------------------------------------------------------------------------------
 
@@ -153,12 +154,10 @@ enum berth_status html_check_output(const char *path, struct berth_error *error)
 
 // A reader that goes away has what it wanted.
 static enum berth_status put_standard(const struct buffer *page, struct berth_error *error) {
-    struct json_file output;
-    TRY(json_file_open(&output, "-", &(struct json_file_options){0}, error));
-    (void)json_file_write(&output, page->bytes, page->length);
-    return output.failed == 0 || output.failed == EPIPE
+    const int failed = file_call_write(STDOUT_FILENO, page->bytes, page->length);
+    return failed == 0 || failed == EPIPE
                ? BERTH_OK
-               : error_set_errno(error, BERTH_IO, output.failed, "cannot write to standard output");
+               : error_set_errno(error, BERTH_IO, failed, "cannot write to standard output");
 }
 
 enum berth_status html_write_report(const struct run_set *set, const char *path,

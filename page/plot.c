@@ -214,15 +214,6 @@ static void draw_series(struct plot *plot, const char *key) {
 
 // --- the choice of series ------------------------------------------------------------------------
 
-static int has_series(const struct run_set *set, const char *key) {
-    for (size_t i = 0; i < set->count; i++) {
-        if (run_series_find(&set->runs[i], key) != NULL) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static enum berth_status refuse(const struct run_set *set, const char *name,
                                 struct berth_error *error) {
     const char **keys = NULL;
@@ -246,8 +237,8 @@ static enum berth_status draw_named(struct plot *plot, const char *names,
         const size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         snprintf(evaluated, sizeof evaluated, "eval_%s", name);
-        const char *key = has_series(plot->set, name) ? name : evaluated;
-        if (!has_series(plot->set, key)) {
+        const char *key = chart_find(plot->set, name) != NULL ? name : evaluated;
+        if (chart_find(plot->set, key) == NULL) {
             return refuse(plot->set, name, error);
         }
         draw_series(plot, key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report page where there is none: in the library, whose jobs then refuse to write one.
-#include "report/html.h"
+#include "report/run.h"
 
 enum berth_status html_check_output(const char *path, struct berth_error *error) {
     return error_set(error, BERTH_UNAVAILABLE,

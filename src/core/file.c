@@ -58,6 +58,21 @@ int file_call_open(const char *path, int flags) {
     return descriptor;
 }
 
+int file_call_write(int descriptor, const char *bytes, size_t length) {
+    while (length > 0) {
+        const ssize_t written = write(descriptor, bytes, length);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return written < 0 ? errno : EIO;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
 int file_call_sync(int descriptor) {
     int result;
     CALL_AGAIN(result, fsync(descriptor));

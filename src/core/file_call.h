@@ -7,6 +7,7 @@
 #include "core/error.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 // Counts one call; 1 when the hook makes it fail, with errno set.
 int file_call_fails(void);
@@ -28,6 +29,8 @@ int file_call_open(const char *path, int flags);
 int file_call_sync(int descriptor);
 int file_call_sync_folder(int descriptor);
 void file_call_close(int descriptor);
+// Writes all of it, without the hook; 0, or the errno of the first write that failed.
+int file_call_write(int descriptor, const char *bytes, size_t length);
 
 // A missing or unreadable file is BERTH_NO_INPUT; any other failure, such as too many open files,
 // is BERTH_IO.

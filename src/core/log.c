@@ -25,6 +25,23 @@ void log_fields(const struct berth_log *log, enum berth_record_kind kind, const 
     log->write(log->context, &record);
 }
 
+void log_append(struct log_record *record, const struct berth_field *fields, size_t count) {
+    const size_t room = LOG_FIELDS_MAX - record->count, added = count < room ? count : room;
+    memcpy(record->fields + record->count, fields, added * sizeof *fields);
+    record->count += added;
+}
+
+void log_add_metrics(struct log_record *record, const struct berth_metric *metrics, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        LOG_ADD(record, log_real(metrics[i].name, metrics[i].value));
+    }
+}
+
+void log_record(const struct berth_log *log, enum berth_record_kind kind, const char *text,
+                const struct log_record *record) {
+    log_fields(log, kind, text, record->fields, record->count);
+}
+
 static void write_text(const struct berth_log *log, enum berth_record_kind kind, const char *format,
                        va_list arguments) {
     char text[TEXT_SIZE + UTF8_BYTES_MAX]; // a longer one is truncated after a whole character
@@ -48,23 +65,17 @@ void log_warning(const struct berth_log *log, const char *format, ...) {
 }
 
 void log_progress(const struct berth_log *log, const char *phase, int64_t done, int64_t total) {
-    struct berth_field fields[] = {log_integer("done", done), log_integer("total", total)};
-    log_fields(log, BERTH_PROGRESS, phase, fields, 2);
+    LOG_RECORD(log, BERTH_PROGRESS, phase, log_integer("done", done), log_integer("total", total));
 }
 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total) {
-    struct berth_field fields[] = {log_integer("done_bytes", done),
-                                   log_integer("total_bytes", total)};
-    log_fields(log, BERTH_PROGRESS, phase, fields, 2);
+    LOG_RECORD(log, BERTH_PROGRESS, phase, log_integer("done_bytes", done),
+               log_integer("total_bytes", total));
 }
 
 void log_event(const struct berth_log *log, const char *name) {
     log_fields(log, BERTH_EVENT, name, NULL, 0);
-}
-
-void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count) {
-    log_fields(log, BERTH_EVENT, NULL, fields, count);
 }
 
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,

@@ -19,18 +19,20 @@ void log_warning(const struct berth_log *log, const char *format, ...)
 void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,
                 const struct berth_field *fields, size_t count);
 
+// The same with fields that are known: LOG_RECORD(log, BERTH_NOTE, text, log_integer("step", 1)).
+#define LOG_RECORD(log, kind, text, ...)                                                           \
+    log_fields(log, kind, text, (const struct berth_field[]){__VA_ARGS__}, LOG_COUNT(__VA_ARGS__))
+
 // Progress of a phase: `done` of `total`.
 void log_progress(const struct berth_log *log, const char *phase, int64_t done, int64_t total);
 // The same in bytes.
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
 
-// --- events of a run, the source of dllogger's lines (report/dllogger.c renames the keys) -------
+// --- events of a run, the source of dllogger's lines (report/keys.c has their names) ----------
 
 // Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
-// Single facts: eval_samples, ...
-void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);
 // "Config": the name and text of every setting of the jobs `jobs` (core/options.h).
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
                                unsigned jobs, struct berth_error *error);
@@ -48,5 +50,22 @@ static inline struct berth_field log_real(const char *key, double value) {
 static inline struct berth_field log_text(const char *key, const char *value) {
     return (struct berth_field){.key = key, .type = BERTH_TEXT, .text = value};
 }
+
+// A record whose fields are collected. Zero-initialise, or begin with the first fields.
+#define LOG_FIELDS_MAX 48 // of one record; further ones are left out
+struct log_record {
+    struct berth_field fields[LOG_FIELDS_MAX];
+    size_t count;
+};
+// Adds fields: LOG_ADD(&record, log_integer("step", 1), log_real("loss", loss)).
+#define LOG_ADD(record, ...)                                                                       \
+    log_append(record, (const struct berth_field[]){__VA_ARGS__}, LOG_COUNT(__VA_ARGS__))
+#define LOG_COUNT(...)                                                                             \
+    (sizeof((const struct berth_field[]){__VA_ARGS__}) / sizeof(struct berth_field))
+void log_append(struct log_record *record, const struct berth_field *fields, size_t count);
+// Adds an evaluation's metrics under their names.
+void log_add_metrics(struct log_record *record, const struct berth_metric *metrics, size_t count);
+void log_record(const struct berth_log *log, enum berth_record_kind kind, const char *text,
+                const struct log_record *record);
 
 #endif

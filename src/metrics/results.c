@@ -65,10 +65,11 @@ enum berth_status results_write_eval_text(const char *folder, const struct berth
 
 // --- JSON ---------------------------------------------------------------------------------------
 
-static json *field_value(const struct berth_field *field) {
+json *results_value(const struct berth_field *field) {
     return field->type == BERTH_INTEGER ? json_new_integer(field->integer)
            : field->type == BERTH_REAL  ? json_new_real(field->real)
-                                        : json_new_text(field->text);
+           : field->text != NULL        ? json_new_text(field->text)
+                                        : json_new_null();
 }
 
 static int by_text(const void *a, const void *b) {
@@ -165,7 +166,7 @@ enum berth_status results_write_json(const char *folder, const char *split,
     json *contents = json_new_object();
     int failed = contents == NULL;
     for (size_t i = 0; i < count && !failed; i++) {
-        failed = json_set(contents, fields[i].key, field_value(&fields[i])) != 0;
+        failed = json_set(contents, fields[i].key, results_value(&fields[i])) != 0;
     }
     enum berth_status status = failed ? error_no_memory(error, count * sizeof *fields, "results")
                                       : write_split(folder, split, contents, error);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,9 @@ enum berth_status results_write_eval_text(const char *folder, const struct berth
 enum berth_status results_write_json(const char *folder, const char *split,
                                      const struct berth_field *fields, size_t count,
                                      struct berth_error *error);
+
+// A field's value; a text that there is not is null.
+json *results_value(const struct berth_field *field);
 
 // Merges the existing FOLDER/SPLIT_results.json into FOLDER/all_results.json.
 enum berth_status results_merge_json(const char *folder, const char *split,

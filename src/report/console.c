@@ -3,16 +3,15 @@
 #include "report/console.h"
 
 #include "core/clock.h"
+#include "core/file_call.h"
 #include "core/log.h"
 #include "core/number.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
 #include "report/lines.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define REDRAW_SECONDS 0.1
 #define LINE_SECONDS 10.0
@@ -42,18 +41,8 @@ void console_init(struct console *console, int descriptor, int progress) {
 
 // A closed pipe or a full disk must not stop a training run: the error is only recorded.
 static void write_all(struct console *console, const char *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(console->descriptor, bytes, length);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            console->failed = console->failed != 0 ? console->failed : written < 0 ? errno : EIO;
-            return;
-        }
-        bytes += written;
-        length -= (size_t)written;
-    }
+    const int failed = file_call_write(console->descriptor, bytes, length);
+    console->failed = console->failed != 0 ? console->failed : failed;
 }
 
 void console_clear(struct console *console) {
@@ -209,8 +198,10 @@ static void end_phase(struct console *console, int64_t total) {
     console->phase.name[0] = '\0';
 }
 
-static void show_progress(struct console *console, const char *name, int64_t done, int64_t total) {
+void console_progress(struct console *console, const char *name, int bytes, int64_t done,
+                      int64_t total) {
     char phase[sizeof console->phase.name];
+    console->bytes = bytes;
     if (!console->progress) {
         return;
     }
@@ -232,15 +223,4 @@ static void show_progress(struct console *console, const char *name, int64_t don
         snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);
         console_line(console, line);
     }
-}
-
-void console_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
-    console->bytes = 0;
-    show_progress(console, phase, done, total);
-}
-
-void console_progress_bytes(struct console *console, const char *phase, int64_t done,
-                            int64_t total) {
-    console->bytes = 1;
-    show_progress(console, phase, done, total);
 }

@@ -36,11 +36,9 @@ void console_init(struct console *console, int descriptor, int progress);
 void console_line(struct console *console, const char *text);
 // Prints "warning: text", in yellow if colours are enabled.
 void console_warning(struct console *console, const char *text);
-// Shows the progress of a phase. Prints a final line when done == total.
-void console_progress(struct console *console, const char *phase, int64_t done, int64_t total);
-// The same in bytes, shown as "1.50 MiB".
-void console_progress_bytes(struct console *console, const char *phase, int64_t done,
-                            int64_t total);
+// Shows the progress of a phase, in bytes as "1.50 MiB". Prints a final line when done == total.
+void console_progress(struct console *console, const char *phase, int bytes, int64_t done,
+                      int64_t total);
 // Clears the bar if it is shown.
 void console_clear(struct console *console);
 

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/dllogger.h"
-
+// Records as dllogger's lines, as NVIDIA's BERT scripts write them to --json-summary and print
+// them. The table of keys has dllogger's names.
+//
+// In the file: DLLL {"timestamp": "...", "datetime": "...", "elapsedtime": "...", "type": "LOG",
+// "step": "PARAMETER" | [epoch, step] | [], "data": {...}}, and once at the start a line of type
+// METADATA with the unit of each metric. For people: DLL <datetime> - <step> <metric> : <value>
+// <unit> ...
+//
+//   PLAN, EVENT without a step         "PARAMETER"
+//   STEP, EVAL, EVENT and NOTE with one [epoch, step], epochs counted from 0
+//   SUMMARY                            []
+// An EVENT is {text: true}; with fields {text: {fields}}; without a text its fields. An EVAL record
+// contains all of its fields. Of other records, only the keys that dllogger knows are written. NaN
+// is left out.
 #include "core/number.h"
+#include "core/words.h"
+#include "report/keys.h"
 #include "report/lines.h"
 
 #include <inttypes.h>
@@ -10,115 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-// --- names --------------------------------------------------------------------------------------
-
-// dllogger's name for a record's field; a field may have several. `job`: prefix of the record's
-// text; NULL: any record.
-static const struct name {
-    enum berth_record_kind kind;
-    const char *job, *ours, *theirs;
-} names[] = {
-    {BERTH_PLAN, NULL, "seed", "SEED"},
-    {BERTH_PLAN, NULL, "parameters", "model_weights_num"},
-    {BERTH_PLAN, NULL, "train_examples", "training_samples"},
-    {BERTH_PLAN, NULL, "train_features", "training_features"},
-    {BERTH_PLAN, NULL, "sequences_per_micro_batch", "train_batch_size"},
-    {BERTH_PLAN, NULL, "sequences_per_micro_batch", "batch_size_per_pu"},
-    {BERTH_PLAN, NULL, "total_steps", "steps"},
-    {BERTH_PLAN, NULL, "learning_rate", "learning_rate"},
-    {BERTH_STEP, NULL, "step_loss", "step_loss"},
-    {BERTH_STEP, NULL, "learning_rate", "learning_rate"},
-    {BERTH_STEP, NULL, "average_training_time_step", "average_training_time_step"},
-    {BERTH_STEP, NULL, "samples_per_second", "average_perf_per_step"},
-    {BERTH_STEP, NULL, "final_loss", "final_loss"},
-    {BERTH_NOTE, NULL, "loss_scale", "loss_scale"},
-    {BERTH_EVAL, NULL, "f1", "F1"},
-    {BERTH_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},
-    {BERTH_SUMMARY, "finetune", "samples_per_second", "training_sequences_per_second"},
-    {BERTH_SUMMARY, "finetune", "evaluation_seconds", "e2e_inference_time"},
-    {BERTH_SUMMARY, "finetune", "evaluation_samples_per_second", "inference_sequences_per_second"},
-    {BERTH_SUMMARY, "pretrain", "seconds", "e2e_train_time"},
-    {BERTH_SUMMARY, "pretrain", "train_seconds", "raw_train_time"},
-    {BERTH_SUMMARY, "pretrain", "samples_per_second", "training_sequences_per_second"},
-    {BERTH_SUMMARY, "predict", "predict_seconds", "e2e_inference_time"},
-    {BERTH_SUMMARY, "predict", "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_SUMMARY, "evaluate", "predict_seconds", "e2e_inference_time"},
-    {BERTH_SUMMARY, "evaluate", "samples_per_second", "inference_sequences_per_second"},
-    {BERTH_SUMMARY, NULL, "final_loss", "final_loss"},
-    {BERTH_SUMMARY, NULL, "exact_match", "exact_match"},
-    {BERTH_SUMMARY, NULL, "f1", "F1"},
-};
-
-static const struct unit {
-    const char *metric, *unit;
-} units[] = {
-    {"average_training_time_step", "s"},
-    {"average_perf_per_step", "sequences/s"},
-    {"e2e_train_time", "s"},
-    {"raw_train_time", "s"},
-    {"training_sequences_per_second", "sequences/s"},
-    {"e2e_inference_time", "s"},
-    {"inference_sequences_per_second", "sequences/s"},
-    {"average_loss", NULL},
-    {"step_loss", NULL},
-    {"final_loss", NULL},
-    {"learning_rate", NULL},
-    {"exact_match", "%"},
-    {"F1", "%"},
-};
-#define UNITS (sizeof units / sizeof *units)
-
-static int fits_job(const struct name *name, const struct berth_record *record) {
-    return name->job == NULL ||
-           (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
-}
-
-// The `which`-th name of a record's field; NULL: there are no more.
-static const char *name_of(const struct berth_record *record, const struct berth_field *field,
-                           int which) {
-    if (lines_is_position(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
-        return NULL;
-    }
-    if (record->kind == BERTH_STEP && strcmp(field->key, "loss") == 0 && which == 0) {
-        return lines_field(record, "step_loss") != NULL ? "average_loss" : "step_loss";
-    }
-    int seen = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (names[i].kind == record->kind && strcmp(names[i].ours, field->key) == 0 &&
-            fits_job(&names[i], record) && seen++ == which) {
-            return names[i].theirs;
-        }
-    }
-    if (which > 0 || seen > 0) {
-        return NULL;
-    }
-    return record->kind == BERTH_EVENT || record->kind == BERTH_EVAL ? field->key : NULL;
-}
-
-static int has_content(const struct berth_record *record) {
-    if (record->kind == BERTH_EVENT && record->text != NULL) {
-        return 1;
-    }
-    for (size_t i = 0; i < record->field_count; i++) {
-        if (name_of(record, &record->fields[i], 0) != NULL) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // --- step and epoch ------------------------------------------------------------------------------
-
-enum step_form { STEP_PARAMETER, STEP_NUMBERED, STEP_SUMMARY };
-
-static enum step_form step_form_of(const struct berth_record *record) {
-    if (record->kind == BERTH_SUMMARY) {
-        return STEP_SUMMARY;
-    }
-    return record->kind != BERTH_PLAN && lines_field(record, "step") != NULL ? STEP_NUMBERED
-                                                                             : STEP_PARAMETER;
-}
 
 // The epoch of the update: the last update of an epoch ends at a whole number.
 static int64_t epoch_of(const struct berth_record *record) {
@@ -132,23 +38,107 @@ static int64_t step_of(const struct berth_record *record) {
     return (int64_t)lines_real(record, "phase_step", lines_real(record, "step", 0.0));
 }
 
-static struct timespec print_now(char text[64]) {
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    size_t used = strftime(text, 48, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text + used, 64 - used, ".%06ld", now.tv_nsec / 1000);
-    return now;
+// Formats what stands for the step of a record without one, with one, and of the summary.
+static void print_step(const struct berth_record *record, const char *const forms[3], char *text,
+                       size_t size) {
+    const int is_numbered = record->kind != BERTH_PLAN && lines_field(record, "step") != NULL;
+    number_format(text, size, forms[record->kind == BERTH_SUMMARY ? 2 : is_numbered],
+                  epoch_of(record), step_of(record));
+}
+
+// --- metrics -------------------------------------------------------------------------------------
+
+// Those whose units the file begins with.
+static const char units[] = "average_training_time_step average_perf_per_step e2e_train_time "
+                            "raw_train_time training_sequences_per_second e2e_inference_time "
+                            "inference_sequences_per_second average_loss step_loss final_loss "
+                            "learning_rate exact_match F1";
+
+// The unit of one of these; NULL: it has none.
+static const char *unit_of(const char *metric) {
+    for (size_t i = 0; i < key_row_count; i++) {
+        const char *words = key_rows[i].dllogger;
+        for (char word[KEY_WORD_SIZE]; key_next_word(&words, word);) {
+            if (strcmp(strchr(word, ':') + 1, metric) == 0) {
+                return key_rows[i].unit;
+            }
+        }
+    }
+    return NULL;
+}
+
+// The metrics of a record. Zero-initialise but for the record.
+struct metrics {
+    const struct berth_record *record;
+    size_t next;             // field
+    struct berth_field from; // the metric's, and its names that are left
+    const char *words;
+    char word[KEY_WORD_SIZE];
+    const char *name; // of the metric
+};
+
+// Whether the first word of the text is that before the colon.
+static int begins(const char *text, const char *word) {
+    const size_t length = strcspn(word, ":");
+    return text != NULL && strcspn(text, " ") == length && strncmp(text, word, length) == 0;
+}
+
+// Whether a name of the table, "where:name", is meant for the record.
+static int fits(const struct berth_record *record, const char *word) {
+    return begins(lines_kind(record->kind), word) ||
+           (record->kind == BERTH_SUMMARY && begins(record->text, word));
+}
+
+static int next_name(struct metrics *metrics) {
+    while (key_next_word(&metrics->words, metrics->word)) {
+        if (fits(metrics->record, metrics->word)) {
+            // A loss is a mean if the last one is there, too.
+            const int is_mean = strcmp(metrics->from.key, "loss") == 0 &&
+                                lines_field(metrics->record, "step_loss") != NULL;
+            metrics->name = is_mean ? "average_loss" : strchr(metrics->word, ':') + 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Finds the next metric: a field may have several names. 0: there are no more.
+static int next_metric(struct metrics *metrics) {
+    const struct berth_record *record = metrics->record;
+    const int has_all = record->kind == BERTH_EVENT || record->kind == BERTH_EVAL;
+    int is_found = next_name(metrics);
+    while (!is_found && metrics->next < record->field_count) {
+        const struct berth_field *field = &record->fields[metrics->next++];
+        const struct key_row *row = key_row(field->key);
+        const int is_known = field->type != BERTH_REAL || !isnan(field->real);
+        metrics->from = *field;
+        if (strcmp(field->key, "checkpoint_step") == 0) {
+            metrics->from.integer = step_of(record);
+        }
+        metrics->words = is_known ? row->dllogger : NULL;
+        is_found = next_name(metrics);
+        if (!is_found && is_known && has_all && !row->counts) {
+            metrics->name = field->key;
+            is_found = 1;
+        }
+    }
+    return is_found;
+}
+
+static int has_content(const struct berth_record *record) {
+    struct metrics metrics = {.record = record};
+    return (record->kind == BERTH_EVENT && record->text != NULL) || next_metric(&metrics);
 }
 
 // --- the file -----------------------------------------------------------------------------------
 
 static void open_line(struct json_line *line, const char *type, double elapsed) {
-    char datetime[64], timestamp[64], since[64];
-    struct timespec now = print_now(datetime);
-    snprintf(timestamp, sizeof timestamp, "%" PRId64 ".%06ld", (int64_t)now.tv_sec,
-             now.tv_nsec / 1000);
+    char datetime[LINES_DATE_SIZE], timestamp[64], since[64];
+    const struct timespec now = lines_now(datetime);
+    const long microseconds = now.tv_nsec / 1000;
+    const size_t used = strlen(datetime);
+    snprintf(datetime + used, sizeof datetime - used, ".%06ld", microseconds);
+    snprintf(timestamp, sizeof timestamp, "%" PRId64 ".%06ld", (int64_t)now.tv_sec, microseconds);
     number_format(since, sizeof since, "%.6f", elapsed);
     json_line_raw(line, NULL, "DLLL ");
     json_line_open(line, NULL, '{');
@@ -163,49 +153,19 @@ static void close_line(struct json_line *line) {
     json_line_end(line);
 }
 
-static void add_step(struct json_line *line, const struct berth_record *record) {
-    const enum step_form step_form = step_form_of(record);
-    if (step_form == STEP_PARAMETER) {
-        json_line_text(line, "step", "PARAMETER");
-        return;
-    }
-    json_line_open(line, "step", '[');
-    if (step_form == STEP_NUMBERED) {
-        json_line_integer(line, NULL, epoch_of(record));
-        json_line_integer(line, NULL, step_of(record));
-    }
-    json_line_close(line, ']');
-}
-
-static struct berth_field value_of(const struct berth_record *record, size_t index) {
-    struct berth_field field = record->fields[index];
-    if (strcmp(field.key, "checkpoint_step") == 0) {
-        field.integer = step_of(record);
-    }
-    return field;
-}
-
-static void add_fields(struct json_line *line, const struct berth_record *record) {
-    for (size_t i = 0; i < record->field_count; i++) {
-        const struct berth_field field = value_of(record, i);
-        const char *name;
-        for (int which = 0; (name = name_of(record, &field, which)) != NULL; which++) {
-            lines_json_field(line, name, &field);
-        }
-    }
-}
-
 static void add_data(struct json_line *line, const struct berth_record *record) {
-    const int named = record->kind == BERTH_EVENT && record->text != NULL;
+    const char *name = record->kind == BERTH_EVENT ? record->text : NULL;
     json_line_open(line, "data", '{');
-    if (named && record->field_count == 0) {
-        json_line_boolean(line, record->text, 1);
-    } else if (named) {
-        json_line_open(line, record->text, '{');
-        add_fields(line, record);
+    if (name != NULL && record->field_count == 0) {
+        json_line_boolean(line, name, 1);
+    } else if (name != NULL) {
+        json_line_open(line, name, '{');
+    }
+    for (struct metrics metrics = {.record = record}; next_metric(&metrics);) {
+        lines_json_field(line, metrics.name, &metrics.from);
+    }
+    if (name != NULL && record->field_count > 0) {
         json_line_close(line, '}');
-    } else {
-        add_fields(line, record);
     }
     json_line_close(line, '}');
 }
@@ -214,19 +174,23 @@ int dllogger_line(struct json_line *line, double elapsed, const struct berth_rec
     if (!has_content(record)) {
         return 0;
     }
+    static const char *const forms[] = {"\"PARAMETER\"", "[%" PRId64 ",%" PRId64 "]", "[]"};
+    char step[64];
+    print_step(record, forms, step, sizeof step);
     open_line(line, "LOG", elapsed);
-    add_step(line, record);
+    json_line_raw(line, "step", step);
     add_data(line, record);
     close_line(line);
     return 1;
 }
 
 void dllogger_metadata(struct json_line *line, double elapsed) {
-    for (size_t i = 0; i < UNITS; i++) {
+    const char *words = units;
+    for (char metric[KEY_WORD_SIZE]; key_next_word(&words, metric);) {
         open_line(line, "METADATA", elapsed);
-        json_line_text(line, "metric", units[i].metric);
+        json_line_text(line, "metric", metric);
         json_line_open(line, "metadata", '{');
-        json_line_text(line, "unit", units[i].unit);
+        json_line_text(line, "unit", unit_of(metric));
         json_line_close(line, '}');
         close_line(line);
     }
@@ -237,7 +201,7 @@ void dllogger_metadata(struct json_line *line, double elapsed) {
 static void append_metric(const char *name, const struct berth_field *field, char *text,
                           size_t size) {
     char value[256] = "True";
-    const char *unit = "";
+    const char *unit = words_contain(units, ' ', name) ? unit_of(name) : NULL;
     if (field != NULL && field->type == BERTH_TEXT) {
         snprintf(value, sizeof value, "%s", field->text != NULL ? field->text : "None");
     } else if (field != NULL && field->type == BERTH_INTEGER) {
@@ -245,37 +209,27 @@ static void append_metric(const char *name, const struct berth_field *field, cha
     } else if (field != NULL) {
         number_print_real(value, sizeof value, field->real);
     }
-    for (size_t i = 0; i < UNITS; i++) {
-        unit = strcmp(units[i].metric, name) == 0 && units[i].unit != NULL ? units[i].unit : unit;
-    }
     size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s : %s %s%s", name, value, unit, *unit != '\0' ? " " : "");
+    snprintf(text + used, size - used, "%s : %s %s%s", name, value, unit != NULL ? unit : "",
+             unit != NULL ? " " : "");
 }
 
 int dllogger_text(const struct berth_record *record, char *text, size_t size) {
-    char datetime[64];
+    char datetime[LINES_DATE_SIZE];
     if (!has_content(record)) {
         return 0;
     }
-    print_now(datetime);
-    const enum step_form step_form = step_form_of(record);
-    if (step_form == STEP_NUMBERED) {
-        snprintf(text, size,
-                 "DLL %s - Training Epoch: %" PRId64 " Training Iteration: %" PRId64 "  ", datetime,
-                 epoch_of(record), step_of(record));
-    } else {
-        snprintf(text, size, "DLL %s - %s ", datetime,
-                 step_form == STEP_PARAMETER ? "PARAMETER" : "");
-    }
+    static const char *const forms[] = {
+        "PARAMETER", "Training Epoch: %" PRId64 " Training Iteration: %" PRId64 " ", ""};
+    char step[96];
+    print_step(record, forms, step, sizeof step);
+    const struct timespec now = lines_now(datetime);
+    snprintf(text, size, "DLL %s.%06ld - %s ", datetime, now.tv_nsec / 1000, step);
     if (record->kind == BERTH_EVENT && record->text != NULL && record->field_count == 0) {
         append_metric(record->text, NULL, text, size);
     }
-    for (size_t i = 0; i < record->field_count; i++) {
-        const struct berth_field field = value_of(record, i);
-        const char *name;
-        for (int which = 0; (name = name_of(record, &field, which)) != NULL; which++) {
-            append_metric(name, &field, text, size);
-        }
+    for (struct metrics metrics = {.record = record}; next_metric(&metrics);) {
+        append_metric(metrics.name, &metrics.from, text, size);
     }
     text[strcspn(text, "\r\n")] = '\0';
     return 1;

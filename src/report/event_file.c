@@ -7,6 +7,7 @@
 #include "core/file_call.h"
 #include "core/memory.h"
 #include "format/tensorflow/tfrecord.h"
+#include "report/keys.h"
 #include "report/lines.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define SCALARS_LIMIT 32 // in one record
-#define TAG_SIZE 96
 
 // --- messages -----------------------------------------------------------------------------------
 
@@ -175,23 +175,14 @@ static enum berth_status begin_file(struct event_file *file, struct berth_error 
 }
 
 static enum berth_status write_out(struct event_file *file, struct berth_error *error) {
-    const char *at = file->out.bytes;
-    size_t left = file->out.length;
     if (file->out.failed) {
-        return error_no_memory(error, left, "an event");
+        return error_no_memory(error, file->out.length, "an event");
     }
-    while (left > 0) {
-        ssize_t written = write(file->descriptor, at, left);
-        if (written < 0 && errno != EINTR) {
-            return error_set_errno(error, BERTH_IO, errno, "the event file in %s", file->folder);
-        }
-        if (written > 0) {
-            at += written;
-            left -= (size_t)written;
-        }
-    }
+    const int failed = file_call_write(file->descriptor, file->out.bytes, file->out.length);
     buffer_clear(&file->out);
-    return BERTH_OK;
+    return failed == 0
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_IO, failed, "the event file in %s", file->folder);
 }
 
 void event_file_close(struct event_file *file) {
@@ -206,53 +197,40 @@ void event_file_close(struct event_file *file) {
 
 // --- records ------------------------------------------------------------------------------------
 
-static const struct scalar_row {
-    const char *key, *tag;
-} sample_rows[] = {
-    {"train_ema_loss", "Train/Samples/train_ema_loss"},
-    {"loss", "Train/Samples/train_loss"},
-    {"learning_rate", "Train/Samples/lr"},
-    {"grad_norm", "Train/Samples/grad_norm"},
-    {"loss_scale", "Train/Samples/scale"},
-    {"loss_scale", "Train/Samples/loss_scale"},
-    {"samples_per_second", "Train/Samples/samples_per_second"},
-    {"tokens_per_second", "Train/Samples/tokens_per_second"},
-    {"forward_ms", "Train/Samples/elapsed_time_ms_forward"},
-    {"backward_ms", "Train/Samples/elapsed_time_ms_backward"},
-    {"step_ms", "Train/Samples/elapsed_time_ms_step"},
-};
-// With updates as x; Hugging Face's names.
-static const struct scalar_row step_rows[] = {
-    {"learning_rate", "Train/Steps/lr"},
-    {"loss", "train/loss"},
-    {"learning_rate", "train/learning_rate"},
-    {"grad_norm", "train/grad_norm"},
+// An event whose scalars are being collected.
+struct scalars {
+    size_t count;
+    struct event_scalar all[SCALARS_LIMIT];
+    char tags[SCALARS_LIMIT][2 * KEY_WORD_SIZE];
 };
 
-static void add_row(const struct berth_record *record, const struct scalar_row *row,
-                    struct event_scalar *scalars, size_t *count) {
-    double value = lines_real(record, row->key, NAN);
-    if (!isnan(value)) {
-        scalars[(*count)++] = (struct event_scalar){.tag = row->tag, .value = value};
+static void add_scalar(struct scalars *scalars, const char *group, const char *name, double value) {
+    const size_t i = scalars->count;
+    if (i < SCALARS_LIMIT && !isnan(value)) {
+        snprintf(scalars->tags[i], sizeof scalars->tags[i], "%s%s", group, name);
+        scalars->all[i] = (struct event_scalar){.tag = scalars->tags[i], .value = value};
+        scalars->count++;
     }
 }
 
-static void put_event(struct event_file *file, int64_t step, const struct event_scalar *scalars,
-                      size_t count) {
-    if (count > 0) {
-        event_put_scalars(&file->message, wall_time(), step, scalars, count);
+static void put_scalars(struct event_file *file, int64_t x, const struct scalars *scalars) {
+    if (scalars->count > 0) {
+        event_put_scalars(&file->message, wall_time(), x, scalars->all, scalars->count);
         frame(file);
     }
 }
 
-static void put_rows(struct event_file *file, const struct berth_record *record, int64_t x,
-                     const struct scalar_row *rows, size_t row_count) {
-    struct event_scalar scalars[SCALARS_LIMIT];
-    size_t count = 0;
-    for (size_t i = 0; i < row_count && count < SCALARS_LIMIT; i++) {
-        add_row(record, &rows[i], scalars, &count);
+// Adds the tags of the table of keys that begin with `group`.
+static void add_tags(struct scalars *scalars, const struct berth_record *record,
+                     const char *group) {
+    for (size_t i = 0; i < key_row_count; i++) {
+        const char *words = key_rows[i].tags;
+        for (char tag[KEY_WORD_SIZE]; key_next_word(&words, tag);) {
+            if (strncmp(tag, group, strlen(group)) == 0) {
+                add_scalar(scalars, "", tag, lines_real(record, key_rows[i].keys, NAN));
+            }
+        }
     }
-    put_event(file, x, scalars, count);
 }
 
 static int64_t samples_of(const struct event_file *file, int64_t step) {
@@ -260,26 +238,24 @@ static int64_t samples_of(const struct event_file *file, int64_t step) {
 }
 
 static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
-    put_rows(file, record, samples_of(file, step), sample_rows,
-             sizeof sample_rows / sizeof *sample_rows);
-    put_rows(file, record, step, step_rows, sizeof step_rows / sizeof *step_rows);
+    struct scalars samples = {0}, updates = {0};
+    add_tags(&samples, record, "Train/Samples/");
+    put_scalars(file, samples_of(file, step), &samples);
+    add_tags(&updates, record, "Train/Steps/");
+    add_tags(&updates, record, "train/");
+    put_scalars(file, step, &updates);
 }
 
 static void put_evaluation(struct event_file *file, const struct berth_record *record,
                            const char *group, int64_t x) {
-    struct event_scalar scalars[SCALARS_LIMIT];
-    char tags[SCALARS_LIMIT][TAG_SIZE];
-    size_t count = 0;
-    for (size_t i = 0; i < record->field_count && count < SCALARS_LIMIT; i++) {
+    struct scalars scalars = {0};
+    for (size_t i = 0; i < record->field_count; i++) {
         const char *key = record->fields[i].key;
-        double value = lines_real(record, key, NAN);
-        if (!lines_is_position(key) && !isnan(value)) {
-            snprintf(tags[count], TAG_SIZE, "%s/%s", group, key);
-            scalars[count] = (struct event_scalar){.tag = tags[count], .value = value};
-            count++;
+        if (!key_row(key)->counts) {
+            add_scalar(&scalars, group, key, lines_real(record, key, NAN));
         }
     }
-    put_event(file, x, scalars, count);
+    put_scalars(file, x, &scalars);
 }
 
 static enum berth_status put_values(struct event_file *file, const struct berth_record *record,
@@ -295,7 +271,7 @@ static enum berth_status put_values(struct event_file *file, const struct berth_
         }
     }
     if (count > 0) {
-        char tag[TAG_SIZE];
+        char tag[KEY_WORD_SIZE];
         snprintf(tag, sizeof tag, "Train/%s", record->text != NULL ? record->text : "values");
         put_histogram(&file->message, wall_time(), step, tag, values, count);
         frame(file);
@@ -315,8 +291,8 @@ static enum berth_status write_record(struct event_file *file, const struct bert
     } else if (record->kind == BERTH_VALUES) {
         TRY(put_values(file, record, step, error));
     } else {
-        put_evaluation(file, record, "Validation", samples_of(file, step));
-        put_evaluation(file, record, "eval", step);
+        put_evaluation(file, record, "Validation/", samples_of(file, step));
+        put_evaluation(file, record, "eval/", step);
     }
     return write_out(file, error);
 }

@@ -3,16 +3,9 @@
 // Event messages. Each record is written at once with a single write, so a killed run leaves
 // complete records (except possibly the last one).
 //
-//   record  field               tag                                  x axis
-//   STEP    loss                Train/Samples/train_loss             samples
-//           learning_rate       Train/Samples/lr, Train/Steps/lr     samples, updates
-//           forward_ms, ...     Train/Samples/elapsed_time_ms_forward, _backward, _step
-//           loss_scale          Train/Samples/scale, Train/Samples/loss_scale
-//           grad_norm, samples_per_second, tokens_per_second: Train/Samples/NAME
-//           loss, learning_rate, grad_norm: train/NAME               updates
-//   EVAL    every number        Validation/NAME                      samples
-//           every number        eval/NAME                            updates
-//   VALUES  all but step        Train/TEXT, a histogram              updates
+// The table of keys has the tags of STEP records: Train/Samples/NAME over samples, Train/Steps/NAME
+// and train/NAME over updates. Every number of an EVAL record is Validation/NAME over samples and
+// eval/NAME over updates, and a VALUES record is a histogram Train/TEXT over updates.
 //
 // Samples are updates times the train_batch_size of the last PLAN record that has one, or updates
 // with `by_steps`. Unknown numbers (NaN) are left out.

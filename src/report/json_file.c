@@ -7,7 +7,6 @@
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
-#include "report/dllogger.h"
 #include "report/lines.h"
 
 #include <errno.h>
@@ -75,15 +74,6 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
     return options->append ? terminate_line(file, path, error) : BERTH_OK;
 }
 
-static const char *kind_name(enum berth_record_kind kind) {
-    static const char *const names[] = {
-        [BERTH_NOTE] = "note",       [BERTH_WARNING] = "warning",   [BERTH_PLAN] = "plan",
-        [BERTH_STEP] = "step",       [BERTH_PROGRESS] = "progress", [BERTH_EVAL] = "eval",
-        [BERTH_SUMMARY] = "summary", [BERTH_VALUES] = "values",     [BERTH_EVENT] = "event",
-        [BERTH_DETAIL] = "detail"};
-    return names[kind];
-}
-
 static double milliseconds(double seconds) {
     return (double)(int64_t)(seconds * 1000.0 + 0.5) / 1000.0;
 }
@@ -94,7 +84,7 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
     json_line_real(line, "elapsed", milliseconds(clock_now() - start));
-    json_line_text(line, "kind", kind_name(record->kind));
+    json_line_text(line, "kind", lines_kind(record->kind));
     if (record->text != NULL) {
         json_line_text(line, "text", record->text);
     }
@@ -115,15 +105,8 @@ static void build_dllogger(struct json_file *file, const struct berth_record *re
 }
 
 int json_file_write(struct json_file *file, const char *bytes, size_t length) {
-    while (length > 0 && file->failed == 0) {
-        ssize_t written = write(file->descriptor, bytes, length);
-        if (written < 0 && errno != EINTR) {
-            file->failed = errno;
-        }
-        if (written > 0) {
-            bytes += written;
-            length -= (size_t)written;
-        }
+    if (file->failed == 0) {
+        file->failed = file_call_write(file->descriptor, bytes, length);
     }
     return file->failed == 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes records as JSON lines to a file. Each line is written at once with a single write, so the
 // file can be followed, and a killed run leaves complete lines (except possibly the last one). The
-// lines are in dllogger's form if requested (dllogger.h).
+// lines are in dllogger's form if requested (dllogger.c).
 #ifndef BERTH_REPORT_JSON_FILE_H
 #define BERTH_REPORT_JSON_FILE_H
 

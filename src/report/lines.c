@@ -4,13 +4,22 @@
 
 #include "core/number.h"
 #include "core/terminal.h"
-#include "core/words.h"
+#include "report/keys.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+const char *lines_kind(enum berth_record_kind kind) {
+    static const char *const names[] = {
+        [BERTH_NOTE] = "note",       [BERTH_WARNING] = "warning",   [BERTH_PLAN] = "plan",
+        [BERTH_STEP] = "step",       [BERTH_PROGRESS] = "progress", [BERTH_EVAL] = "eval",
+        [BERTH_SUMMARY] = "summary", [BERTH_VALUES] = "values",     [BERTH_EVENT] = "event",
+        [BERTH_DETAIL] = "detail"};
+    return names[kind];
+}
 
 const struct berth_field *lines_field(const struct berth_record *record, const char *key) {
     for (size_t i = 0; i < record->field_count; i++) {
@@ -19,10 +28,6 @@ const struct berth_field *lines_field(const struct berth_record *record, const c
         }
     }
     return NULL;
-}
-
-int lines_is_position(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "phase_step") == 0 || strcmp(key, "epoch") == 0;
 }
 
 double lines_real(const struct berth_record *record, const char *key, double fallback) {
@@ -48,80 +53,49 @@ static void group_digits(int64_t value, char *text, size_t size) {
     text[used] = '\0';
 }
 
-static void print_bytes(double bytes, char *text, size_t size) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    while (fabs(bytes) >= 1024.0 && unit + 1 < sizeof units / sizeof *units) {
-        bytes /= 1024.0;
-        unit++;
-    }
-    number_format(text, size, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
-}
+// Units that grow with the number.
+static const char *const byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
+static const char *const flop_units[] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
+                                         "TFLOP", "PFLOP", "EFLOP", NULL};
+static const struct scale {
+    const char *unit;
+    double factor, step;
+    const char *first, *other; // formats
+    const char *const *units;
+} scales[] = {{"B", 1, 1024, "%.0f %s", "%.2f %s", byte_units},
+              {"FLOP", 1, 1000, "%.4g %s", "%.4g %s", flop_units},
+              {"GFLOP", 1e9, 1000, "%.4g %s", "%.4g %s", flop_units}};
 
-static void print_flops(double flops, char *text, size_t size) {
-    static const char *const units[] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
-                                        "TFLOP", "PFLOP", "EFLOP"};
-    size_t unit = 0;
-    while (fabs(flops) >= 1000.0 && unit + 1 < sizeof units / sizeof *units) {
-        flops /= 1000.0;
-        unit++;
+static int print_scaled(double value, const char *unit, char *text, size_t size) {
+    for (size_t i = 0; unit != NULL && i < sizeof scales / sizeof *scales; i++) {
+        const struct scale *scale = &scales[i];
+        size_t at = 0;
+        if (strcmp(scale->unit, unit) == 0) {
+            value *= scale->factor;
+            while (fabs(value) >= scale->step && scale->units[at + 1] != NULL) {
+                value /= scale->step;
+                at++;
+            }
+            number_format(text, size, at == 0 ? scale->first : scale->other, value,
+                          scale->units[at]);
+            return 1;
+        }
     }
-    number_format(text, size, "%.4g %s", flops, units[unit]);
-}
-
-// The format of a real number, by its key or by the suffix of its key.
-static const struct style {
-    const char *key;
-    const char *format;
-} styles[] = {{"learning_rate", "%.4g"},
-              {"loss", "%.4f"},
-              {"final_loss", "%.4f"},
-              {"epoch", "%.2f"},
-              {"grad_norm", "%.3f"},
-              {"exact_match", "%.2f"},
-              {"exact", "%.2f"},
-              {"f1", "%.2f"},
-              {"accuracy", "%.4f"},
-              {"combined_score", "%.4f"},
-              {"correlation", "%.4f"},
-              {"mfu", "%.3f"},
-              {"samples_per_second", "%.1f"},
-              {"tokens_per_second", "%.0f"},
-              {"seconds", "%.2f"},
-              {"ms", "%.2f"}};
-
-// GLUE's f1 is a fraction of 1, SQuAD's a percentage; *Ans_f1 and best_f1 are SQuAD's alone. An f1
-// of 0 may be either: it gets the two digits of a percentage.
-static int is_fraction(const struct berth_field *field) {
-    const char *key = field->key;
-    return text_ends_with(key, "f1") && !text_ends_with(key, "Ans_f1") &&
-           !text_ends_with(key, "best_f1") && field->real > 0 && field->real <= 1;
-}
-
-static void print_real(const struct berth_field *field, char *text, size_t size) {
-    const char *format = "%.6g";
-    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
-        format = text_ends_with(field->key, styles[i].key) ? styles[i].format : format;
-    }
-    if (is_fraction(field)) {
-        format = "%.4f";
-    }
-    number_format(text, size, format, field->real);
+    return 0;
 }
 
 void lines_value(const struct berth_field *field, char *text, size_t size) {
-    double real = field->type == BERTH_REAL ? field->real : (double)field->integer;
+    const struct key_row *form = key_form(field->key);
+    const double real = field->type == BERTH_REAL ? field->real : (double)field->integer;
+    const char *format = form->format != NULL ? form->format : "%.6g";
     if (field->type == BERTH_TEXT) {
         snprintf(text, size, "%s", field->text != NULL ? field->text : "none");
-    } else if (text_ends_with(field->key, "bytes")) {
-        print_bytes(real, text, size);
-    } else if (text_ends_with(field->key, "gflops")) {
-        print_flops(1e9 * real, text, size);
-    } else if (text_ends_with(field->key, "flops")) {
-        print_flops(real, text, size);
+    } else if (print_scaled(real, form->unit, text, size)) {
+        return;
     } else if (field->type == BERTH_REAL) {
-        print_real(field, text, size);
-    } else if (text_ends_with(field->key, "seed")) {
+        number_format(text, size,
+                      form->small != NULL && real > 0 && real <= 1 ? form->small : format, real);
+    } else if (form->is_name) {
         snprintf(text, size, "%" PRId64, field->integer);
     } else {
         group_digits(field->integer, text, size);
@@ -139,85 +113,48 @@ static void append(char *text, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-// Short names and units in one-line records.
-static const struct label {
-    const char *key, *before, *after;
-} labels[] = {{"learning_rate", "lr ", ""},
-              {"samples_per_second", "", " samples/s"},
-              {"tokens_per_second", "", " tokens/s"},
-              {"exact_match", "EM ", ""},
-              {"exact", "EM ", ""},
-              {"f1", "F1 ", ""},
-              {"mfu", "MFU ", ""},
-              {"no_loss", "no loss: ", ""},
-              {"seconds", "", " s"}};
-
-static void append_field(const struct berth_field *field, char *text, size_t size) {
+static void append_field(const struct berth_field *field, const char *line, char *text,
+                         size_t size) {
     char value[256];
     lines_value(field, value, sizeof value);
-    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
-        if (strcmp(field->key, labels[i].key) == 0) {
-            append(text, size, "%s%s%s", labels[i].before, value, labels[i].after);
-            return;
-        }
+    append(text, size, "%s", *text != '\0' ? "  " : "");
+    if (line != NULL) {
+        append(text, size, line, value);
+    } else {
+        append(text, size, "%s %s", field->key, value);
     }
-    append(text, size, "%s %s", field->key, value);
 }
 
-// Fields that a line of text omits: unknown numbers, counters at zero, constants, and what other
-// fields show better.
-static int is_hidden(const struct berth_field *field) {
-    if (field->type == BERTH_REAL && isnan(field->real)) {
-        return 1;
-    }
-    if (strcmp(field->key, "skipped") == 0) {
-        return field->type == BERTH_INTEGER && field->integer == 0;
-    }
-    static const char *const hidden[] = {"total_steps",
-                                         "adam_beta1",
-                                         "adam_beta2",
-                                         "step_loss",
-                                         "average_training_time_step",
-                                         "final_loss",
-                                         "task",
-                                         "updates",
-                                         "sample_count",
-                                         "train_ema_loss",
-                                         "model_flops",
-                                         "rss_bytes",
-                                         "average_samples_per_second",
-                                         "last_samples_per_second"};
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        if (strcmp(field->key, hidden[i]) == 0) {
-            return 1;
-        }
-    }
-    return 0;
+// Unknown numbers, and what a reader would expect: that no update was skipped.
+static int is_omitted(const struct berth_field *field) {
+    return (field->type == BERTH_REAL && isnan(field->real)) ||
+           (strcmp(field->key, "skipped") == 0 && field->type == BERTH_INTEGER &&
+            field->integer == 0);
 }
 
-void lines_plain(const struct berth_record *record, char *text, size_t size) {
+static void print_plain(const struct berth_record *record, char *text, size_t size) {
     const struct berth_field *total = lines_field(record, "total_steps");
     snprintf(text, size, "%s%s", record->text != NULL ? record->text : "",
              record->text != NULL && record->field_count > 0 ? ":" : "");
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *field = &record->fields[i];
-        if (is_hidden(field)) {
+        const char *line = key_row(field->key)->line;
+        if (is_omitted(field) || (line != NULL && *line == '\0')) {
             continue;
         }
-        append(text, size, "%s", *text != '\0' ? "  " : "");
-        append_field(field, text, size);
+        append_field(field, line, text, size);
         if (strcmp(field->key, "step") == 0 && total != NULL) {
             append(text, size, "/%" PRId64, total->integer);
         }
     }
 }
 
-void lines_plain_within(const struct berth_record *record, size_t width, char *text, size_t size) {
+void lines_plain(const struct berth_record *record, size_t width, char *text, size_t size) {
     struct berth_record shown = *record;
-    lines_plain(&shown, text, size);
+    print_plain(&shown, text, size);
     while (shown.field_count > 2 && terminal_columns(text, strlen(text)) > width) {
         shown.field_count--;
-        lines_plain(&shown, text, size);
+        print_plain(&shown, text, size);
     }
 }
 
@@ -229,6 +166,15 @@ void lines_row(const struct berth_field *field, char *text, size_t size) {
     } else {
         snprintf(text, size, "  %-32s %16s", field->key, value);
     }
+}
+
+struct timespec lines_now(char text[LINES_DATE_SIZE]) {
+    struct timespec now;
+    struct tm local;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(text, LINES_DATE_SIZE, "%Y-%m-%d %H:%M:%S", &local);
+    return now;
 }
 
 void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field) {

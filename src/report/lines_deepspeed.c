@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of DeepSpeed's engine and timer that people grep for, as version 0.7 prints them with
-// the places in its source, and those of its BERT programs. Numbers are formatted as in Python:
-// 5e-05, 0.0.
-#include "core/file.h"
-#include "core/memory.h"
+// the places in its source, and those of its BERT programs.
+#include "core/log.h"
 #include "core/number.h"
+#include "report/console.h"
 #include "report/lines.h"
 
 #include <inttypes.h>
@@ -13,198 +12,170 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
-void lines_deepspeed_frame(const char *place, char *text, size_t size) {
-    struct timespec now;
-    struct tm local;
-    char stamp[32];
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text, size, "[%s,%03ld] [INFO] [%s] ", stamp, now.tv_nsec / 1000000, place);
-}
+#define LOG_DIST "logging.py:68:log_dist"
 
-void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
-                          char *text, size_t size) {
-    char rate[NUMBER_TEXT_SIZE], beta1[NUMBER_TEXT_SIZE], beta2[NUMBER_TEXT_SIZE];
-    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
-    number_print_python(beta1, sizeof beta1, lines_real(record, "adam_beta1", facts->beta1));
-    number_print_python(beta2, sizeof beta2, lines_real(record, "adam_beta2", facts->beta2));
-    lines_deepspeed_frame(LINES_LOG_DIST, text, size);
-    size_t used = strlen(text);
-    snprintf(text + used, size - used,
-             "[Rank 0] step=%" PRId64 ", skipped=%" PRId64 ", lr=[%s], mom=[(%s, %s)]",
-             (int64_t)lines_real(record, "step", 0.0), (int64_t)lines_real(record, "skipped", 0.0),
-             rate, beta1, beta2);
-}
-
-void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size) {
-    double attempted = lines_real(record, "attempted_loss_scale", 0.0);
-    double now = lines_real(record, "loss_scale", attempted);
-    double before = lines_real(record, "attempted_hysteresis", 0.0);
-    double after = lines_real(record, "hysteresis", before);
-    int used = number_format(text, size,
-                             "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "
-                             "%.10g, ",
-                             attempted);
-    if (after < before) {
-        number_format(text + used, size - (size_t)used,
-                      "but hysteresis is %.0f. Reducing hysteresis to %.0f", before, after);
-    } else {
-        number_format(text + used, size - (size_t)used,
-                      now < attempted ? "reducing to %.10g" : "keeping %.10g", now);
-    }
-}
-
-// As Python prints a number that there may not be.
-static void print_number(const struct berth_record *record, const char *key, char *text,
-                         size_t size) {
-    const double value = lines_real(record, key, NAN);
-    if (isnan(value)) {
+// Prints the field of a slot, "{key}" or "{key:FORMAT}", as Python would.
+static void print_slot(const char *slot, const struct berth_record *record, char *text,
+                       size_t size) {
+    char key[64] = "", format[8] = "";
+    sscanf(slot, "{%63[^:}]:%7[^}]", key, format);
+    const struct berth_field *field = lines_field(record, key);
+    if (field != NULL && field->type == BERTH_TEXT) {
+        snprintf(text, size, "%s", field->text);
+    } else if (isnan(lines_real(record, key, NAN))) {
         snprintf(text, size, "None");
+    } else if (format[0] != '\0') {
+        number_format(text, size, format, lines_real(record, key, NAN));
+    } else if (field->type == BERTH_INTEGER) {
+        snprintf(text, size, "%" PRId64, field->integer);
     } else {
-        number_print_python(text, size, value);
+        number_print_python(text, size, field->real);
     }
 }
 
-static void progress_pretrain(const struct berth_record *record, char *progress, char *throughput,
-                              size_t size) {
-    int64_t step = (int64_t)lines_real(record, "step", 0.0);
-    char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
-    print_number(record, "loss", loss, sizeof loss);
-    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
-    snprintf(progress, size,
-             "bing_bert_progress: step=%" PRId64 ", loss=%s, lr=%s, sample_count=%" PRId64, step,
-             loss, rate, (int64_t)lines_real(record, "sample_count", 0.0));
-    number_format(throughput, size, " At step %" PRId64 ", the throughput is %.10g Samples/s", step,
-                  lines_real(record, "samples_per_second", 0.0));
-}
-
-static void progress_squad(const struct berth_record *record, char *progress, char *throughput,
-                           size_t size) {
-    int64_t step = (int64_t)lines_real(record, "step", 0.0);
-    char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
-    print_number(record, "train_ema_loss", loss, sizeof loss);
-    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
-    snprintf(progress, size, "bert_squad_progress: step=%" PRId64 " lr=%s loss=%s", step, rate,
-             loss);
-    number_format(throughput, size,
-                  " At step %" PRId64 ", averaged throughput for %" PRId64
-                  " rounds is: %.10g Samples/s",
-                  step, (int64_t)lines_real(record, "updates", 0.0),
-                  lines_real(record, "samples_per_second", 0.0));
-}
-
-int lines_deepspeed_progress(const struct berth_record *record, char *progress, char *throughput,
-                             size_t size) {
-    static const struct {
-        const char *task;
-        void (*print)(const struct berth_record *record, char *progress, char *throughput,
-                      size_t size);
-    } rows[] = {{"pretrain", progress_pretrain}, {"squad", progress_squad}};
-    const struct berth_field *task = lines_field(record, "task");
-    for (size_t i = 0; task != NULL && i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(task->text, rows[i].task) == 0) {
-            rows[i].print(record, progress, throughput, size);
-            return 1;
+// Prints a line: its frame, if there is a place, and `form` with the record's fields in its slots.
+static void print_form(struct console *console, const char *place, const char *form,
+                       const struct berth_record *record) {
+    char line[2 * LINES_SIZE] = "";
+    if (place != NULL) {
+        char date[LINES_DATE_SIZE];
+        const struct timespec now = lines_now(date);
+        snprintf(line, sizeof line, "[%s,%03ld] [INFO] [%s] ", date, now.tv_nsec / 1000000, place);
+    }
+    while (*form != '\0') {
+        const size_t used = strlen(line);
+        const size_t length = *form == '{' ? strcspn(form, "}") + 1 : strcspn(form, "{");
+        if (*form == '{') {
+            print_slot(form, record, line + used, sizeof line - used);
+        } else {
+            snprintf(line + used, sizeof line - used, "%.*s", (int)length, form);
         }
+        form += length;
     }
-    return 0;
+    console_line(console, line);
+}
+
+static void print_fields(struct console *console, const char *place, const char *form,
+                         const struct berth_field *fields, size_t count) {
+    const struct berth_record record = {.fields = fields, .field_count = count};
+    print_form(console, place, form, &record);
+}
+#define PRINT(console, place, form, ...)                                                           \
+    print_fields(console, place, form, (const struct berth_field[]){__VA_ARGS__},                  \
+                 LOG_COUNT(__VA_ARGS__))
+
+void lines_deepspeed_text(struct console *console, const char *text) {
+    PRINT(console, LOG_DIST, "[Rank 0] {text}", log_text("text", text));
+}
+
+// --- the engine ----------------------------------------------------------------------------------
+
+#define OVERFLOW                                                                                   \
+    "[Rank 0] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "                  \
+    "{attempted_loss_scale:%.10g}, "
+
+void lines_deepspeed_note(struct console *console, const struct berth_record *record) {
+    const double attempted = lines_real(record, "attempted_loss_scale", NAN);
+    if (isnan(attempted)) {
+        lines_deepspeed_text(console, record->text != NULL ? record->text : "");
+    } else if (lines_real(record, "hysteresis", 0) <
+               lines_real(record, "attempted_hysteresis", 0)) {
+        print_form(console, LOG_DIST,
+                   OVERFLOW "but hysteresis is {attempted_hysteresis}. Reducing hysteresis to "
+                            "{hysteresis}",
+                   record);
+    } else {
+        const int is_lower = lines_real(record, "loss_scale", attempted) < attempted;
+        print_form(console, LOG_DIST,
+                   is_lower ? OVERFLOW "reducing to {loss_scale:%.10g}"
+                            : OVERFLOW "keeping {loss_scale:%.10g}",
+                   record);
+    }
 }
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
-#define STATM_LIMIT 4096 // bytes of /proc/self/statm
 
-static double resident_gibibytes(void) {
-    char *text = NULL;
-    size_t length;
-    long pages = 0;
-    if (file_read("/proc/self/statm", STATM_LIMIT, &text, &length, NULL) == BERTH_OK &&
-        sscanf(text, "%*s %ld", &pages) != 1) {
-        pages = 0;
-    }
-    memory_free(text);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE) / GIBIBYTE;
+// As Python's round(value, 2).
+static double gibibytes(double bytes) {
+    return round(100.0 * bytes / GIBIBYTE) / 100.0;
 }
 
-static double peak_gibibytes(void) {
+static double peak_bytes(void) {
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024.0 / GIBIBYTE;
-}
-
-// As Python's round(value, 2) is printed: 15.06, 0.4.
-static void print_gibibytes(double value, char text[NUMBER_TEXT_SIZE]) {
-    number_print_python(text, NUMBER_TEXT_SIZE, round(100.0 * value) / 100.0);
+    return (double)usage.ru_maxrss * 1024.0;
 }
 
 // The timer never learns of an epoch's end: the number of the epoch is always 0.
-int lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size) {
+static void print_rate(struct console *console, const struct berth_record *record) {
     const double average = lines_real(record, "average_samples_per_second", NAN);
-    char running[NUMBER_TEXT_SIZE], current[NUMBER_TEXT_SIZE];
-    char resident[NUMBER_TEXT_SIZE], peak[NUMBER_TEXT_SIZE];
-    if (isnan(average)) {
-        return 0;
-    }
-    number_print_python(running, sizeof running, average);
-    number_print_python(current, sizeof current,
-                        lines_real(record, "last_samples_per_second", average));
-    print_gibibytes(resident_gibibytes(), resident);
-    print_gibibytes(peak_gibibytes(), peak);
-    lines_deepspeed_frame("timer.py:198:stop", text, size);
-    size_t used = strlen(text);
-    snprintf(text + used, size - used,
-             "0/%" PRId64 ", RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
-             "MemAllocated=%sGB, MaxMemAllocated=%sGB",
-             (int64_t)lines_real(record, "step", 0.0), running, current, resident, peak);
-    return 1;
-}
-
-// Milliseconds of the parts of an update, or of one of its micro-batches.
-struct times {
-    const char *suffix;
-    double forward, backward, exchange, step;
-};
-
-static void print_times(const struct times *times, char *text, size_t size) {
-    const struct {
-        const char *name;
-        double value;
-    } parts[] = {{"forward", times->forward},
-                 {"backward", times->backward + times->exchange},
-                 {"backward_inner", times->backward},
-                 {"backward_allreduce", times->exchange},
-                 {"step", times->step}};
-    lines_deepspeed_frame(LINES_LOG_DIST, text, size);
-    size_t used = strlen(text);
-    used += (size_t)snprintf(text + used, size - used, "[Rank 0] rank=0 time (ms)");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++) {
-        used += (size_t)number_format(text + used, size - used, " | %s%s: %.2f", parts[i].name,
-                                      times->suffix, parts[i].value);
+    if (!isnan(average)) {
+        PRINT(console, "timer.py:198:stop",
+              "0/{step}, RunningAvgSamplesPerSec={average}, CurrSamplesPerSec={last}, "
+              "MemAllocated={resident}GB, MaxMemAllocated={peak}GB",
+              log_integer("step", (int64_t)lines_real(record, "step", 0)),
+              log_real("average", average),
+              log_real("last", lines_real(record, "last_samples_per_second", average)),
+              log_real("resident", gibibytes(lines_real(record, "rss_bytes", 0))),
+              log_real("peak", gibibytes(peak_bytes())));
     }
 }
 
-int lines_deepspeed_times(const struct berth_record *record, char *micro, char *update,
-                          size_t size) {
-    const double updates = lines_real(record, "updates", 1.0);
-    const double parts = lines_real(record, "micro_batches_per_update", NAN);
-    const struct times all = {.suffix = "",
-                              .forward = lines_real(record, "forward_ms", 0.0),
-                              .backward = lines_real(record, "backward_ms", 0.0),
-                              .exchange = 1000.0 * lines_real(record, "comm_exposed_seconds", 0.0) /
-                                          updates,
-                              .step = lines_real(record, "step_ms", 0.0)};
-    // The exchange and the step belong to the last micro-batch.
-    const struct times last = {.suffix = "_microstep",
-                               .forward = all.forward / parts,
-                               .backward = all.backward / parts,
-                               .exchange = all.exchange,
-                               .step = all.step};
-    if (isnan(parts)) {
-        return 0;
+// The times of the update's last micro-batch, to which the exchange and the step belong, and of the
+// update.
+static void print_times(struct console *console, const struct berth_record *record) {
+    static const char *const forms[] = {
+        "[Rank 0] rank=0 time (ms) | forward_microstep: {forward:%.2f} | backward_microstep: "
+        "{backward:%.2f} | backward_inner_microstep: {inner:%.2f} | backward_allreduce_microstep: "
+        "{exchange:%.2f} | step_microstep: {step:%.2f}",
+        "[Rank 0] rank=0 time (ms) | forward: {forward:%.2f} | backward: {backward:%.2f} | "
+        "backward_inner: {inner:%.2f} | backward_allreduce: {exchange:%.2f} | step: {step:%.2f}"};
+    const double batches = lines_real(record, "micro_batches_per_update", NAN);
+    const double exchange = 1000.0 * lines_real(record, "comm_exposed_seconds", 0.0) /
+                            lines_real(record, "updates", 1.0);
+    for (int i = 0; i < 2 && !isnan(batches); i++) {
+        const double parts = i == 0 ? batches : 1;
+        const double inner = lines_real(record, "backward_ms", 0.0) / parts;
+        PRINT(console, LOG_DIST, forms[i],
+              log_real("forward", lines_real(record, "forward_ms", 0.0) / parts),
+              log_real("backward", inner + exchange), log_real("inner", inner),
+              log_real("exchange", exchange), log_real("step", lines_real(record, "step_ms", 0.0)));
     }
-    print_times(&last, micro, size);
-    print_times(&all, update, size);
-    return 1;
+}
+
+void lines_deepspeed_step(struct console *console, const struct berth_record *record,
+                          const double betas[2]) {
+    PRINT(console, LOG_DIST,
+          "[Rank 0] step={step}, skipped={skipped}, lr=[{rate}], mom=[({beta1}, {beta2})]",
+          log_integer("step", (int64_t)lines_real(record, "step", 0)),
+          log_integer("skipped", (int64_t)lines_real(record, "skipped", 0)),
+          log_real("rate", lines_real(record, "learning_rate", 0)), log_real("beta1", betas[0]),
+          log_real("beta2", betas[1]));
+    print_rate(console, record);
+    print_times(console, record);
+}
+
+// --- its programs --------------------------------------------------------------------------------
+
+void lines_deepspeed_program(struct console *console, const struct berth_record *record) {
+    static const struct {
+        const char *task, *forms[2];
+    } programs[] = {
+        {"pretrain",
+         {"bing_bert_progress: step={step}, loss={loss}, lr={learning_rate}, "
+          "sample_count={sample_count}",
+          " At step {step}, the throughput is {samples_per_second:%.10g} Samples/s"}},
+        {"squad",
+         {"bert_squad_progress: step={step} lr={learning_rate} loss={train_ema_loss}",
+          " At step {step}, averaged throughput for {updates} rounds is: "
+          "{samples_per_second:%.10g} Samples/s"}},
+    };
+    const struct berth_field *task = lines_field(record, "task");
+    for (size_t i = 0; task != NULL && i < sizeof programs / sizeof *programs; i++) {
+        if (strcmp(task->text, programs[i].task) == 0) {
+            print_form(console, NULL, programs[i].forms[0], record);
+            print_form(console, NULL, programs[i].forms[1], record);
+        }
+    }
 }

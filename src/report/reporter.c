@@ -6,7 +6,6 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "core/terminal.h"
-#include "report/dllogger.h"
 #include "report/lines.h"
 
 #include <errno.h>
@@ -49,32 +48,10 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     }
     console_init(&opened->console, descriptor, !config->no_progress && !config->quiet);
     opened->quiet = config->quiet;
-    opened->adam_beta1 = config->adam_beta1;
-    opened->adam_beta2 = config->adam_beta2;
+    opened->adam_betas[0] = config->adam_beta1;
+    opened->adam_betas[1] = config->adam_beta2;
     *reporter = opened;
     return BERTH_OK;
-}
-
-static void print_framed(struct berth_reporter *reporter, const char *text) {
-    char line[2 * LINES_SIZE];
-    lines_deepspeed_frame(LINES_LOG_DIST, line, sizeof line);
-    size_t used = strlen(line);
-    snprintf(line + used, sizeof line - used, "[Rank 0] %s", text);
-    console_line(&reporter->console, line);
-}
-
-static void print_note(struct berth_reporter *reporter, const struct berth_record *record) {
-    const char *text = record->text != NULL ? record->text : "";
-    char line[LINES_SIZE];
-    if (!reporter->deepspeed) {
-        console_line(&reporter->console, text);
-        return;
-    }
-    if (lines_field(record, "attempted_loss_scale") != NULL) {
-        lines_deepspeed_overflow(record, line, sizeof line);
-        text = line;
-    }
-    print_framed(reporter, text);
 }
 
 // Prints a heading and one aligned row per field; without fields only the text.
@@ -91,38 +68,13 @@ static void print_table(struct berth_reporter *reporter, const struct berth_reco
     }
 }
 
-static void print_step_deepspeed(struct berth_reporter *reporter,
-                                 const struct berth_record *record) {
-    char line[LINES_SIZE], second[LINES_SIZE];
-    const struct lines_deepspeed facts = {.beta1 = reporter->adam_beta1,
-                                          .beta2 = reporter->adam_beta2};
-    lines_deepspeed_step(record, &facts, line, sizeof line);
-    console_line(&reporter->console, line);
-    if (lines_deepspeed_rate(record, line, sizeof line)) {
-        console_line(&reporter->console, line);
-    }
-    if (lines_deepspeed_times(record, line, second, sizeof line)) {
-        console_line(&reporter->console, line);
-        console_line(&reporter->console, second);
-    }
-}
-
-static void print_step_bert_program(struct berth_reporter *reporter,
-                                    const struct berth_record *record) {
-    char progress[LINES_SIZE], throughput[LINES_SIZE];
-    if (lines_deepspeed_progress(record, progress, throughput, sizeof progress)) {
-        console_line(&reporter->console, progress);
-        console_line(&reporter->console, throughput);
-    }
-}
-
 // Prints the record as one line. A terminal gets as much as fits without wrapping; a pipe or a file
 // gets all of it.
 static void print_fields(struct berth_reporter *reporter, const struct berth_record *record) {
     struct console *console = &reporter->console;
     size_t width = console->terminal ? (size_t)terminal_width(console->descriptor) : SIZE_MAX;
     char line[LINES_SIZE];
-    lines_plain_within(record, width, line, sizeof line);
+    lines_plain(record, width, line, sizeof line);
     console_line(console, line);
 }
 
@@ -132,12 +84,12 @@ static void print_step(struct berth_reporter *reporter, const struct berth_recor
     number_format(console->detail, sizeof console->detail, has_loss ? "loss %.4f" : "no loss",
                   lines_real(record, "loss", 0.0));
     if (reporter->deepspeed) {
-        print_step_deepspeed(reporter, record);
+        lines_deepspeed_step(console, record, reporter->adam_betas);
     } else if (!reporter->dllogger) {
         print_fields(reporter, record);
     }
     if (reporter->bert_programs) {
-        print_step_bert_program(reporter, record);
+        lines_deepspeed_program(console, record);
     }
 }
 
@@ -146,8 +98,8 @@ static void print_eval(struct berth_reporter *reporter, const struct berth_recor
     named.text = record->text != NULL ? record->text : "evaluation";
     if (reporter->deepspeed) {
         char line[LINES_SIZE];
-        lines_plain(&named, line, sizeof line);
-        print_framed(reporter, line);
+        lines_plain(&named, SIZE_MAX, line, sizeof line);
+        lines_deepspeed_text(&reporter->console, line);
     } else if (!reporter->dllogger) {
         print_fields(reporter, &named);
     }
@@ -162,15 +114,10 @@ static void print_summary(struct berth_reporter *reporter, const struct berth_re
 }
 
 static void print_progress(struct berth_reporter *reporter, const struct berth_record *record) {
-    const char *phase = record->text != NULL ? record->text : "";
-    if (lines_field(record, "total_bytes") != NULL) {
-        console_progress_bytes(&reporter->console, phase,
-                               (int64_t)lines_real(record, "done_bytes", 0.0),
-                               (int64_t)lines_real(record, "total_bytes", 0.0));
-    } else {
-        console_progress(&reporter->console, phase, (int64_t)lines_real(record, "done", 0.0),
-                         (int64_t)lines_real(record, "total", 0.0));
-    }
+    const int bytes = lines_field(record, "total_bytes") != NULL;
+    console_progress(&reporter->console, record->text != NULL ? record->text : "", bytes,
+                     (int64_t)lines_real(record, bytes ? "done_bytes" : "done", 0.0),
+                     (int64_t)lines_real(record, bytes ? "total_bytes" : "total", 0.0));
 }
 
 static void print_dllogger(struct berth_reporter *reporter, const struct berth_record *record) {
@@ -184,7 +131,11 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
     const char *text = record->text != NULL ? record->text : "";
     switch (record->kind) {
     case BERTH_NOTE:
-        print_note(reporter, record);
+        if (reporter->deepspeed) {
+            lines_deepspeed_note(&reporter->console, record);
+        } else {
+            console_line(&reporter->console, text);
+        }
         break;
     case BERTH_WARNING:
         console_warning(&reporter->console, text);

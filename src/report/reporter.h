@@ -8,16 +8,11 @@
 // `quiet` leaves only warnings. JSON: every record except PROGRESS, one object per line: {"time":
 // unix seconds, "elapsed": seconds, "kind": "step", "text": ..., fields...}.
 //
-// Any field is printed; these keys are known and get a unit or a short name:
-//   step total_steps epoch loss learning_rate grad_norm skipped samples_per_second
-//   tokens_per_second mfu exact_match f1 seconds, *_seconds, *_ms, *_bytes, *_flops
-// In the deepspeed format a STEP record also uses these if present: skipped (else 0), adam_beta1
-// and adam_beta2 (else the config's), average_samples_per_second and last_samples_per_second,
-// micro_batches_per_update with forward_ms, backward_ms, step_ms and comm_exposed_seconds. Memory
-// in those lines is the process's resident size and its peak. The deepspeed-bert format adds the
-// lines of DeepSpeed's BERT programs; without an engine's file these follow the plain ones.
+// keys.h says how each field is shown. In the deepspeed format memory is the process's resident
+// size and its peak. The deepspeed-bert format adds the lines of DeepSpeed's BERT programs; without
+// an engine's file these follow the plain ones.
 //
-// In dllogger's format (dllogger.h) its lines replace those of STEP and EVAL records and are added
+// In dllogger's format (lines.h) its lines replace those of STEP and EVAL records and are added
 // to the plan and the summary; the file contains only its lines.
 #ifndef BERTH_REPORT_REPORTER_H
 #define BERTH_REPORT_REPORTER_H
@@ -34,7 +29,7 @@ struct berth_reporter {
     int quiet;
     int deepspeed, dllogger; // the form of the lines
     int bert_programs;       // further lines
-    double adam_beta1, adam_beta2;
+    double adam_betas[2];
 };
 
 // Opens config->json_summary if set ("-": standard output; appends if the run resumes).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The content of a run's log: series of numbers over its updates, and facts. Reports and plots are
-// made from it alone (html.h, plot.h); run_read.c fills it.
+// made from it alone (page/); run_read.c fills it.
 //
 // The log is untrusted input: a line that is not a record is counted and skipped, and memory is
 // bounded however long the log is.
@@ -99,5 +99,22 @@ struct run_set {
 enum berth_status run_set_read(struct run_set *set, const char *const *paths, size_t count,
                                struct berth_error *error);
 void run_set_done(struct run_set *set);
+
+// --- the page (page/html.c; src/absent/page.c in the library) ------------------------------------
+
+// The report of one or several runs as one HTML page, which loads nothing else: style, script and
+// charts (SVG) are inline, and its Content-Security-Policy forbids the browser anything more. All
+// text of the log is escaped.
+
+// Appends the page. Long series are thinned so that it stays below 1 MB.
+enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
+                                  struct berth_error *error);
+// BERTH_CANT_CREATE if `path` is a file that is no report; BERTH_USAGE if it is "-", because a run
+// writes its page more than once.
+enum berth_status html_check_output(const char *path, struct berth_error *error);
+// Writes it to standard output ("-") or to a file, which is replaced as a whole. Checks again that
+// it replaces only a report: another file may have got this name during the run.
+enum berth_status html_write_report(const struct run_set *set, const char *path,
+                                    struct berth_error *error);
 
 #endif

@@ -5,8 +5,8 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "report/html.h"
 #include "report/json_file.h"
+#include "report/run.h"
 
 #include <errno.h>
 #include <string.h>

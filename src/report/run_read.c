@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "report/keys.h"
 #include "report/run.h"
 
 #include <math.h>
@@ -48,24 +49,12 @@ static void replace(struct run *run, json **target, const json *value) {
 
 // --- series --------------------------------------------------------------------------------------
 
-// Whether a number of a record is a measurement.
-static int is_measured(const char *key) {
-    static const char *const others[] = {"time", "elapsed", "step",         "epoch",
-                                         "task", "updates", "sample_count", "total_steps"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (strcmp(key, others[i]) == 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 static void add_numbers(struct run *run, const json *record, const char *prefix) {
     const double step = real_of(record, "step");
     struct json_walk walk = {.object = record};
     char name[128];
     while (json_walk_next(&walk)) {
-        if (json_is_number_value(walk.value) && is_measured(walk.key)) {
+        if (json_is_number_value(walk.value) && !key_row(walk.key)->counts) {
             const int is_named = strncmp(walk.key, prefix, strlen(prefix)) == 0;
             snprintf(name, sizeof name, "%s%s", is_named ? "" : prefix, walk.key);
             run_add(run, name, step, json_as_real(walk.value));

@@ -154,6 +154,40 @@ def incomplete_table(text: str, heading: str, title: str, names: set):
         yield f"{heading}: {name}: the rows and the program must agree"
 
 
+def words_of_keys(text: str):
+    """The keys of the rows of src/report/keys.c, and those that other keys only end with."""
+    rows, _, ends = text.partition("const struct key_row key_rows[] = {")[2].partition("// --- what other keys end with")
+    first = re.compile(r'^ +\{(?:\.keys = )?((?:\s*"[^"]*")+)', re.M)
+    return [[word for row in first.findall(part) for word in "".join(re.findall(r'"([^"]*)"', row)).split()]
+            for part in (rows, ends)]
+
+
+def wrong_keys(root: pathlib.Path):
+    """A key that the sources give to a record or to a score is in the table of keys, nothing else is in it, and
+    doc/report.md lists it. In series of evaluations "eval_" stands before a key."""
+    table = root / "src/report/keys.c"
+    sources = {path: path.read_text(encoding="utf-8") for path in root.glob("src/**/*.c") if path != table}
+    keys, _ = words_of_keys(table.read_text(encoding="utf-8"))
+    given = re.compile(r'\b(?:log_(?:integer|real|text)\(|add_unless_nan\(&\w+,|task_score_add\(\w+,|'
+                       r'add\(scores,)\s*"([^"]+)"')
+    of_sinks = {path for path in sources if path.parent == table.parent}
+    for path in sorted(set(sources) - of_sinks):
+        for key in sorted(set(given.findall(sources[path])) - set(keys)):
+            yield f"{path.name}: the key {key} is not in src/report/keys.c"
+    series = {key for key in keys if key.removeprefix("eval_") in set(keys) - {key}}
+    everything = "\n".join(sources.values())
+    for key in sorted(set(keys) - series):
+        if f'"{key}"' not in everything:
+            yield f"keys.c: no source has the key {key}"
+    section = (root / "doc/report.md").read_text(encoding="utf-8").partition("\n### Keys\n")[2].partition("\n#")[0]
+    lines = [line.partition("|")[2].partition("|")[2] for line in section.split("\n") if line.startswith("| ")]
+    listed = set(re.findall(r"`([^`]+)`", "\n".join(lines) + section.partition("\n|")[0]))
+    listed -= {"_bytes", "_seconds", "_ms", "_flops", "_per_second", "src/report/keys.c", "null", "kind", "text",
+               "Config", "eval_", "berth plot"}
+    for key in sorted((set(keys) - series) ^ (listed - series)):
+        yield f"report.md: Keys: {key}: the list and src/report/keys.c must agree"
+
+
 def main(berth: str, build: str, source: str) -> int:
     root = pathlib.Path(source)
     program = Program(berth)
@@ -190,6 +224,7 @@ def main(berth: str, build: str, source: str) -> int:
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
                for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
+    problems += wrong_keys(root)
     problems += [f"design.md: inner room {name}: described and in src/ must agree" for name in described ^ folders]
     for problem in problems:
         print(problem)

@@ -5,7 +5,7 @@
 #include "core/log.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
-#include "report/dllogger.h"
+#include "report/lines.h"
 #include "report/reporter.h"
 
 #include <fcntl.h>

@@ -7,6 +7,8 @@
 #include "core/log.h"
 #include "core/scratch.h"
 #include "core/terminal.h"
+#include "core/words.h"
+#include "report/keys.h"
 #include "report/lines.h"
 #include "report/reporter.h"
 
@@ -561,7 +563,7 @@ static void long_texts_are_cut_not_overrun(void **state) {
     struct berth_record record = {
         .kind = BERTH_STEP, .text = text, .fields = fields, .field_count = 2};
     char line[LINES_SIZE];
-    lines_plain(&record, line, sizeof line);
+    lines_plain(&record, SIZE_MAX, line, sizeof line);
     assert_true(strlen(line) < sizeof line);
     lines_row(&fields[0], line, sizeof line);
     assert_true(strlen(line) < sizeof line);
@@ -569,6 +571,37 @@ static void long_texts_are_cut_not_overrun(void **state) {
     assert_string_equal(output.text, "0:00");
     console_duration(3723.0, output.text, sizeof output.text);
     assert_string_equal(output.text, "1:02:03");
+}
+
+// Each key is in one row, tags have a row of their own, and dllogger's names say where they are
+// meant.
+static void the_table_of_keys_is_sound(void **state) {
+    static const char places[] = "plan step note eval summary finetune pretrain predict evaluate";
+    for (size_t i = 0; i < key_row_count; i++) {
+        const struct key_row *row = &key_rows[i];
+        const char *keys = row->keys, *names = row->dllogger;
+        char word[KEY_WORD_SIZE];
+        size_t count = 0;
+        for (; key_next_word(&keys, word); count++) {
+            assert_ptr_equal(key_row(word), row);
+        }
+        assert_true(count > 0 && (count == 1 || (row->tags == NULL && names == NULL)));
+        while (key_next_word(&names, word)) {
+            char *colon = strchr(word, ':');
+            assert_non_null(colon);
+            *colon = '\0';
+            assert_true(words_contain(places, ' ', word) && colon[1] != '\0');
+        }
+        const char *slot = row->line != NULL ? strchr(row->line, '%') : NULL;
+        assert_true(row->line == NULL || *row->line == '\0' || slot != NULL);
+        assert_true(slot == NULL || (slot[1] == 's' && strchr(slot + 1, '%') == NULL));
+    }
+    const struct key_row *loss = key_row("loss");
+    assert_ptr_equal(key_form("eval_masked_lm_loss"), loss); // the longest that it ends with
+    assert_ptr_equal(key_form("eval_best_f1"), key_row("best_f1"));
+    assert_ptr_not_equal(key_row("masked_lm_loss"), loss);
+    assert_ptr_equal(key_row("of another program"), key_row("unknown"));
+    assert_null(key_form("unknown")->format);
 }
 
 static void json_text_is_escaped_and_repaired(void **state) {
@@ -688,6 +721,7 @@ int main(void) {
         cmocka_unit_test(a_reader_that_went_away_is_no_crash),
         cmocka_unit_test(what_standard_output_lost_is_an_error),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
+        cmocka_unit_test(the_table_of_keys_is_sound),
         cmocka_unit_test(json_text_is_escaped_and_repaired),
         cmocka_unit_test(foreign_names_do_not_steer_the_terminal),
         cmocka_unit_test(escapes_fit),

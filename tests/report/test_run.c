@@ -4,7 +4,7 @@
 #include "core/scratch.h"
 #include "page/chart.h"
 #include "page/plot.h"
-#include "report/html.h"
+#include "report/run.h"
 #include "report/run_log.h"
 
 #include <math.h>

@@ -317,38 +317,35 @@ struct named_field {
 };
 
 // Adds "rank_0_plan_bytes", ... if there are few, else the smallest and the largest.
-static size_t add_each(struct berth_field *fields, size_t count, struct named_field *names,
-                       const char *noun, const double *values, int size) {
+static void add_each(struct log_record *record, struct named_field *names, const char *noun,
+                     const double *values, int size) {
     double min = values[0], max = values[0];
     for (int i = 0; i < size; i++) {
         min = values[i] < min ? values[i] : min;
         max = values[i] > max ? values[i] : max;
         if (size <= MAX_NAMED) {
             snprintf(names[i].name, sizeof names[i].name, "%s_%d_plan_bytes", noun, i);
-            fields[count++] = log_integer(names[i].name, (int64_t)values[i]);
+            LOG_ADD(record, log_integer(names[i].name, (int64_t)values[i]));
         }
     }
     if (size > MAX_NAMED) {
         snprintf(names[0].name, sizeof names[0].name, "least_%s_plan_bytes", noun);
         snprintf(names[1].name, sizeof names[1].name, "most_%s_plan_bytes", noun);
-        fields[count++] = log_integer(names[0].name, (int64_t)min);
-        fields[count++] = log_integer(names[1].name, (int64_t)max);
+        LOG_ADD(record, log_integer(names[0].name, (int64_t)min),
+                log_integer(names[1].name, (int64_t)max));
     }
-    return count;
 }
 
 static void report_ranks(const struct plan_args *args, const struct totals *totals) {
     const struct comm *comm = args->comm;
     const size_t window = args->shared > 0 ? comm->host_bytes : 0;
     struct named_field rank_names[MAX_NAMED], host_names[MAX_NAMED];
-    struct berth_field fields[3 + 2 * MAX_NAMED] = {
-        log_integer("ranks", comm->size),
-        log_integer("hosts", comm->host_count),
-        log_integer("host_shared_bytes", (int64_t)window),
-    };
-    size_t count = add_each(fields, 3, rank_names, "rank", totals->ranks, comm->size);
-    count = add_each(fields, count, host_names, "host", totals->hosts, comm->host_count);
-    log_fields(args->log, BERTH_PLAN, "memory of ranks and hosts", fields, count);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("ranks", comm->size), log_integer("hosts", comm->host_count),
+            log_integer("host_shared_bytes", (int64_t)window));
+    add_each(&record, rank_names, "rank", totals->ranks, comm->size);
+    add_each(&record, host_names, "host", totals->hosts, comm->host_count);
+    log_record(args->log, BERTH_PLAN, "memory of ranks and hosts", &record);
 }
 
 // This rank's fraction of the available memory.

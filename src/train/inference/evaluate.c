@@ -39,13 +39,10 @@ size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *
 }
 
 static void log_start(const struct evaluation *evaluation, const struct berth_log *log) {
-    const struct berth_field facts[] = {
-        log_integer("eval_samples", evaluation->set.examples),
-        log_integer("eval_features", (int64_t)evaluation->set.source.count),
-        log_integer("predict_batch_size", evaluation->predict_batch_size),
-    };
     log_event(log, "infer_start");
-    log_facts(log, facts, sizeof facts / sizeof facts[0]);
+    LOG_RECORD(log, BERTH_EVENT, NULL, log_integer("eval_samples", evaluation->set.examples),
+               log_integer("eval_features", (int64_t)evaluation->set.source.count),
+               log_integer("predict_batch_size", evaluation->predict_batch_size));
 }
 
 // --- numbers that are not finite ----------------------------------------------------------------
@@ -144,8 +141,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
     if (timing->stopped) {
         return BERTH_OK;
     }
-    const struct berth_field seen = log_integer("sample_number", timing->sequences);
-    log_facts(run->log, &seen, 1);
+    LOG_RECORD(run->log, BERTH_EVENT, NULL, log_integer("sample_number", timing->sequences));
     log_event(run->log, "eval_start");
     struct comm *comm = run->engine->comm;
     TRY(comm_settle(comm,

@@ -126,22 +126,16 @@ struct predict_job {
 
 static void report(const struct predict_job *job, const struct infer_result *timing,
                    const struct berth_run_result *result, double seconds) {
-    struct berth_field fields[BERTH_METRICS_MAX + 10] = {
-        log_integer("eval_samples", job->evaluation.set.examples),
-        log_integer("eval_features", timing->sequences),
-    };
-    size_t count = 2;
-    for (size_t i = 0; i < result->metric_count; i++) {
-        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
-    }
-    fields[count++] = log_real("samples_per_second", result->samples_per_second);
-    fields[count++] = log_real("tokens_per_second", result->tokens_per_second);
-    fields[count++] = log_real("mfu", result->mfu);
-    fields[count++] = log_real("predict_seconds", timing->seconds);
-    fields[count++] = log_real("total_seconds", seconds);
-    fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
-    fields[count++] = log_text("output_dir", job->config.output_dir);
-    log_fields(&job->log, BERTH_SUMMARY, job->title, fields, count);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("eval_samples", job->evaluation.set.examples),
+            log_integer("eval_features", timing->sequences));
+    log_add_metrics(&record, result->metrics, result->metric_count);
+    LOG_ADD(&record, log_real("samples_per_second", result->samples_per_second),
+            log_real("tokens_per_second", result->tokens_per_second), log_real("mfu", result->mfu),
+            log_real("predict_seconds", timing->seconds), log_real("total_seconds", seconds),
+            log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
+            log_text("output_dir", job->config.output_dir));
+    log_record(&job->log, BERTH_SUMMARY, job->title, &record);
 }
 
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,

@@ -49,14 +49,13 @@ static void report_expected_time(struct run *run) {
     run->has_expected_time = 1;
     const double expected = each * (double)left;
     const int64_t whole = (int64_t)fmin(ceil(expected), 1e15);
-    const struct berth_field fields[] = {log_integer("step", run->progress->step),
-                                         log_real("expected_seconds", expected)};
     char text[256];
     number_format(text, sizeof text,
                   "expected time: %" PRId64 ":%02d:%02d for the %" PRId64
                   " updates that are left, %.3g s each, without evaluations and checkpoints",
                   whole / 3600, (int)(whole / 60 % 60), (int)(whole % 60), left, each);
-    log_fields(run->loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+    LOG_RECORD(run->loop->log, BERTH_NOTE, text, log_integer("step", run->progress->step),
+               log_real("expected_seconds", expected));
 }
 
 void loop_count_update(struct run *run, const struct update_result *update,
@@ -126,90 +125,86 @@ static const char *no_loss(const struct window *window) {
 }
 
 // Only for the pre-training head.
-static size_t add_masked(const struct run *run, const struct progress_losses *losses,
-                         struct berth_field *fields, size_t count) {
+static void add_masked(const struct run *run, const struct progress_losses *losses,
+                       struct log_record *record) {
     const struct progress *progress = run->progress;
+    const struct window *window = &run->window;
     if (head_of(run) != PARAM_HEAD_PRETRAINING) {
-        return count;
+        return;
     }
     if (!isnan(losses->masked)) {
-        fields[count++] = log_real("masked_lm_loss", losses->masked);
-        fields[count++] = log_real("next_sentence_loss", losses->all - losses->masked);
+        LOG_ADD(record, log_real("masked_lm_loss", losses->masked),
+                log_real("next_sentence_loss", losses->all - losses->masked));
     }
-    fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
-    if (isfinite(run->window.last_loss)) { // else the update was skipped
-        fields[count++] = log_real("step_loss", run->window.last_loss);
+    LOG_ADD(record, log_real("data_wait_ms", thousand * window->waited));
+    if (isfinite(window->last_loss)) { // else the update was skipped
+        LOG_ADD(record, log_real("step_loss", window->last_loss));
     }
-    fields[count++] = log_real("average_training_time_step",
-                               run->window.seconds / (double)run->window.micro_batches);
+    LOG_ADD(record, log_real("average_training_time_step",
+                             window->seconds / (double)window->micro_batches));
     if (progress->step == loop_end(run->loop) || run->is_finished) {
-        fields[count++] = log_real("final_loss", progress->last_loss);
+        LOG_ADD(record, log_real("final_loss", progress->last_loss));
     }
-    return count;
 }
 
 // With several ranks: what this one exchanged since the last record, and how balanced the parts
 // were.
-static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t count) {
+static void add_exchanges(struct run *run, struct log_record *record) {
     struct comm *comm = run->loop->updater->engine->comm;
     const struct comm_stats now = comm->stats(comm), before = run->exchanged;
     const double exposed = now.exposed_seconds - before.exposed_seconds;
+    const double hidden = now.busy_seconds - before.busy_seconds - exposed;
     if (comm->size == 1) {
-        return count;
+        return;
     }
-    fields[count++] = log_real("comm_exposed_seconds", exposed);
-    fields[count++] =
-        log_real("comm_hidden_seconds", fmax(0, now.busy_seconds - before.busy_seconds - exposed));
-    fields[count++] = log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes));
-    fields[count++] = log_real("imbalance", run->window.imbalance / (double)run->window.updates);
+    LOG_ADD(record, log_real("comm_exposed_seconds", exposed),
+            log_real("comm_hidden_seconds", fmax(0, hidden)),
+            log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes)),
+            log_real("imbalance", run->window.imbalance / (double)run->window.updates));
     if (run->stragglers.slowest.rank >= 0) {
-        fields[count++] = log_integer("slowest_rank", run->stragglers.slowest.rank);
-        fields[count++] = log_real("slowest_ratio", run->stragglers.slowest.ratio);
+        LOG_ADD(record, log_integer("slowest_rank", run->stragglers.slowest.rank),
+                log_real("slowest_ratio", run->stragglers.slowest.ratio));
     }
     run->exchanged = now;
-    return count;
 }
 
 static void report_step(struct run *run, const struct progress_losses *losses, double learning_rate,
                         double grad_norm) {
     const struct training_loop *loop = run->loop;
     const struct window *window = &run->window;
-    double updates = (double)window->updates;
-    struct berth_field fields[40] = {
-        log_integer("step", run->progress->step),
-        log_integer("total_steps", loop_end(loop)),
-        log_real("epoch", loop_epoch(loop, run->progress->step)),
-        isnan(losses->all) ? log_text("no_loss", no_loss(window)) : log_real("loss", losses->all),
-        log_real("learning_rate", learning_rate),
-        log_real("grad_norm", grad_norm),
-        log_real("samples_per_second", (double)window->sequences / window->seconds),
-        log_real("tokens_per_second", (double)window->tokens / window->seconds),
-    };
-    size_t count = add_exchanges(run, fields, add_masked(run, losses, fields, 8));
+    const double updates = (double)window->updates;
+    const int64_t step = run->progress->step, own_step = loop_own_step(loop, step);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("step", step), log_integer("total_steps", loop_end(loop)),
+            log_real("epoch", loop_epoch(loop, step)),
+            isnan(losses->all) ? log_text("no_loss", no_loss(window))
+                               : log_real("loss", losses->all),
+            log_real("learning_rate", learning_rate), log_real("grad_norm", grad_norm),
+            log_real("samples_per_second", (double)window->sequences / window->seconds),
+            log_real("tokens_per_second", (double)window->tokens / window->seconds));
+    add_masked(run, losses, &record);
+    add_exchanges(run, &record);
     if (run->progress->phase_start > 0) {
-        fields[count++] = log_integer("phase_step", loop_own_step(loop, run->progress->step));
+        LOG_ADD(&record, log_integer("phase_step", own_step));
     }
-    fields[count++] = log_real("average_samples_per_second", average_rate(run));
-    fields[count++] = log_real("last_samples_per_second", window->last_rate);
-    fields[count++] = log_text("task", loop->task);
-    fields[count++] = log_integer("updates", window->updates);
-    fields[count++] = log_integer("sample_count", loop_own_step(loop, run->progress->step) *
-                                                      loop->batching->update_sequences);
-    fields[count++] = log_real("train_ema_loss", run->progress->ema_loss);
-    fields[count++] = log_real("model_flops", window->required_flops / window->seconds);
-    fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
+    LOG_ADD(&record, log_real("average_samples_per_second", average_rate(run)),
+            log_real("last_samples_per_second", window->last_rate), log_text("task", loop->task),
+            log_integer("updates", window->updates),
+            log_integer("sample_count", own_step * loop->batching->update_sequences),
+            log_real("train_ema_loss", run->progress->ema_loss),
+            log_real("model_flops", window->required_flops / window->seconds),
+            log_integer("rss_bytes", (int64_t)machine_resident()));
     if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
-        fields[count++] = log_integer("skipped", run->progress->skipped);
-        fields[count++] = log_real("loss_scale", run->progress->loss_scale.scale);
+        LOG_ADD(&record, log_integer("skipped", run->progress->skipped),
+                log_real("loss_scale", run->progress->loss_scale.scale));
     }
     if (loop->config->wall_clock_breakdown) {
-        fields[count++] = log_real("forward_ms", thousand * window->forward / updates);
-        fields[count++] = log_real("backward_ms", thousand * window->backward / updates);
-        fields[count++] = log_real("step_ms", thousand * window->step / updates);
-        fields[count++] =
-            log_real("micro_batches_per_update", (double)window->micro_batches / updates);
+        LOG_ADD(&record, log_real("forward_ms", thousand * window->forward / updates),
+                log_real("backward_ms", thousand * window->backward / updates),
+                log_real("step_ms", thousand * window->step / updates),
+                log_real("micro_batches_per_update", (double)window->micro_batches / updates));
     }
-    log_fields(loop->log, BERTH_STEP, NULL, fields, count);
+    log_record(loop->log, BERTH_STEP, NULL, &record);
     run->window = (struct window){0};
 }
 
@@ -308,20 +303,16 @@ static const char *describe_event(enum loss_scale_event event, const struct loss
 void loop_report_skip(const struct run *run, const struct loss_scale *before,
                       enum loss_scale_event event) {
     const struct loss_scale *now = &run->progress->loss_scale;
-    struct berth_field fields[] = {
-        log_integer("step", run->progress->step),
-        log_integer("skipped", run->progress->skipped),
-        log_real("attempted_loss_scale", before->scale),
-        log_real("loss_scale", now->scale),
-        log_integer("attempted_hysteresis", before->hysteresis_left),
-        log_integer("hysteresis", now->hysteresis_left),
-    };
     char text[256];
     number_format(text, sizeof text,
                   "update %" PRId64
                   " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
                   run->progress->step, before->scale, describe_event(event, now), now->scale);
-    log_fields(run->loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+    LOG_RECORD(run->loop->log, BERTH_NOTE, text, log_integer("step", run->progress->step),
+               log_integer("skipped", run->progress->skipped),
+               log_real("attempted_loss_scale", before->scale), log_real("loss_scale", now->scale),
+               log_integer("attempted_hysteresis", before->hysteresis_left),
+               log_integer("hysteresis", now->hysteresis_left));
 }
 
 void loop_warn_of_no_loss(const struct run *run) {

@@ -34,17 +34,16 @@ static void note_interval(const struct run *run, double saving, double update, i
     const struct training_loop *loop = run->loop;
     const double mean = loop->config->mean_time_to_failure;
     const double interval = strategy_save_interval(saving, mean);
-    const struct berth_field fields[] = {
-        log_integer("step", run->progress->step),    log_real("saving_seconds", saving),
-        log_real("update_seconds", update),          log_real("mean_time_to_failure", mean),
-        log_real("save_interval_seconds", interval), log_integer("save_interval_steps", steps)};
     char text[256];
     number_format(text, sizeof text,
                   "save_steps auto: the next checkpoint is due in %" PRId64
                   " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
                   "is expected: save every %.3g s",
                   steps, saving, update, mean, interval);
-    log_fields(loop->log, BERTH_NOTE, text, fields, sizeof fields / sizeof *fields);
+    LOG_RECORD(loop->log, BERTH_NOTE, text, log_integer("step", run->progress->step),
+               log_real("saving_seconds", saving), log_real("update_seconds", update),
+               log_real("mean_time_to_failure", mean), log_real("save_interval_seconds", interval),
+               log_integer("save_interval_steps", steps));
 }
 
 // Called after the first update and each save but the last: rank 0's clock decides for all ranks.
@@ -95,21 +94,20 @@ static enum berth_status rotate(const struct run *run, struct berth_error *error
 
 static void report_saved(struct run *run, int64_t step) {
     const struct training_loop *loop = run->loop;
-    struct berth_field facts[5] = {log_integer("step", step),
-                                   log_real("epoch", loop_epoch(loop, step)),
-                                   log_integer("checkpoint_step", step)};
-    size_t count = 3;
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("step", step), log_real("epoch", loop_epoch(loop, step)),
+            log_integer("checkpoint_step", step));
     if (run->progress->phase_start > 0) {
-        facts[count++] = log_integer("phase_step", loop_own_step(loop, step));
+        LOG_ADD(&record, log_integer("phase_step", loop_own_step(loop, step)));
     }
     if (loop->saver != NULL) {
-        facts[count++] = log_real("background_save_seconds", clock_now() - run->save_began);
+        LOG_ADD(&record, log_real("background_save_seconds", clock_now() - run->save_began));
     }
     run->saved_step = step;
     run->rollbacks = 0;
     const char *folder = loop->config->output_dir;
     log_note(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
-    log_facts(loop->log, facts, count);
+    log_record(loop->log, BERTH_EVENT, NULL, &record);
 }
 
 // Applies on_save_error to an error of saving `step`. Errors of other ranks, and of the state

@@ -18,21 +18,18 @@ void loop_report_spike(const struct run *run, const struct update_result *update
     const int is_loss = update->loss > limits->loss;
     const double found = is_loss ? update->loss : update->grad_norm;
     const double mean = (is_loss ? limits->loss : limits->grad_norm) / factor;
-    const struct berth_field fields[] = {
-        log_integer("step", progress->step + 1),
-        log_integer("spikes", progress->spikes.found + 1),
-        log_real("loss", update->loss),
-        log_real("loss_mean", limits->loss / factor),
-        log_real("grad_norm", update->grad_norm),
-        log_real("grad_norm_mean", limits->grad_norm / factor),
-        log_integer("data_update",
-                    1 + progress_data_step(progress, run->loop->batching,
-                                           loop_own_step(run->loop, progress->step)))};
     char text[256];
     number_format(
         text, sizeof text, "update %" PRId64 " is a spike: %s %.4g, %.3g times the mean, %.4g; %s",
         progress->step + 1, is_loss ? "loss" : "gradient norm", found, found / mean, mean, outcome);
-    log_fields(run->loop->log, BERTH_WARNING, text, fields, sizeof fields / sizeof *fields);
+    LOG_RECORD(run->loop->log, BERTH_WARNING, text, log_integer("step", progress->step + 1),
+               log_integer("spikes", progress->spikes.found + 1), log_real("loss", update->loss),
+               log_real("loss_mean", limits->loss / factor),
+               log_real("grad_norm", update->grad_norm),
+               log_real("grad_norm_mean", limits->grad_norm / factor),
+               log_integer("data_update",
+                           1 + progress_data_step(progress, run->loop->batching,
+                                                  loop_own_step(run->loop, progress->step))));
 }
 
 void loop_record_spikes(struct run *run, const struct update_result *update,

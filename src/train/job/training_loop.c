@@ -58,20 +58,16 @@ static int evaluation_is_due(const struct run *run) {
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
     double seconds = timing->timed_seconds > 0 ? timing->timed_seconds : NAN;
     const struct task_score *score = &run->result->score;
-    struct berth_field fields[BERTH_METRICS_MAX + 5] = {
-        log_integer("step", run->progress->step),
-        log_real("epoch", loop_epoch(run->loop, run->progress->step)),
-    };
-    size_t count = 2;
-    for (size_t i = 0; i < score->count; i++) {
-        fields[count++] = log_real(score->items[i].name, score->items[i].value);
-    }
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("step", run->progress->step),
+            log_real("epoch", loop_epoch(run->loop, run->progress->step)));
+    log_add_metrics(&record, score->items, score->count);
     if (!isnan(score->loss)) {
-        fields[count++] = log_real("eval_loss", score->loss);
+        LOG_ADD(&record, log_real("eval_loss", score->loss));
     }
-    fields[count++] = log_real("samples_per_second", (double)timing->timed_sequences / seconds);
-    fields[count++] = log_real("tokens_per_second", (double)timing->timed_tokens / seconds);
-    log_fields(run->loop->log, BERTH_EVAL, "eval", fields, count);
+    LOG_ADD(&record, log_real("samples_per_second", (double)timing->timed_sequences / seconds),
+            log_real("tokens_per_second", (double)timing->timed_tokens / seconds));
+    log_record(run->loop->log, BERTH_EVAL, "eval", &record);
 }
 
 // A resumed run may have another metric or other examples: a score is then neither better nor worse

@@ -20,61 +20,54 @@ enum { SEQUENCES_SIZE = 96 };
 
 static void report_model(const struct training_plan *plan, const struct berth_log *log) {
     const struct bert_config *shape = &plan->files->shape;
-    struct berth_field fields[] = {
-        log_text("model_name_or_path", plan->model_folder),
-        log_integer("parameters", plan->files->table.parameter_count),
-        log_integer("hidden_size", shape->hidden_size),
-        log_integer("num_hidden_layers", shape->num_hidden_layers),
-        log_integer("num_attention_heads", shape->num_attention_heads),
-        log_integer("intermediate_size", shape->intermediate_size),
-        log_integer("vocab_size", shape->vocab_size),
-        log_text("precision", machine_precision_name(plan->config->precision)),
-    };
-    log_fields(log, BERTH_PLAN, "model", fields, COUNT(fields));
+    LOG_RECORD(log, BERTH_PLAN, "model", log_text("model_name_or_path", plan->model_folder),
+               log_integer("parameters", plan->files->table.parameter_count),
+               log_integer("hidden_size", shape->hidden_size),
+               log_integer("num_hidden_layers", shape->num_hidden_layers),
+               log_integer("num_attention_heads", shape->num_attention_heads),
+               log_integer("intermediate_size", shape->intermediate_size),
+               log_integer("vocab_size", shape->vocab_size),
+               log_text("precision", machine_precision_name(plan->config->precision)));
 }
 
 static void report_data(const struct training_plan *plan, const struct berth_log *log) {
     const struct task_set *train = plan->train;
     const struct evaluation *evaluation = plan->evaluation;
-    struct berth_field fields[12];
-    size_t count = 0;
-    fields[count++] = log_text("train_file", train->path);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_text("train_file", train->path));
     if (train->shards != NULL) {
-        fields[count++] = log_integer("shards", (int64_t)train->shards->count);
-        fields[count++] = log_integer("train_sequences", train->shards->sequences);
-        fields[count++] = log_integer("row_length", train->shards->length);
+        LOG_ADD(&record, log_integer("shards", (int64_t)train->shards->count),
+                log_integer("train_sequences", train->shards->sequences),
+                log_integer("row_length", train->shards->length));
     } else {
-        fields[count++] = log_integer("train_examples", train->examples);
-        fields[count++] = log_integer("train_features", (int64_t)train->source.count);
-        fields[count++] = log_integer("train_tokens", train->tokens);
-        fields[count++] =
-            log_real("mean_length", (double)train->tokens / (double)train->source.count);
+        LOG_ADD(&record, log_integer("train_examples", train->examples),
+                log_integer("train_features", (int64_t)train->source.count),
+                log_integer("train_tokens", train->tokens),
+                log_real("mean_length", (double)train->tokens / (double)train->source.count));
     }
     if (train->labels[0] != '\0') {
-        fields[count++] = log_text("labels", train->labels);
+        LOG_ADD(&record, log_text("labels", train->labels));
     }
-    fields[count++] = log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL);
-    fields[count++] = log_integer("eval_features",
-                                  evaluation != NULL ? (int64_t)evaluation->set.source.count : 0);
-    log_fields(log, BERTH_PLAN, "data", fields, count);
+    LOG_ADD(&record, log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL),
+            log_integer("eval_features",
+                        evaluation != NULL ? (int64_t)evaluation->set.source.count : 0));
+    log_record(log, BERTH_PLAN, "data", &record);
 }
 
 // Explains numbers whose names mean different things in the original programs.
-static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
-                           size_t count) {
+static void add_meanings(const struct batching *batching, struct log_record *record) {
+    const int by_tokens = batching->accumulation == 0;
     if (!batching->crosses_epochs) {
-        return count;
+        return;
     }
-    int by_tokens = batching->accumulation == 0;
-    fields[count++] = log_text(
-        "train_batch_size_means",
-        "sequences of one update over all processes; a packed row counts as the sequences in it");
-    fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
-    fields[count++] =
-        log_text("micro_batch_means",
-                 by_tokens ? "filled with sequences until one of these is reached"
-                           : "this many sequences of one process at once, whatever their tokens");
-    return count;
+    LOG_ADD(record,
+            log_text("train_batch_size_means", "sequences of one update over all processes; a "
+                                               "packed row counts as the sequences in it"),
+            log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0),
+            log_text("micro_batch_means",
+                     by_tokens
+                         ? "filled with sequences until one of these is reached"
+                         : "this many sequences of one process at once, whatever their tokens"));
 }
 
 // The sequences of an update. In many other programs a batch size is that of one process.
@@ -93,19 +86,17 @@ static void report_batches(const struct training_plan *plan, const struct berth_
     const struct batching *batching = plan->batching;
     char sequences[SEQUENCES_SIZE];
     print_sequences(plan, sequences);
-    struct berth_field fields[12] = {
-        log_integer("train_batch_size", batching->update_sequences),
-        log_integer("processes", plan->ranks),
-        log_text("sequences_per_update", sequences),
-        log_integer("sequences_per_micro_batch", batching->micro.sequences),
-        log_integer("micro_batches_per_update", plan->micro_batches),
-        log_integer("updates_per_epoch", batching->updates_per_epoch),
-        log_integer("total_steps", batching->total_steps),
-        log_real("epochs", batching_epochs(batching, batching->total_steps)),
-        log_text("expected_time", "printed after the first updates, which are timed"),
-    };
-    size_t count = add_meanings(batching, fields, 9);
-    log_fields(log, BERTH_PLAN, "batches", fields, count);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("train_batch_size", batching->update_sequences),
+            log_integer("processes", plan->ranks), log_text("sequences_per_update", sequences),
+            log_integer("sequences_per_micro_batch", batching->micro.sequences),
+            log_integer("micro_batches_per_update", plan->micro_batches),
+            log_integer("updates_per_epoch", batching->updates_per_epoch),
+            log_integer("total_steps", batching->total_steps),
+            log_real("epochs", batching_epochs(batching, batching->total_steps)),
+            log_text("expected_time", "printed after the first updates, which are timed"));
+    add_meanings(batching, &record);
+    log_record(log, BERTH_PLAN, "batches", &record);
 }
 
 static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
@@ -114,29 +105,23 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     char formula[160];
     optimizer_print_formula(&optimizer, formula, sizeof formula);
     const enum param_head head = plan->files->table.head;
-    struct berth_field fields[20] = {
-        log_text("optimizer", config->optimizer),
-        log_text("optimizer_formula", formula),
-        log_text("schedule", plan->schedule->row->name),
-        log_text("schedule_formula", plan->schedule->row->formula),
-        log_real("learning_rate", config->learning_rate),
-        log_text("lr_scaling", config->lr_scaling),
-        log_integer("schedule_steps", plan->schedule->total_steps),
-        log_integer("warmup_steps", plan->schedule->warmup_steps),
-        log_real("weight_decay", config->weight_decay),
-        log_text("no_decay", config->no_decay),
-        log_real("max_grad_norm", config->max_grad_norm),
-        log_text("clip_by", config->clip_by),
-        log_text("loss_scale", loss_scale_text(config)),
-        log_integer("seed", config->seed),
-        log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
-        log_real("attention_probs_dropout_prob", plan->rules->attention_dropout),
-    };
-    size_t count = 16;
+    struct log_record record = {0};
+    LOG_ADD(&record, log_text("optimizer", config->optimizer),
+            log_text("optimizer_formula", formula), log_text("schedule", plan->schedule->row->name),
+            log_text("schedule_formula", plan->schedule->row->formula),
+            log_real("learning_rate", config->learning_rate),
+            log_text("lr_scaling", config->lr_scaling),
+            log_integer("schedule_steps", plan->schedule->total_steps),
+            log_integer("warmup_steps", plan->schedule->warmup_steps),
+            log_real("weight_decay", config->weight_decay), log_text("no_decay", config->no_decay),
+            log_real("max_grad_norm", config->max_grad_norm), log_text("clip_by", config->clip_by),
+            log_text("loss_scale", loss_scale_text(config)), log_integer("seed", config->seed),
+            log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
+            log_real("attention_probs_dropout_prob", plan->rules->attention_dropout));
     if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
-        fields[count++] = log_real("classifier_dropout", plan->rules->head_dropout);
+        LOG_ADD(&record, log_real("classifier_dropout", plan->rules->head_dropout));
     }
-    log_fields(log, BERTH_PLAN, "optimizer", fields, count);
+    log_record(log, BERTH_PLAN, "optimizer", &record);
 }
 
 // Where checkpoints are removed there is for a moment one more than are kept, because the new one
@@ -156,16 +141,12 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
         every = kept = 0;
         checkpoints = plan->config->skip_checkpoint ? 0 : checkpoint; // of a stop
     }
-    struct berth_field fields[] = {
-        log_text("output_dir", plan->config->output_dir),
-        log_text("resumed_from", plan->resume_folder),
-        steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
-                                          : log_integer("checkpoint_every_steps", every),
-        log_integer("checkpoints_kept", kept),
-        log_integer("checkpoint_bytes", checkpoint),
-        log_integer("disk_bytes", checkpoints + checkpoint / 3),
-    };
-    log_fields(log, BERTH_PLAN, "files", fields, COUNT(fields));
+    LOG_RECORD(log, BERTH_PLAN, "files", log_text("output_dir", plan->config->output_dir),
+               log_text("resumed_from", plan->resume_folder),
+               steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
+                                                 : log_integer("checkpoint_every_steps", every),
+               log_integer("checkpoints_kept", kept), log_integer("checkpoint_bytes", checkpoint),
+               log_integer("disk_bytes", checkpoints + checkpoint / 3));
 }
 
 // Lengths in shards become known during training (loop_records.c).
@@ -193,69 +174,51 @@ static int has_best(const struct training_summary *summary) {
            strategy_best_metric(summary->config, &summary->loop->score, &best, NULL) == BERTH_OK;
 }
 
-// "best_metric" is the Trainer's name for the best model's score; "best_f1" is a score of SQuAD
-// 2.0.
-static size_t add_scores(const struct training_summary *summary, struct berth_field *fields,
-                         size_t count) {
-    const struct task_score *score = &summary->loop->score;
-    for (size_t i = 0; i < score->count; i++) {
-        fields[count++] = log_real(score->items[i].name, score->items[i].value);
+static void add_unless_nan(struct log_record *record, const char *key, double value) {
+    if (!isnan(value)) {
+        LOG_ADD(record, log_real(key, value));
     }
-    if (!isnan(score->loss)) {
-        fields[count++] = log_real("eval_loss", score->loss);
-    }
-    if (has_best(summary)) {
-        fields[count++] = log_real("best_metric", summary->progress->best.value);
-    }
-    return count;
 }
 
-static size_t add_exchanges(const struct comm_stats *exchanged, struct berth_field *fields,
-                            size_t count) {
-    if (exchanged->busy_seconds > 0) {
-        fields[count++] = log_real("comm_exposed_seconds", exchanged->exposed_seconds);
-        fields[count++] = log_real("comm_hidden_seconds",
-                                   fmax(0, exchanged->busy_seconds - exchanged->exposed_seconds));
-        fields[count++] = log_integer("comm_bytes", (int64_t)exchanged->bytes);
+// "best_metric" is the Trainer's name for the best model's score; "best_f1" is a score of SQuAD
+// 2.0.
+static void add_scores(const struct training_summary *summary, struct log_record *record) {
+    const struct task_score *score = &summary->loop->score;
+    log_add_metrics(record, score->items, score->count);
+    add_unless_nan(record, "eval_loss", score->loss);
+    if (has_best(summary)) {
+        LOG_ADD(record, log_real("best_metric", summary->progress->best.value));
     }
-    return count;
 }
 
 static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
-    struct berth_field fields[36] = {
-        log_integer("steps", result->steps),
-        log_real("final_loss", result->final_loss),
-    };
-    size_t count = add_scores(summary, fields, 2);
-    const struct berth_field rest[] = {
-        log_real("samples_per_second", result->samples_per_second),
-        log_real("tokens_per_second", result->tokens_per_second),
-        log_real("model_flops", loop->seconds > 0 ? loop->required_flops / loop->seconds : NAN),
-        log_real("mfu", result->mfu),
-        log_real("train_seconds", loop->seconds),
-        log_real("forward_seconds", loop->forward_seconds),
-        log_real("backward_seconds", loop->backward_seconds),
-        log_real("step_seconds", loop->step_seconds),
-        log_real("save_seconds", loop->save_seconds),
-        log_real("evaluation_seconds", loop->evaluation_seconds),
-        log_real("evaluation_samples_per_second", loop->predicted_per_second),
-        log_real("seconds", summary->seconds),
-        log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
-        log_text("output_dir", summary->config->output_dir),
-    };
-    memcpy(fields + count, rest, sizeof rest);
-    count = add_exchanges(&loop->exchanged, fields, count + COUNT(rest));
-    log_fields(log, BERTH_SUMMARY, summary->task->title, fields, count);
-}
-
-static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,
-                             double value) {
-    if (!isnan(value)) {
-        fields[count++] = log_real(key, value);
+    const struct comm_stats *exchanged = &loop->exchanged;
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("steps", result->steps),
+            log_real("final_loss", result->final_loss));
+    add_scores(summary, &record);
+    LOG_ADD(&record, log_real("samples_per_second", result->samples_per_second),
+            log_real("tokens_per_second", result->tokens_per_second),
+            log_real("model_flops", loop->seconds > 0 ? loop->required_flops / loop->seconds : NAN),
+            log_real("mfu", result->mfu), log_real("train_seconds", loop->seconds),
+            log_real("forward_seconds", loop->forward_seconds),
+            log_real("backward_seconds", loop->backward_seconds),
+            log_real("step_seconds", loop->step_seconds),
+            log_real("save_seconds", loop->save_seconds),
+            log_real("evaluation_seconds", loop->evaluation_seconds),
+            log_real("evaluation_samples_per_second", loop->predicted_per_second),
+            log_real("seconds", summary->seconds),
+            log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
+            log_text("output_dir", summary->config->output_dir));
+    if (exchanged->busy_seconds > 0) {
+        const double hidden = exchanged->busy_seconds - exchanged->exposed_seconds;
+        LOG_ADD(&record, log_real("comm_exposed_seconds", exchanged->exposed_seconds),
+                log_real("comm_hidden_seconds", fmax(0, hidden)),
+                log_integer("comm_bytes", (int64_t)exchanged->bytes));
     }
-    return count;
+    log_record(log, BERTH_SUMMARY, summary->task->title, &record);
 }
 
 // The mean over all updates, as transformers' Trainer has it; in pre-training over those of the
@@ -275,21 +238,20 @@ static enum berth_status write_training(const struct training_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
-    struct berth_field fields[10] = {
-        log_real("epoch", summary->epoch),
-        log_integer("global_step", result->steps),
-        log_integer("train_samples", train_samples(summary->train)),
-    };
-    size_t count = add_unless_nan(fields, 3, "train_loss", train_loss(summary->progress));
+    struct log_record record = {0};
+    LOG_ADD(&record, log_real("epoch", summary->epoch), log_integer("global_step", result->steps),
+            log_integer("train_samples", train_samples(summary->train)));
+    add_unless_nan(&record, "train_loss", train_loss(summary->progress));
     if (loop->updates > 0) {
-        fields[count++] = log_real("train_runtime", loop->seconds);
-        fields[count++] = log_real("train_steps_per_second", (double)loop->updates / loop->seconds);
+        LOG_ADD(&record, log_real("train_runtime", loop->seconds),
+                log_real("train_steps_per_second", (double)loop->updates / loop->seconds));
     }
-    count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
-    count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
-    fields[count++] = log_real("total_flos", summary->progress->total_flos);
-    count = add_unless_nan(fields, count, "mfu", result->mfu);
-    return results_write_json(summary->config->output_dir, "train", fields, count, error);
+    add_unless_nan(&record, "train_samples_per_second", result->samples_per_second);
+    add_unless_nan(&record, "train_tokens_per_second", result->tokens_per_second);
+    LOG_ADD(&record, log_real("total_flos", summary->progress->total_flos));
+    add_unless_nan(&record, "mfu", result->mfu);
+    return results_write_json(summary->config->output_dir, "train", record.fields, record.count,
+                              error);
 }
 
 static enum berth_status write_scores(const struct training_summary *summary,

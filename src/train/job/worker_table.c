@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "format/json/json.h"
+#include "metrics/results.h"
 #include "model/sentence.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
@@ -65,33 +66,24 @@ int worker_table_unfinished(const struct worker_table *table) {
 
 // --- the report ---------------------------------------------------------------------------------
 
-#define ROW_FIELDS (BERTH_METRICS_MAX + 10)
-
 static const char *state_of(const struct worker_row *row) {
     return row->error.status == BERTH_OK            ? "finished"
            : row->error.status == BERTH_INTERRUPTED ? "stopped"
                                                     : "failed";
 }
 
-// All that is known about a worker. `folder` must live as long as the fields.
-static size_t fields_of(const struct worker_table *table, int rank, const char *folder,
-                        struct berth_field fields[ROW_FIELDS]) {
+// All that is known about a worker. `folder` must live as long as the record.
+static struct log_record record_of(const struct worker_table *table, int rank, const char *folder) {
     const struct worker_row *row = &table->rows[rank];
     const struct berth_run_result *result = &row->outcome.result;
-    size_t count = 0;
-    fields[count++] = log_integer("worker", rank);
-    fields[count++] = log_text("host", row->host);
-    fields[count++] = log_integer("seed", row->seed);
-    fields[count++] = log_text("state", state_of(row));
-    fields[count++] = log_integer("steps", result->steps);
-    fields[count++] = log_real("final_loss", result->final_loss);
-    for (size_t i = 0; i < result->metric_count; i++) {
-        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
-    }
-    fields[count++] = log_real("eval_loss", result->eval_loss);
-    fields[count++] = log_text("folder", folder);
-    fields[count++] = log_text("error", row->error.status == BERTH_OK ? NULL : row->error.message);
-    return count;
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("worker", rank), log_text("host", row->host),
+            log_integer("seed", row->seed), log_text("state", state_of(row)),
+            log_integer("steps", result->steps), log_real("final_loss", result->final_loss));
+    log_add_metrics(&record, result->metrics, result->metric_count);
+    LOG_ADD(&record, log_real("eval_loss", result->eval_loss), log_text("folder", folder),
+            log_text("error", row->error.status == BERTH_OK ? NULL : row->error.message));
+    return record;
 }
 
 static void print_number(char text[32], double value) {
@@ -113,7 +105,6 @@ static const char *score_name(const struct worker_table *table) {
 static void report_row(const struct worker_table *table, int rank, const struct berth_log *log) {
     const struct worker_row *row = &table->rows[rank];
     const struct training_outcome *outcome = &row->outcome;
-    struct berth_field fields[ROW_FIELDS];
     char text[2048], number[32], seed[32], steps[32], loss[32], score[32], folder[32];
     worker_name(rank, folder);
     snprintf(number, sizeof number, "%d", rank);
@@ -127,7 +118,8 @@ static void report_row(const struct worker_table *table, int rank, const struct 
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, ": %s", row->error.message);
     }
-    log_fields(log, BERTH_NOTE, text, fields, fields_of(table, rank, folder, fields));
+    const struct log_record record = record_of(table, rank, folder);
+    log_record(log, BERTH_NOTE, text, &record);
 }
 
 void worker_table_report(const struct worker_table *table, const struct berth_log *log) {
@@ -142,22 +134,14 @@ void worker_table_report(const struct worker_table *table, const struct berth_lo
 
 // --- the output folder --------------------------------------------------------------------------
 
-static json *value_of(const struct berth_field *field) {
-    return field->type == BERTH_INTEGER ? json_new_integer(field->integer)
-           : field->type == BERTH_REAL  ? json_new_real(field->real)
-           : field->text != NULL        ? json_new_text(field->text)
-                                        : json_new_null();
-}
-
 static json *object_of(const struct worker_table *table, int rank) {
-    struct berth_field fields[ROW_FIELDS];
     char folder[32];
     worker_name(rank, folder);
-    const size_t count = fields_of(table, rank, folder, fields);
+    const struct log_record record = record_of(table, rank, folder);
     json *object = json_new_object();
     int failed = 0;
-    for (size_t i = 0; i < count; i++) {
-        failed |= json_set(object, fields[i].key, value_of(&fields[i]));
+    for (size_t i = 0; i < record.count; i++) {
+        failed |= json_set(object, record.fields[i].key, results_value(&record.fields[i]));
     }
     return json_unless_failed(object, failed);
 }

@@ -5,7 +5,7 @@
 #include "core/heartbeat.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "report/html.h"
+#include "report/run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/engine/stop.h"
@@ -224,19 +224,13 @@ static enum berth_status publish(const struct worker *worker, struct berth_error
 static void report_best(const struct worker_table *table, const struct berth_log *log) {
     const struct worker_row *best = &table->rows[table->best];
     const struct berth_run_result *result = &best->outcome.result;
-    struct berth_field fields[BERTH_METRICS_MAX + 6] = {
-        log_integer("workers", table->count),
-        log_integer("best_worker", table->best),
-        log_integer("best_seed", best->seed),
-        log_text("best_by", best->outcome.score.name),
-    };
-    size_t count = 4;
-    for (size_t i = 0; i < result->metric_count; i++) {
-        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
-    }
-    fields[count++] = log_real("eval_loss", result->eval_loss);
-    fields[count++] = log_text("output_dir", table->output_dir);
-    log_fields(log, BERTH_SUMMARY, "best of independent workers", fields, count);
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("workers", table->count), log_integer("best_worker", table->best),
+            log_integer("best_seed", best->seed), log_text("best_by", best->outcome.score.name));
+    log_add_metrics(&record, result->metrics, result->metric_count);
+    LOG_ADD(&record, log_real("eval_loss", result->eval_loss),
+            log_text("output_dir", table->output_dir));
+    log_record(log, BERTH_SUMMARY, "best of independent workers", &record);
 }
 
 // The error of a worker that has not finished; only rank 0 has the message.

@@ -65,11 +65,10 @@ static void combine(struct confusion *confusion) {
 
 static void log_cell(const struct confusion *confusion, const struct confusion_cell *cell,
                      int64_t step, const struct berth_log *log) {
-    const struct berth_field fields[] = {log_integer("step", step),
-                                         log_text("expected", confusion->names[cell->expected]),
-                                         log_text("predicted", confusion->names[cell->predicted]),
-                                         log_integer("count", cell->count)};
-    log_fields(log, BERTH_DETAIL, "confusion", fields, sizeof fields / sizeof *fields);
+    LOG_RECORD(log, BERTH_DETAIL, "confusion", log_integer("step", step),
+               log_text("expected", confusion->names[cell->expected]),
+               log_text("predicted", confusion->names[cell->predicted]),
+               log_integer("count", cell->count));
 }
 
 void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {

@@ -63,14 +63,12 @@ static struct range part_to_show(const struct sample *sample, int64_t length) {
     return part;
 }
 
-static size_t add_span(struct berth_field *fields, const char *const keys[2], struct range span,
-                       const struct range *part) {
-    if (span.begin < part->begin || span.end > part->end || span.begin >= span.end) {
-        return 0;
+static void add_span(struct log_record *record, const char *const keys[2], struct range span,
+                     const struct range *part) {
+    if (span.begin >= part->begin && span.end <= part->end && span.begin < span.end) {
+        LOG_ADD(record, log_integer(keys[0], span.begin - part->begin),
+                log_integer(keys[1], span.end - part->begin));
     }
-    fields[0] = log_integer(keys[0], span.begin - part->begin);
-    fields[1] = log_integer(keys[1], span.end - part->begin);
-    return 2;
 }
 
 // This range of the context, newly allocated; NULL: out of memory.
@@ -84,13 +82,10 @@ static char *cut(const char *context, const struct range *part) {
 void samples_log(const struct berth_log *log, int64_t step, const struct sample *sample) {
     static const char *const predicted[] = {"predicted_begin", "predicted_end"},
                              *const expected[] = {"expected_begin", "expected_end"};
-    struct berth_field fields[12] = {log_integer("step", step),
-                                     log_text("question", sample->question),
-                                     log_text("predicted", sample->predicted),
-                                     log_text("expected", sample->expected),
-                                     log_real("score", sample->score),
-                                     log_real("probability", sample->probability)};
-    size_t count = 6;
+    struct log_record record = {0};
+    LOG_ADD(&record, log_integer("step", step), log_text("question", sample->question),
+            log_text("predicted", sample->predicted), log_text("expected", sample->expected),
+            log_real("score", sample->score), log_real("probability", sample->probability));
     char *shown = NULL;
     if (sample->context != NULL) {
         const struct range part =
@@ -98,10 +93,10 @@ void samples_log(const struct berth_log *log, int64_t step, const struct sample 
         const struct range found = {sample->predicted_begin, sample->predicted_end},
                            wanted = {sample->expected_begin, sample->expected_end};
         shown = cut(sample->context, &part);
-        fields[count++] = log_text("context", shown);
-        count += add_span(fields + count, predicted, found, &part);
-        count += add_span(fields + count, expected, wanted, &part);
+        LOG_ADD(&record, log_text("context", shown));
+        add_span(&record, predicted, found, &part);
+        add_span(&record, expected, wanted, &part);
     }
-    log_fields(log, BERTH_DETAIL, "sample", fields, count);
+    log_record(log, BERTH_DETAIL, "sample", &record);
     memory_free(shown);
 }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of keys, which every sink of records reads.
+#include "report/keys.h"
+
+#include "core/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+const struct key_row key_rows[] = {
+    // --- an update, an evaluation --------------------------------------------------------------
+    {"step phase_step", .counts = 1},
+    {"total_steps", .line = "", .dllogger = "plan:steps", .counts = 1},
+    {"epoch", .format = "%.2f", .counts = 1},
+    {"updates sample_count", .line = "", .counts = 1},
+    {"time elapsed", .counts = 1},
+    {"task", .line = ""},
+    {"train_ema_loss", .line = "", .tags = "Train/Samples/train_ema_loss", .chart = ""},
+    {"loss", .format = "%.4f", .dllogger = "step:step_loss", .tags = "Train/Samples/train_loss train/loss",
+     .chart = "Loss"},
+    {"no_loss", .line = "no loss: %s"},
+    {"masked_lm_loss", .chart = "Loss of masked words"},
+    {"next_sentence_loss", .chart = "Loss of next sentences"},
+    {"eval_loss", .chart = "Loss of evaluations"},
+    {"eval_f1", .chart = "F1"},
+    {"eval_exact_match eval_exact", .chart = "Exact match"},
+    {"eval_precision", .chart = "Precision"},
+    {"eval_recall", .chart = "Recall"},
+    {"eval_accuracy", .chart = "Accuracy"},
+    {"eval_triplet_accuracy", .chart = "Accuracy of triplets"},
+    {"eval_matthews_correlation", .chart = "Matthews correlation"},
+    {"eval_pearson", .chart = "Pearson correlation"},
+    {"eval_spearman", .chart = "Spearman correlation"},
+    {"eval_mrr@10", .chart = "Mean reciprocal rank of the first 10"},
+    {"eval_perplexity", .chart = "Perplexity"},
+    {"eval_masked_lm_accuracy", .chart = "Accuracy of masked words, evaluated"},
+    {"eval_next_sentence_accuracy", .chart = "Accuracy of next sentences, evaluated"},
+    {"eval_masked_lm_loss", .chart = "Loss of masked words, evaluated"},
+    {"eval_next_sentence_loss", .chart = "Loss of next sentences, evaluated"},
+    {"learning_rate", .format = "%.4g", .line = "lr %s", .dllogger = "plan:learning_rate step:learning_rate",
+     .tags = "Train/Samples/lr Train/Steps/lr train/learning_rate", .chart = "Learning rate"},
+    {"grad_norm", .format = "%.3f", .tags = "Train/Samples/grad_norm train/grad_norm", .chart = "Norm of the gradient"},
+    {"samples_per_second", .unit = "sequences/s", .format = "%.1f", .line = "%s samples/s",
+     .dllogger = "step:average_perf_per_step eval:inference_sequences_per_second"
+                 " finetune:training_sequences_per_second pretrain:training_sequences_per_second"
+                 " predict:inference_sequences_per_second evaluate:inference_sequences_per_second",
+     .tags = "Train/Samples/samples_per_second", .chart = "Samples per second"},
+    {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s",
+     .tags = "Train/Samples/tokens_per_second", .chart = "Tokens per second"},
+    {"mfu", .format = "%.3f", .line = "MFU %s", .chart = "Model FLOPs utilisation"},
+    {"model_flops", .line = "", .chart = "Model FLOPs per second"},
+    {"rss_bytes", .line = "", .chart = "Memory"},
+    {"loss_scale", .dllogger = "note:loss_scale", .tags = "Train/Samples/scale Train/Samples/loss_scale",
+     .chart = "Loss scale"},
+    {"skipped", .chart = "Skipped updates"},
+    {"comm_exposed_seconds", .chart = "Seconds waiting for exchanges"},
+    {"data_wait_ms", .chart = "Milliseconds waiting for data"},
+    {"eval_HasAns_f1", .chart = "F1 of questions with an answer"},
+    {"eval_HasAns_exact", .chart = "Exact match of questions with an answer"},
+    {"eval_NoAns_f1", .chart = "F1 of questions without an answer"},
+    {"eval_NoAns_exact", .chart = "Exact match of questions without an answer"},
+    {"eval_best_f1", .chart = "F1 at the best threshold"},
+    {"eval_best_f1_thresh", .chart = "Best threshold for F1"},
+    {"eval_best_exact", .chart = "Exact match at the best threshold"},
+    {"eval_best_exact_thresh", .chart = "Best threshold for exact match"},
+    {"eval_samples_per_second", .chart = "Samples per second in evaluations"},
+    {"eval_tokens_per_second", .chart = "Tokens per second in evaluations"},
+    {"forward_ms", .tags = "Train/Samples/elapsed_time_ms_forward"},
+    {"backward_ms", .tags = "Train/Samples/elapsed_time_ms_backward"},
+    {"step_ms", .tags = "Train/Samples/elapsed_time_ms_step"},
+    {"step_loss", .line = "", .dllogger = "step:step_loss", .chart = ""},
+    {"final_loss", .line = "", .dllogger = "step:final_loss summary:final_loss", .chart = ""},
+    {"average_training_time_step", .unit = "s", .line = "", .dllogger = "step:average_training_time_step", .chart = ""},
+    {"average_samples_per_second last_samples_per_second", .line = "", .chart = ""},
+    {.keys = "micro_batches_per_update comm_hidden_seconds comm_bytes imbalance slowest_rank slowest_ratio"},
+
+    // --- scores: squad, classes, tags, vectors, masked words, next sentences ------------------------
+    {"exact_match", .unit = "%", .format = "%.2f", .line = "EM %s", .dllogger = "summary:exact_match"},
+    {"exact", .format = "%.2f", .line = "EM %s"},
+    // A percentage of squad, else a fraction.
+    {"f1", .unit = "%", .format = "%.2f", .small = "%.4f", .line = "F1 %s", .dllogger = "eval:F1 summary:F1"},
+    {"HasAns_f1 NoAns_f1 best_f1", .format = "%.2f"},
+    {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
+    {"accuracy combined_score matthews_correlation", .format = "%.4f"},
+    {.keys = "pearson spearman spearmanr mse precision recall triplet_accuracy mrr@10 perplexity"
+             " masked_lm_accuracy next_sentence_accuracy"},
+
+    // --- the plan ----------------------------------------------------------------------------------
+    {"seed", .format = "%.6g", .dllogger = "plan:SEED", .is_name = 1},
+    {"parameters", .dllogger = "plan:model_weights_num"},
+    {"train_examples", .dllogger = "plan:training_samples"},
+    {"train_features", .dllogger = "plan:training_features"},
+    {"sequences_per_micro_batch", .dllogger = "plan:train_batch_size plan:batch_size_per_pu"},
+    {.keys = "model_name_or_path hidden_size num_hidden_layers num_attention_heads intermediate_size vocab_size"},
+    {.keys = "train_file validation_file shards train_sequences row_length train_tokens mean_length labels"
+             " eval_features"},
+    {.keys = "train_batch_size train_batch_size_means tokens_per_micro_batch micro_batch_means processes"
+             " sequences_per_update updates_per_epoch epochs expected_time"},
+    {.keys = "optimizer optimizer_formula schedule schedule_formula lr_scaling schedule_steps warmup_steps weight_decay"
+             " no_decay max_grad_norm clip_by hidden_dropout_prob attention_probs_dropout_prob classifier_dropout"},
+    {.keys = "output_dir resumed_from checkpoint_every_steps checkpoints_kept checkpoint_bytes disk_bytes"},
+    {.keys = "weights_bytes gradients_bytes moments_bytes compute_copy_bytes activations_bytes device_workspace_bytes"
+             " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
+             " program_and_features_bytes plan_bytes device_plan_bytes ranks hosts host_shared_bytes"},
+
+    // --- the end of a job --------------------------------------------------------------------------
+    {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time"},
+    {"train_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
+    {"evaluation_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_inference_time"},
+    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f",
+     .dllogger = "finetune:inference_sequences_per_second"},
+    {"predict_seconds", .unit = "s", .format = "%.2f",
+     .dllogger = "predict:e2e_inference_time evaluate:e2e_inference_time"},
+    {.keys = "steps best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds"
+             " peak_rss_bytes"},
+    {.keys = "worker host state folder error workers best_worker best_seed best_by"},
+
+    // --- notes, warnings, events -------------------------------------------------------------------
+    {.keys = "attempted_loss_scale attempted_hysteresis hysteresis"},
+    {.keys = "expected_seconds saving_seconds update_seconds mean_time_to_failure save_interval_seconds"
+             " save_interval_steps"},
+    {.keys = "spikes loss_mean grad_norm_mean data_update"},
+    {.keys = "checkpoint_step background_save_seconds eval_samples predict_batch_size sample_number"},
+    {.keys = "done total done_bytes total_bytes"},
+
+    // --- details of reports ------------------------------------------------------------------------
+    {.keys = "from to sequences tokens longest max_seq_length"},
+    {.keys = "question predicted expected score probability context predicted_begin predicted_end expected_begin"
+             " expected_end"},
+    {.keys = "count threshold"},
+
+    // --- result files, as Hugging Face's trainer calls them ------------------------------------------
+    {.keys = "global_step train_samples train_loss train_runtime train_steps_per_second train_samples_per_second"
+             " train_tokens_per_second total_flos eval_runtime predict_runtime predict_samples"},
+
+    // --- what other keys end with ------------------------------------------------------------------
+    {"ms", .unit = "ms", .format = "%.2f"},
+    {"bytes", .unit = "B"},
+    {"flops", .unit = "FLOP"},
+    {"gflops", .unit = "GFLOP"},
+};
+// clang-format on
+const size_t key_row_count = sizeof key_rows / sizeof *key_rows;
+
+int key_next_word(const char **words, char word[KEY_WORD_SIZE]) {
+    if (*words == NULL || **words == '\0') {
+        return 0;
+    }
+    const size_t length = strcspn(*words, " ");
+    snprintf(word, KEY_WORD_SIZE, "%.*s", (int)length, *words);
+    *words += length + ((*words)[length] == ' ');
+    return 1;
+}
+
+static const struct key_row nothing = {.keys = ""};
+
+const struct key_row *key_row(const char *key) {
+    for (size_t i = 0; i < key_row_count; i++) {
+        if (words_contain(key_rows[i].keys, ' ', key)) {
+            return &key_rows[i];
+        }
+    }
+    return &nothing;
+}
+
+const struct key_row *key_form(const char *key) {
+    const struct key_row *found = &nothing;
+    size_t longest = 0;
+    for (size_t i = 0; i < key_row_count; i++) {
+        const struct key_row *row = &key_rows[i];
+        const char *words = row->format != NULL || row->unit != NULL ? row->keys : NULL;
+        for (char word[KEY_WORD_SIZE]; key_next_word(&words, word);) {
+            if (text_ends_with(key, word) && strlen(word) > longest) {
+                longest = strlen(word);
+                found = row;
+            }
+        }
+    }
+    return found;
+}
