@@ -63,6 +63,13 @@ struct log_record {
 #define LOG_COUNT(...)                                                                             \
     (sizeof((const struct berth_field[]){__VA_ARGS__}) / sizeof(struct berth_field))
 void log_append(struct log_record *record, const struct berth_field *fields, size_t count);
+// What an evaluation measured.
+#define BERTH_METRICS_MAX 12 // of one evaluation
+struct berth_metric {
+    char name[48]; // "accuracy", ...; SQuAD 1.1: "exact_match" and "f1" in percent; SQuAD 2.0:
+                   // the official script's ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...)
+    double value;
+};
 // Adds an evaluation's metrics under their names.
 void log_add_metrics(struct log_record *record, const struct berth_metric *metrics, size_t count);
 void log_record(const struct berth_log *log, enum berth_record_kind kind, const char *text,

@@ -3,16 +3,10 @@
 #ifndef BERTH_TRAIN_TASKS_RUN_RESULT_H
 #define BERTH_TRAIN_TASKS_RUN_RESULT_H
 
+#include "core/log.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#define BERTH_METRICS_MAX 12
-
-struct berth_metric {
-    char name[48]; /* "accuracy", ...; SQuAD 1.1: "exact_match" and "f1" in percent; SQuAD 2.0:
-                      the official script's ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...) */
-    double value;
-};
 
 struct berth_run_result {
     int64_t steps;
