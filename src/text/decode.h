@@ -3,7 +3,8 @@
 // separated by blanks, except before continuations ("##ing", whose ## is dropped) and before . , ?
 // ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer keeps blanks,
 // these are separated, too; if it keeps pieces, so are continuations, with their ##. If it cleans
-// up, the text is then what transformers' clean_up_tokenization makes of it.
+// up, the text is then what transformers' clean_up_tokenization makes of it. A pipeline has
+// decoders of its own, which are rows (components.h).
 #ifndef BERTH_TEXT_DECODE_H
 #define BERTH_TEXT_DECODE_H
 
