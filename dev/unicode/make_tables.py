@@ -225,7 +225,7 @@ def describe_components(combining):
     by_digit, strip = pre_tokenizers.Digits(individual_digits=True), normalizers.StripAccents()
     blanks = pre_tokenizers.WhitespaceSplit()
     before = {chr(p) for p in POINTS if regex.fullmatch(r"\p{GCB=Prepend}", chr(p))}
-    control = {chr(p) for p in POINTS if regex.fullmatch(r"\p{GCB=Control}", chr(p))} - {"\0"}
+    control = {chr(p) for p in POINTS if regex.fullmatch(r"[\p{GCB=Control}\r\n]", chr(p))} - {"\0"}
     letter, first = charsmap({"a": "X"}), charsmap({c: "Y" for c in before | control})
     flags = {name: {} for name in ("letter", "number", "numeric", "blank", "accent", "joins", "joined", "control")}
     canonical, compatible, composed, classes = {}, {}, {}, {}
