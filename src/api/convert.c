@@ -426,7 +426,8 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
     return BERTH_OK;
 }
 
-// transformers 5 does not write vocab.txt, which other programs need.
+// transformers 5 does not write vocab.txt, which other programs need. A tokenizer that is not
+// BERT's has none.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
     char *path, *to = path_join(conversion->folder, "vocab.txt");
@@ -437,11 +438,13 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     }
     if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
-        if (status == BERTH_OK) {
+        if (status == BERTH_OK && !file.is_other) {
             status = check_vocabulary(conversion, path, &file, error);
         }
-        if (status == BERTH_OK) {
+        if (status == BERTH_OK && !file.is_other) {
             status = file_write(to, file.bytes, file.length, error);
+        } else if (status == BERTH_OK && conversion->vocab_file != NULL) {
+            status = folder_copy_tokenizer(NULL, path, &file.rules, conversion->folder, error);
         }
     }
     vocabulary_file_done(&file);

@@ -133,7 +133,8 @@ enum berth_status folder_read_vocabulary(const char *folder, const char *path,
 // tokenizer_config.json and special_tokens_map.json where they are missing: the first from a
 // tokenizer.json, the other two as for BERT. `vocab_path` replaces the source's vocabulary, and
 // `rules` its text rules (NULL: the source's). With another vocabulary, tokenizer.json and the
-// added tokens are left out; with other rules, the copies have those.
+// added tokens are left out; with other rules, the copies have those. A tokenizer.json that is not
+// BERT's is copied as it is.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error);
@@ -169,6 +170,13 @@ struct input_rules {
 // if inputs are not made as BERT's.
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
                                      struct input_rules *rules, struct berth_error *error);
+// The special tokens that the folder's settings name; "": they name none.
+#define FOLDER_TOKEN_SIZE 128
+struct folder_names {
+    char pad[FOLDER_TOKEN_SIZE], unknown[FOLDER_TOKEN_SIZE], mask[FOLDER_TOKEN_SIZE];
+};
+enum berth_status folder_token_names(const char *folder, struct folder_names *names,
+                                     struct berth_error *error);
 // The number of tokens that a key gives; 0: none, or one too large for any length, which means as
 // many as the model takes.
 int64_t folder_token_limit(const struct json_t *object, const char *key);

@@ -217,6 +217,15 @@ static const char *make_sequence(const struct pass *pass, size_t index, size_t m
     return task_text_own(pass->inputs.texts[index], sequence);
 }
 
+// A token as a text; NULL: a padded vocabulary has rows without one. A piece of BERT's is shown
+// with its mark.
+static const char *show_token(const struct pass *pass, struct task_text *text, int32_t id) {
+    const struct tokenizer *tokenizer = pass->model->tokenizer;
+    return tokenizer_pipeline(tokenizer) != NULL && tokenizer_piece(tokenizer, id) != NULL
+               ? task_text_own(text, decode_text(tokenizer, &id, 1, 0))
+               : tokenizer_piece(tokenizer, id);
+}
+
 static void make_items(const struct pass *pass, size_t index) {
     struct task_text *text = pass->inputs.texts[index];
     const size_t top = top_of(text), first = pass->firsts[index];
@@ -226,8 +235,8 @@ static void make_items(const struct pass *pass, size_t index) {
         const size_t mask = first + i / top;
         const float *found = pass->found + 2 * (mask * pass->top + i % top);
         const int32_t word = (int32_t)found[1];
-        const char *piece = tokenizer_piece(pass->model->tokenizer, word);
-        items[i].text = piece != NULL ? piece : ""; // a padded vocabulary has rows without a piece
+        const char *shown = show_token(pass, text, word);
+        items[i].text = shown != NULL ? shown : "";
         items[i].score = (double)found[0];
         items[i].id = word;
         items[i].group = (int64_t)(i / top);

@@ -7,6 +7,7 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "text/basic.h"
 #include "text/text_pipeline.h"
 #include "text/unicode.h"
@@ -279,6 +280,23 @@ void token_list_done(struct token_list *list) {
     memory_free(list->items);
     text_pipeline_room_free(list->room);
     *list = (struct token_list){0};
+}
+
+void token_list_trim(struct token_list *list, const char *text) {
+    for (size_t i = 0; i < list->count; i++) {
+        struct token *token = &list->items[i];
+        while (token->byte_begin < token->byte_end) {
+            uint32_t point;
+            const size_t size =
+                utf8_decode(text + token->byte_begin, token->byte_end - token->byte_begin, &point);
+            if (point == UTF8_ILL_FORMED ||
+                (unicode_component_of(point).kinds & UNICODE_BLANK) == 0) {
+                break;
+            }
+            token->byte_begin += (uint32_t)size;
+            token->begin++;
+        }
+    }
 }
 
 static int reserve(struct token_list *list, size_t extra) {

@@ -61,7 +61,7 @@ struct tokenizer_special {
 
 // The names of special tokens of a pipeline that its files give; NULL: those of its components.
 struct tokenizer_names {
-    const char *pad, *unknown, *cls, *sep, *mask;
+    const char *pad, *unknown, *mask;
 };
 
 // One piece. Offsets refer to the original text.
@@ -84,6 +84,9 @@ struct token_list {
 };
 
 void token_list_done(struct token_list *list);
+// Takes white space at the beginnings of tokens out of their offsets: a pipeline may count the
+// blank before a word to its first token.
+void token_list_trim(struct token_list *list, const char *text);
 
 // Reads a vocabulary: one token per line, whose number from 0 is its id; lines end in LF, or all in
 // CR LF.
