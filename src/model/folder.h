@@ -142,7 +142,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 // Writes tokenizer_config.json into `target`, a folder that `source` was copied to, if otherwise
 // its text rules were not the source's: those may come from the source's name. `same_vocab`: it has
 // the source's vocabulary, so that the added tokens of the settings apply. A source with rules that
-// are not supported is left as it was copied.
+// are not supported, or whose tokenizer.json is not BERT's, is left as it was copied.
 enum berth_status folder_keep_rules(const char *source, int same_vocab, const char *target,
                                     struct berth_error *error);
 

@@ -391,7 +391,8 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
         TRY(folder_has_file(source, SETTINGS_FILE, &has, error));
         TRY(folder_text_rules(source, NULL, &own, error));
     }
-    if (rules != NULL ? rules->is_pipeline : own.is_pipeline) {
+    const int is_whole = vocab_path == NULL || vocabulary_file_is_json(vocab_path);
+    if (is_whole && (rules != NULL ? rules->is_pipeline : own.is_pipeline)) {
         return copy_pipeline(source, vocab_path, target, error);
     }
     const int same_rules = rules == NULL || is_same(rules, &own);
@@ -418,7 +419,7 @@ enum berth_status folder_keep_rules(const char *source, int same_vocab, const ch
     if (status != BERTH_OK && status != BERTH_CONFIG) {
         return status;
     }
-    return status == BERTH_OK && is_same(&rules, &copied)
+    return rules.is_pipeline || (status == BERTH_OK && is_same(&rules, &copied))
                ? BERTH_OK
                : write_settings(source, &rules, same_vocab, target, error);
 }

@@ -283,7 +283,7 @@ enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file 
 static enum berth_status open_any(const char *path, struct vocabulary_file *file,
                                   struct berth_error *error) {
     const enum berth_status status = vocabulary_file_open(path, file, error);
-    if (status == BERTH_CONFIG && json_is_object_value(json_member(file->object, "model"))) {
+    if (status == BERTH_CONFIG) {
         file->is_other = file->has_rules = 1;
         file->rules = text_rules_default;
         file->rules.is_pipeline = 1;
