@@ -104,7 +104,7 @@ def finish(tokenizer, roberta=None):
     return tokenizer
 
 
-def bpe(lines, splitter, normalizer=None, roberta=None, size=4000, trainer=None, **options):
+def bpe(lines, size, splitter, normalizer=None, roberta=None, trainer=None, **options):
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", **options))
     tokenizer.pre_tokenizer = splitter
     if normalizer is not None:
@@ -115,15 +115,15 @@ def bpe(lines, splitter, normalizer=None, roberta=None, size=4000, trainer=None,
     return finish(tokenizer, roberta)
 
 
-def byte_level(lines, prefix, trims=True):
+def byte_level(lines, size, prefix, trims=True):
     alphabet = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
-    tokenizer = bpe(lines, pre_tokenizers.ByteLevel(add_prefix_space=prefix), roberta=prefix if trims else None, size=8000,
-                    trainer=alphabet)
+    tokenizer = bpe(lines, 2 * size, pre_tokenizers.ByteLevel(add_prefix_space=prefix),
+                    roberta=prefix if trims else None, trainer=alphabet)
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
-def unigram(lines, splitter, normalizer, size=4000):
+def unigram(lines, size, splitter, normalizer):
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.train_from_iterator(lines, trainers.UnigramTrainer(vocab_size=size, special_tokens=SPECIALS, unk_token="<unk>",
@@ -131,25 +131,25 @@ def unigram(lines, splitter, normalizer, size=4000):
     return finish(tokenizer)
 
 
-def wordpiece(lines, splitter, normalizer, **options):
+def wordpiece(lines, size, splitter, normalizer, **options):
     tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>", **options))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
-    tokenizer.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=4000, special_tokens=SPECIALS, limit_alphabet=900,
+    tokenizer.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=size, special_tokens=SPECIALS, limit_alphabet=900,
                                                                    show_progress=False, **options))
     return finish(tokenizer)
 
 
-def sentence_model(lines, **options):
+def sentence_model(lines, size, **options):
     made = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter([line[:4000] for line in lines]), model_writer=made,
-                                             vocab_size=4000, minloglevel=2, pad_id=1, bos_id=0, eos_id=2, unk_id=3,
+                                             vocab_size=size, minloglevel=2, hard_vocab_limit=False, pad_id=1, bos_id=0, eos_id=2, unk_id=3,
                                              **options)
     return sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
 
 
-def from_sentencepiece(lines, scheme="always", **options):
+def from_sentencepiece(lines, size, scheme="always", **options):
     """As transformers makes the tokenizers of XLM-R of a model of sentencepiece."""
-    proto = sentence_model(lines, **options)
+    proto = sentence_model(lines, size, **options)
     vocabulary = [(piece.piece, piece.score) for piece in proto.pieces]
     tokenizer = Tokenizer(models.Unigram(vocabulary, 3, options.get("byte_fallback", False)))
     tokenizer.normalizer = normalizers.Sequence([
@@ -160,10 +160,10 @@ def from_sentencepiece(lines, scheme="always", **options):
     return finish(tokenizer)
 
 
-def fallback_bpe(lines):
+def fallback_bpe(lines, size):
     """As Llama's: no pre-tokenizer, blanks as marks, bytes for unknown characters."""
     mark = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
-    trained = bpe(lines, pre_tokenizers.Split("\u2581", "merged_with_next"), mark)
+    trained = bpe(lines, size, pre_tokenizers.Split("\u2581", "merged_with_next"), mark)
     data = json.loads(trained.to_str())
     data["model"].update(byte_fallback=True, fuse_unk=True)
     data["added_tokens"], data["post_processor"] = [], None
@@ -176,30 +176,30 @@ def fallback_bpe(lines):
     return finish(Tokenizer.from_str(json.dumps(data)))
 
 
-def kinds(lines):
+def kinds(lines, size=4000, **rules):
     n, p = normalizers, pre_tokenizers
     return {
-        "bpe-bytes": lambda: byte_level(lines, False),
-        "bpe-bytes-prefix": lambda: byte_level(lines, True),
-        "bpe-bytes-untrimmed": lambda: byte_level(lines, True, trims=False),
-        "bpe-split": lambda: bpe(lines, p.Sequence([p.Split(Regex(GPT2), "isolated"), p.Digits(True),
+        "bpe-bytes": lambda: byte_level(lines, size, False),
+        "bpe-bytes-prefix": lambda: byte_level(lines, size, True),
+        "bpe-bytes-untrimmed": lambda: byte_level(lines, size, True, trims=False),
+        "bpe-split": lambda: bpe(lines, size, p.Sequence([p.Split(Regex(GPT2), "isolated"), p.Digits(True),
                                                     p.ByteLevel(False, use_regex=False)]), n.NFC(), roberta=False,
                                  trainer={"initial_alphabet": p.ByteLevel.alphabet()}),
-        "bpe-suffix": lambda: bpe(lines, p.Sequence([p.Whitespace(), p.Digits(False)]),
+        "bpe-suffix": lambda: bpe(lines, size, p.Sequence([p.Whitespace(), p.Digits(False)]),
                                   n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()]), end_of_word_suffix="</w>",
                                   fuse_unk=True),
-        "bpe-prefix": lambda: bpe(lines, p.Sequence([p.WhitespaceSplit(), p.Punctuation("contiguous")]), n.NFKC(),
+        "bpe-prefix": lambda: bpe(lines, size, p.Sequence([p.WhitespaceSplit(), p.Punctuation("contiguous")]), n.NFKC(),
                                   continuing_subword_prefix="##"),
-        "bpe-marks": lambda: bpe(lines, p.Metaspace(prepend_scheme="first"), n.Sequence([n.Strip(), n.NFKD()])),
-        "bpe-fallback": lambda: fallback_bpe(lines),
-        "unigram": lambda: unigram(lines, p.Metaspace(), n.Sequence([n.NFKC(), n.Lowercase()])),
-        "unigram-bert": lambda: unigram(lines, p.BertPreTokenizer(), n.BertNormalizer(clean_text=False)),
-        "unigram-xlm": lambda: from_sentencepiece(lines, character_coverage=0.9995),
-        "unigram-bytes": lambda: from_sentencepiece(lines, "first", byte_fallback=True, character_coverage=0.98,
-                                                    normalization_rule_name="nmt_nfkc_cf"),
-        "wordpiece": lambda: wordpiece(lines, p.BertPreTokenizer(), n.BertNormalizer(clean_text=False, strip_accents=True,
+        "bpe-marks": lambda: bpe(lines, size, p.Metaspace(prepend_scheme="first"), n.Sequence([n.Strip(), n.NFKD()])),
+        "bpe-fallback": lambda: fallback_bpe(lines, size),
+        "unigram": lambda: unigram(lines, size, p.Metaspace(), n.Sequence([n.NFKC(), n.Lowercase()])),
+        "unigram-bert": lambda: unigram(lines, size, p.BertPreTokenizer(), n.BertNormalizer(clean_text=False)),
+        "unigram-xlm": lambda: from_sentencepiece(lines, size, character_coverage=0.9995, **rules),
+        "unigram-bytes": lambda: from_sentencepiece(lines, size + 256, "first", byte_fallback=True, character_coverage=0.98,
+                                                    **(rules or {"normalization_rule_name": "nmt_nfkc_cf"})),
+        "wordpiece": lambda: wordpiece(lines, size, p.BertPreTokenizer(), n.BertNormalizer(clean_text=False, strip_accents=True,
                                                                                      lowercase=False)),
-        "wordpiece-other": lambda: wordpiece(lines, p.Sequence([p.Whitespace(), p.Punctuation("merged_with_previous")]),
+        "wordpiece-other": lambda: wordpiece(lines, size, p.Sequence([p.Whitespace(), p.Punctuation("merged_with_previous")]),
                                              n.Sequence([n.Replace("''", '"'), n.BertNormalizer()]),
                                              continuing_subword_prefix="@@"),
     }

@@ -18,6 +18,8 @@
 
 struct added {
     const char *text; // of the vocabulary
+    char *
+        normalized; // what is looked for in the normalized text; NULL: it is found as it is written
     int32_t id;
     unsigned flags;
     int is_special;
@@ -246,6 +248,8 @@ static enum berth_status build_set(struct text_pipeline *pipeline, int normalize
         load(room, 0, room->original_length);
         if (normalized) {
             components_run(&pipeline->normalizers, room);
+            pipeline->added[i].normalized = memory_string_of(room->text.bytes, room->text.count);
+            room->failed |= pipeline->added[i].normalized == NULL;
         }
         if (room->text.count > 0) {
             set->first[(unsigned char)room->text.bytes[0]] = 1;
@@ -442,6 +446,9 @@ void text_pipeline_close(struct text_pipeline *pipeline) {
         trie_done(&pipeline->written.trie);
         trie_done(&pipeline->normalized.trie);
         vocabulary_done(&pipeline->vocabulary);
+        for (size_t i = 0; i < pipeline->added_count; i++) {
+            memory_free(pipeline->added[i].normalized);
+        }
         memory_free(pipeline->added);
         memory_free(pipeline);
     }
@@ -461,22 +468,26 @@ int32_t text_pipeline_unknown(const struct text_pipeline *pipeline) {
     return word_model_unknown(pipeline->model);
 }
 
-int text_pipeline_is_special(const struct text_pipeline *pipeline, int32_t id) {
+// The added token of an id; NULL: it is a word of the model.
+static const struct added *added_of(const struct text_pipeline *pipeline, int32_t id) {
     for (size_t i = 0; i < pipeline->added_count; i++) {
         if (pipeline->added[i].id == id) {
-            return pipeline->added[i].is_special;
+            return &pipeline->added[i];
         }
     }
-    return 0;
+    return NULL;
+}
+
+int text_pipeline_is_special(const struct text_pipeline *pipeline, int32_t id) {
+    const struct added *added = added_of(pipeline, id);
+    return added != NULL && added->is_special;
 }
 
 int text_pipeline_continues(const struct text_pipeline *pipeline, int32_t id) {
     const char *text = pipeline->vocabulary.text + pipeline->vocabulary.starts[id],
                *prefix = word_model_continuing_prefix(pipeline->model);
-    for (size_t i = 0; i < pipeline->added_count; i++) {
-        if (pipeline->added[i].id == id) {
-            return 0;
-        }
+    if (added_of(pipeline, id) != NULL) {
+        return 0;
     }
     return pipeline->word_mark != NULL
                ? strncmp(text, pipeline->word_mark, strlen(pipeline->word_mark)) != 0
@@ -585,7 +596,10 @@ static void collect(const struct text_pipeline *pipeline, const int32_t *ids, si
     for (size_t i = 0; i < count; i++) {
         if (ids[i] >= 0 && (size_t)ids[i] < vocabulary->count &&
             (!skips_special || !text_pipeline_is_special(pipeline, ids[i]))) {
-            const char *text = vocabulary->text + vocabulary->starts[ids[i]];
+            const struct added *added = added_of(pipeline, ids[i]);
+            const char *text = added != NULL && added->normalized != NULL
+                                   ? added->normalized
+                                   : vocabulary->text + vocabulary->starts[ids[i]];
             strings_add(tokens, text, strlen(text));
         }
     }
