@@ -248,7 +248,9 @@ static enum berth_status build_set(struct text_pipeline *pipeline, int normalize
         load(room, 0, room->original_length);
         if (normalized) {
             components_run(&pipeline->normalizers, room);
-            pipeline->added[i].normalized = memory_string_of(room->text.bytes, room->text.count);
+            pipeline->added[i].normalized =
+                room->text.count > 0 ? memory_string_of(room->text.bytes, room->text.count)
+                                     : memory_string("");
             room->failed |= pipeline->added[i].normalized == NULL;
         }
         if (room->text.count > 0) {

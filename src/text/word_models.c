@@ -210,6 +210,7 @@ static enum berth_status add_merge(struct word_model *model, const json *merge, 
     buffer_put_text(&joined, strlen(right) >= dropped ? right + dropped : "");
     buffer_put_byte(&joined, '\0');
     if (joined.failed) {
+        buffer_done(&joined);
         return no_memory(place, error);
     }
     const struct merge found = {find_word(model, left), find_word(model, right), rank,
