@@ -6,7 +6,6 @@
 // Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file, bit 3 a tokenizer.json.
 #include "format/json/json.h"
 #include "input.h"
-#include "text/decode.h"
 #include "text/tokenizer.h"
 
 static void check_pieces(const struct tokenizer *tokenizer) {

@@ -162,7 +162,7 @@ struct input_rules {
     int64_t max_length; // tokens of a text or pair (model_max_length); 0: the settings name none
     int one_type;       // tokens of a pair's second text have type 0, too
     int split_special;  // special tokens in a text are ordinary characters
-    int cleans_up;      // decoded text, of blanks (text/decode.h)
+    int cleans_up;      // decoded text, of blanks (text/decode.c)
     int keeps_blanks;   // decoded text has blanks before . , ? ! n't and the like
     int keeps_pieces;   // decoded text is the tokens, separated by blanks
 };

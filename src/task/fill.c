@@ -14,7 +14,7 @@
 #include "data/masked/word_masks.h"
 #include "metrics/results.h"
 #include "task/network.h"
-#include "text/decode.h"
+#include "text/tokenizer.h"
 #include "train/engine/infer.h"
 #include "train/machine/machine.h"
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/decode.h"
-
+// Converts token ids to text like the WordPiece decoder of Hugging Face's `tokenizers`: tokens are
+// separated by blanks, except before continuations ("##ing", whose ## is dropped) and before . , ?
+// ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer keeps blanks,
+// these are separated, too; if it keeps pieces, so are continuations, with their ##. If it cleans
+// up, the text is then what transformers' clean_up_tokenization makes of it. A pipeline has
+// decoders of its own, which are rows (components.h).
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "text/components.h"
 #include "text/text_pipeline.h"
+#include "text/tokenizer.h"
 
 #include <string.h>
 

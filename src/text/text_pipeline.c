@@ -11,7 +11,6 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 #include "text/vocabulary.h"
-#include "text/word_models.h"
 
 #include <stdio.h>
 #include <string.h>

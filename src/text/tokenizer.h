@@ -139,4 +139,9 @@ enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char 
                                   size_t length, char **words, size_t *words_length,
                                   struct berth_error *error);
 
+// The text of ids[count], newly allocated (memory_free); NULL: out of memory. Ids outside the
+// vocabulary and [PAD] are skipped; with `skips_special` so are [CLS], [SEP], [MASK] and [UNK].
+char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
+                  int skips_special);
+
 #endif

@@ -7,11 +7,10 @@
 //   the leftmost of equals. Most words are pieces that merges do lead to: those need only be looked
 //   up, since it was found at the opening which they are.
 // - Unigram takes the pieces with the highest sum of scores (Viterbi's algorithm over the trie).
-#include "text/word_models.h"
-
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
+#include "text/components.h"
 #include "text/tokenizer.h"
 
 #include <float.h>

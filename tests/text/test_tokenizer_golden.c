@@ -7,7 +7,6 @@
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "text/data_hashes.h"
-#include "text/decode.h"
 #include "text/tokenizer.h"
 
 #include <stdio.h>
