@@ -7,7 +7,8 @@
 DUMP_TOKENS is the program that tests/text builds. Tokenizers of all kinds are trained here, with `tokenizers` and
 with `sentencepiece`, on the message catalogues that are installed. They are compared on N lines: those messages, in
 all of their languages, and manual pages; and on N generated strings over an alphabet from all of Unicode, with special
-tokens, marks in any order, blanks of all kinds. Prints a line for each tokenizer; exits 1 if anything differs.
+tokens, marks in any order, blanks of all kinds. Prints a line for each tokenizer; exits 1 if anything differs, 77
+without the packages or texts.
 """
 import argparse
 import gzip
@@ -22,11 +23,15 @@ import sys
 import tempfile
 import warnings
 
-import numpy
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
-from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
-                        trainers)
+try:
+    import numpy
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+    from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
+                            trainers)
+except ImportError as missing:
+    print(f"skipped: needs numpy, sentencepiece and tokenizers: {missing}")
+    sys.exit(77)
 
 CHUNK = 20000
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -93,7 +98,8 @@ SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 def finish(tokenizer, roberta=None):
     tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)])
-    tokenizer.add_tokens([AddedToken("Added", normalized=True, single_word=True), AddedToken("added ", normalized=False),
+    tokenizer.add_tokens([AddedToken("Added", normalized=True, single_word=True),
+                          AddedToken("added ", normalized=False),
                           AddedToken("\u00c9t\u00e9", normalized=True, rstrip=True)])
     ids = [(text, tokenizer.token_to_id(text)) for text in ("</s>", "<s>")]
     if roberta is not None:
@@ -110,8 +116,8 @@ def bpe(lines, size, splitter, normalizer=None, roberta=None, trainer=None, **op
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     kept = {k: v for k, v in options.items() if k in ("continuing_subword_prefix", "end_of_word_suffix")}
-    tokenizer.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, special_tokens=SPECIALS, show_progress=False,
-                                                             limit_alphabet=1500, **kept, **(trainer or {})))
+    tokenizer.train_from_iterator(lines, trainers.BpeTrainer(
+        vocab_size=size, special_tokens=SPECIALS, show_progress=False, limit_alphabet=1500, **kept, **(trainer or {})))
     return finish(tokenizer, roberta)
 
 
@@ -126,24 +132,24 @@ def byte_level(lines, size, prefix, trims=True):
 def unigram(lines, size, splitter, normalizer):
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
-    tokenizer.train_from_iterator(lines, trainers.UnigramTrainer(vocab_size=size, special_tokens=SPECIALS, unk_token="<unk>",
-                                                                 show_progress=False))
+    tokenizer.train_from_iterator(lines, trainers.UnigramTrainer(
+        vocab_size=size, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False))
     return finish(tokenizer)
 
 
 def wordpiece(lines, size, splitter, normalizer, **options):
     tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>", **options))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
-    tokenizer.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=size, special_tokens=SPECIALS, limit_alphabet=900,
-                                                                   show_progress=False, **options))
+    tokenizer.train_from_iterator(lines, trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=SPECIALS, limit_alphabet=900, show_progress=False, **options))
     return finish(tokenizer)
 
 
 def sentence_model(lines, size, **options):
     made = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter([line[:4000] for line in lines]), model_writer=made,
-                                             vocab_size=size, minloglevel=2, hard_vocab_limit=False, pad_id=1, bos_id=0, eos_id=2, unk_id=3,
-                                             **options)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([line[:4000] for line in lines]), model_writer=made, vocab_size=size, minloglevel=2,
+        hard_vocab_limit=False, pad_id=1, bos_id=0, eos_id=2, unk_id=3, **options)
     return sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
 
 
@@ -171,7 +177,8 @@ def fallback_bpe(lines, size):
     data["model"]["vocab"].update({f"<0x{b:02X}>": count + b for b in range(256)})
     data["pre_tokenizer"] = None
     data["decoder"] = {"type": "Sequence", "decoders": [
-        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+        {"type": "Fuse"},
         {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
     return finish(Tokenizer.from_str(json.dumps(data)))
 
@@ -197,11 +204,11 @@ def kinds(lines, size=4000, **rules):
         "unigram-xlm": lambda: from_sentencepiece(lines, size, character_coverage=0.9995, **rules),
         "unigram-bytes": lambda: from_sentencepiece(lines, size + 256, "first", byte_fallback=True, character_coverage=0.98,
                                                     **(rules or {"normalization_rule_name": "nmt_nfkc_cf"})),
-        "wordpiece": lambda: wordpiece(lines, size, p.BertPreTokenizer(), n.BertNormalizer(clean_text=False, strip_accents=True,
-                                                                                     lowercase=False)),
-        "wordpiece-other": lambda: wordpiece(lines, size, p.Sequence([p.Whitespace(), p.Punctuation("merged_with_previous")]),
-                                             n.Sequence([n.Replace("''", '"'), n.BertNormalizer()]),
-                                             continuing_subword_prefix="@@"),
+        "wordpiece": lambda: wordpiece(lines, size, p.BertPreTokenizer(), n.BertNormalizer(
+            clean_text=False, strip_accents=True, lowercase=False)),
+        "wordpiece-other": lambda: wordpiece(
+            lines, size, p.Sequence([p.Whitespace(), p.Punctuation("merged_with_previous")]),
+            n.Sequence([n.Replace("''", '"'), n.BertNormalizer()]), continuing_subword_prefix="@@"),
     }
 
 
@@ -261,6 +268,9 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     texts = languages()
+    if not texts:
+        print("skipped: no message catalogues in /usr/share/locale")
+        return 77
     each = max(1, args.lines // len(texts))
     draw = random.Random(args.seed)
     lines = [line for name in sorted(texts) for line in draw.sample(texts[name], min(each, len(texts[name])))]

@@ -59,8 +59,8 @@ def golden_lines(vocab, extra):
             yield " ".join(settings) + "\t" + text.encode().hex() + "\t" + " ".join(fields)
 
 
-REPLACEMENTS = {"\t": " ", "\r": " ", "\r\n": " ", "\u00a0": " ", "\u3000": " ", "\u00ad": "", "\u200b": " ", "\ufb01": "fi",
-                "\u2122": "TM", "e\u0301": "\u00e9", "o\u0302\u0301": "\u1ed1", "\uff01": "!", "\u2026": "..."}
+REPLACEMENTS = {"\t": " ", "\r": " ", "\r\n": " ", "\u00a0": " ", "\u3000": " ", "\u00ad": "", "\u200b": " ",
+                "\ufb01": "fi", "\u2122": "TM", "e\u0301": "\u00e9", "o\u0302\u0301": "\u1ed1", "\uff01": "!", "\u2026": "..."}
 
 
 def pipeline_lines():
