@@ -312,7 +312,6 @@ static void write_words(struct json_line *line, const struct task_text *text, in
 
 struct mlm {
     struct text_sequences text;
-    unsigned char *continues;
     struct word_masks masks;   // of an evaluation
     struct task_masked masked; // of a prediction
 };
@@ -461,18 +460,11 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
     *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->seed,
                                       .probability = args->config->masked_lm_prob,
                                       .vocab_size = (int32_t)words,
+                                      .whole_words = (int)args->config->whole_word_mask,
                                       .special = tokenizer_special_ids(tokenizer)};
     if (rules->special.mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          args->files->vocab_path);
-    }
-    if (args->config->whole_word_mask) {
-        own->continues = memory_new(words);
-        if (own->continues == NULL) {
-            return error_no_memory(error, words, "the pieces of the vocabulary");
-        }
-        tokenizer_find_continuations(tokenizer, own->continues);
-        rules->continues = own->continues;
     }
     return BERTH_OK;
 }
@@ -509,7 +501,6 @@ static void close_set(void *own) {
     struct mlm *mlm = own;
     text_sequences_done(&mlm->text);
     word_masks_done(&mlm->masks);
-    memory_free(mlm->continues);
 }
 
 // --- predictions --------------------------------------------------------------------------------
