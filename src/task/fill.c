@@ -86,10 +86,12 @@ static enum berth_status check_row(const struct task_text *texts, size_t count,
     return BERTH_OK;
 }
 
-static void refuse(struct task_text *text) {
-    const char *words = text->texts[0];
+static void refuse(const struct pass *pass, struct task_text *text) {
+    const struct tokenizer *tokenizer = pass->model->tokenizer;
+    const char *words = text->texts[0],
+               *mask = tokenizer_piece(tokenizer, tokenizer_special_ids(tokenizer).mask);
     char message[400];
-    snprintf(message, sizeof message, "no [MASK] in %s\"%.*s%s\"",
+    snprintf(message, sizeof message, "no %.*s in %s\"%.*s%s\"", UTF8_SHOWN(mask, 40),
              text->truncated ? "the first max_seq_length tokens of " : "", UTF8_SHOWN(words, 60),
              strlen(words) > 60 ? "..." : "");
     task_text_fail(text, BERTH_BAD_DATA, message);
@@ -138,7 +140,7 @@ static enum berth_status find_masks(struct pass *pass, struct berth_error *error
             pass->masked[pass->masked_count++] = i;
             pass->top = top_of(text) > pass->top ? top_of(text) : pass->top;
         } else if (text->status == BERTH_OK) {
-            refuse(text);
+            refuse(pass, text);
         }
     }
     const size_t pairs = pass->firsts[set->count] * pass->top;
