@@ -321,6 +321,23 @@ static uint64_t pair_of(uint32_t point) {
     return pair;
 }
 
+enum { DECOMPOSES = 256, COMPOSES = 512 };
+
+static void flag_forms(struct column *column) {
+    for (uint32_t point = 0; point < POINTS; point++) {
+        if (column->canonical.of[point] != 0 || column->compatible.of[point] != 0 ||
+            is_hangul(point)) {
+            column->flags[point] |= DECOMPOSES;
+        }
+        if (column->composed.of[point] != 0) {
+            column->flags[output_of(&column->composed, point).points[1]] |= COMPOSES;
+        }
+        if (point >= 0x1161 && point < 0x11C3) { // vowels and trailing consonants of Hangul
+            column->flags[point] |= COMPOSES;
+        }
+    }
+}
+
 static uint64_t component_of(uint32_t point) {
     const struct column *column = &columns[COMPONENTS];
     return (uint64_t)column->flags[point] << 8 | column->combining[point];
@@ -510,6 +527,7 @@ int main(int count, char **words) {
     read_file(words[1]);
     finish(&columns[0]);
     finish(&columns[1]);
+    flag_forms(&columns[COMPONENTS]);
     put_unicode(words[2]);
     put_python(words[3]);
     return 0;

@@ -112,6 +112,10 @@ struct unicode_component unicode_component_of(uint32_t point) {
 size_t unicode_decompose(uint32_t point, int compatible, uint32_t output[UNICODE_PARTS_MAX]) {
     const struct run_list canonical = RUNS(unicode_canonical_runs),
                           compatibles = RUNS(unicode_compatible_runs);
+    if ((unicode_component_of(point).kinds & UNICODE_DECOMPOSES) == 0) {
+        output[0] = point;
+        return 1;
+    }
     if (point >= HANGUL_FIRST && point <= HANGUL_LAST) {
         return map_hangul(point, output);
     }
@@ -133,6 +137,9 @@ static uint32_t compose_hangul(uint32_t first, uint32_t second) {
 
 uint32_t unicode_compose(uint32_t first, uint32_t second) {
     size_t low = 0, count = LAST_OF(unicode_pairs) + 1;
+    if ((unicode_component_of(second).kinds & UNICODE_COMPOSES) == 0) {
+        return 0;
+    }
     while (count > 1) {
         const size_t half = count / 2;
         const struct unicode_pair *pair = &unicode_pairs[low + half];

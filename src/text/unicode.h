@@ -53,18 +53,20 @@ size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
 
 // What the components of the tokenizers library but BERT's take a character for.
 enum unicode_kind {
-    UNICODE_LETTER = 1,   // \p{L} of its regular expressions
-    UNICODE_NUMBER = 2,   // \p{N}
-    UNICODE_NUMERIC = 4,  // numeric to the component Digits
-    UNICODE_BLANK = 8,    // white space
-    UNICODE_ACCENT = 16,  // removed by the component StripAccents
-    UNICODE_JOINS = 32,   // continues a cluster of characters
-    UNICODE_JOINED = 64,  // begins a cluster that the next character continues
-    UNICODE_CONTROL = 128 // is a cluster of its own
+    UNICODE_LETTER = 1,       // \p{L} of its regular expressions
+    UNICODE_NUMBER = 2,       // \p{N}
+    UNICODE_NUMERIC = 4,      // numeric to the component Digits
+    UNICODE_BLANK = 8,        // white space
+    UNICODE_ACCENT = 16,      // removed by the component StripAccents
+    UNICODE_JOINS = 32,       // continues a cluster of characters
+    UNICODE_JOINED = 64,      // begins a cluster that the next character continues
+    UNICODE_CONTROL = 128,    // is a cluster of its own
+    UNICODE_DECOMPOSES = 256, // has a decomposition
+    UNICODE_COMPOSES = 512    // may compose a character with the one before it
 };
 
 struct unicode_component {
-    uint8_t kinds;
+    uint16_t kinds;
     uint8_t combining; // canonical combining class of a character without decomposition
 };
 struct unicode_component unicode_component_of(uint32_t point);
