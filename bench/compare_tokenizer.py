@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the tokens per second of Berth and of Hugging Face's `tokenizers`, on one core each.
 
-    compare_tokenizer.py BENCH_TOKENIZER VOCAB SQUAD_JSON [--seconds S] [--rounds N]
+    compare_tokenizer.py BENCH_TOKENIZER VOCAB|TOKENIZER.json SQUAD_JSON|LINES [--seconds S] [--rounds N]
 
 BENCH_TOKENIZER is the program that tests/text builds from bench/tokenizer.c. The text is the contexts of
-SQUAD_JSON. Both programs alternate for N rounds. `tokenizers` runs without its thread pool, with one text per
+SQUAD_JSON, or lines. Both programs alternate for N rounds. `tokenizers` runs without its thread pool, with one text per
 call and with all texts in one call, and the faster one counts. Prints one JSON object with the median and the
 best of each and the ratio of the bests.
 """
@@ -24,6 +24,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers  # noqa: E
 
 
 def reference(vocab_path):
+    if vocab_path.endswith(".json"):
+        return Tokenizer.from_file(vocab_path)
     with open(vocab_path, encoding="utf-8", newline="\n") as lines:
         vocab = {line.rstrip("\n"): number for number, line in enumerate(lines)}
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
@@ -46,6 +48,9 @@ def passes(encode, texts, seconds):
 
 
 def contexts(path):
+    if not path.endswith(".json"):
+        with open(path, encoding="utf-8", newline="\n") as lines:
+            return lines.read().split("\n")
     with open(path, encoding="utf-8") as file:
         data = json.load(file)["data"]
     return [paragraph["context"].replace("\n", " ") for article in data

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the tokens per second of one core by encoding the lines of a text file repeatedly.
 //
-//   bench_tokenizer VOCAB FILE [SECONDS]
+//   bench_tokenizer VOCAB|TOKENIZER.json FILE [SECONDS]
 //
 // Prints one JSON object: the tokens of one pass, passes, and the tokens per second of the median
 // and the best pass. The file is read into memory before the clock starts.
@@ -9,6 +9,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
+#include "format/json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,17 +70,31 @@ static enum berth_status measure(const struct tokenizer *tokenizer, const char *
     return status;
 }
 
+static enum berth_status open_tokenizer(const char *path, struct tokenizer **tokenizer,
+                                        struct berth_error *error) {
+    const struct tokenizer_options options = {.lower_case = 1};
+    const struct tokenizer_names names = {.pad = NULL};
+    json *object;
+    if (!name_has_extension(path, ".json")) {
+        return tokenizer_open(path, &options, tokenizer, error);
+    }
+    TRY(json_read_file(path, &object, error));
+    const enum berth_status status =
+        tokenizer_open_pipeline(path, object, &names, &options, tokenizer, error);
+    json_free(object);
+    return status;
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) {
         fprintf(stderr, "usage: %s VOCAB FILE [SECONDS]\n", argv[0]);
         return BERTH_USAGE;
     }
-    struct tokenizer_options options = {.lower_case = 1};
     struct tokenizer *tokenizer = NULL;
     struct berth_error error;
     char *text = NULL;
     size_t length = 0;
-    enum berth_status status = tokenizer_open(argv[1], &options, &tokenizer, &error);
+    enum berth_status status = open_tokenizer(argv[1], &tokenizer, &error);
     if (status == BERTH_OK) {
         status = file_read(argv[2], (size_t)1 << 30, &text, &length, &error);
     }

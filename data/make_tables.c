@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 0x110000, BLOCK = 128, OUTPUTS = 1 << 13, OUTPUT_MAX = 3, PAIRS = 256 };
+enum { POINTS = 0x110000, BLOCK = 128, OUTPUTS = 1 << 13, OUTPUT_MAX = 18, KINDS = 256 };
+enum { COLUMNS = 3, COMPONENTS = 2 }; // the last column is that of components
 enum { DROP = 1, SPACE = 2, MARK = 16, MAPPED = 32, CASED = 128, IGNORABLE = 256 };
 #define POOLED 0x80000000u
 
@@ -21,7 +22,10 @@ static const struct {
     unsigned flag;
 } flag_names[] = {{"drop", DROP},   {"space", SPACE}, {"punctuation", 4},
                   {"cjk", 8},       {"mark", MARK},   {"kept", 64},
-                  {"cased", CASED}, {"word", 512},    {"ignorable", IGNORABLE}};
+                  {"cased", CASED}, {"word", 512},    {"ignorable", IGNORABLE},
+                  {"letter", 1},    {"number", 2},    {"numeric", 4},
+                  {"blank", 8},     {"accent", 16},   {"joins", 32},
+                  {"joined", 64},   {"control", 128}};
 
 // Of code points; an output of no points: the code point itself.
 struct output {
@@ -37,10 +41,11 @@ struct column {
     uint16_t flags[POINTS];
     uint8_t combining[POINTS];
     struct mapping lower, strip, fold; // strip: accents alone; fold: lower case of what is left
+    struct mapping canonical, compatible, composed;
 };
-static struct column columns[2];
+static struct column columns[COLUMNS];
 static uint8_t python_word[POINTS], python_ignorable[POINTS];
-static uint32_t pool[1 << 12], pooled;
+static uint32_t pool[1 << 15], pooled;
 
 static void fail(const char *what, const char *word) {
     fprintf(stderr, "make_tables: %s: %s\n", what, word);
@@ -104,7 +109,7 @@ static void finish(struct column *column) {
 
 struct section {
     char name[32];
-    int columns[2];
+    int columns[COLUMNS];
 };
 
 static void add_range(const struct section *section, int c, uint32_t first, uint32_t last) {
@@ -127,8 +132,12 @@ static void add_range(const struct section *section, int c, uint32_t first, uint
 
 static void add_outputs(const struct section *section, int c, uint32_t first, uint32_t last,
                         uint32_t step, const char *words) {
-    struct mapping *mapping =
-        strcmp(section->name, "lower") == 0 ? &columns[c].lower : &columns[c].strip;
+    struct column *column = &columns[c];
+    struct mapping *mapping = strcmp(section->name, "lower") == 0        ? &column->lower
+                              : strcmp(section->name, "canonical") == 0  ? &column->canonical
+                              : strcmp(section->name, "compatible") == 0 ? &column->compatible
+                              : strcmp(section->name, "composed") == 0   ? &column->composed
+                                                                         : &column->strip;
     struct output output = {{0}, 0};
     for (char *end; output.count < OUTPUT_MAX; words = end + 1) {
         output.points[output.count++] = (uint32_t)strtoul(words, &end, 16);
@@ -150,7 +159,7 @@ static void read_word(const struct section *section, const char *word) {
     if (last >= POINTS || first > last || step == 0 || strchr(">=", *at) == NULL) {
         fail("expected FIRST-LAST", word);
     }
-    for (int c = 0; c < 2; c++) {
+    for (int c = 0; c < COLUMNS; c++) {
         if (!section->columns[c]) {
             continue;
         }
@@ -166,7 +175,7 @@ static void read_word(const struct section *section, const char *word) {
 
 static void read_file(const char *path) {
     static char line[4096];
-    struct section section = {"", {0, 0}};
+    struct section section = {"", {0}};
     FILE *in = fopen(path, "r");
     if (in == NULL) {
         fail("cannot open", path);
@@ -174,8 +183,9 @@ static void read_file(const char *path) {
     while (fgets(line, sizeof line, in) != NULL) {
         char which[4];
         if (sscanf(line, ":%31s %3s", section.name, which) == 2) {
-            section.columns[0] = strchr(which, '0') != NULL;
-            section.columns[1] = strchr(which, '1') != NULL;
+            for (int c = 0; c < COLUMNS; c++) {
+                section.columns[c] = strchr(which, '0' + c) != NULL;
+            }
         } else if (line[0] != '#') {
             for (char *word = strtok(line, " \n"); word != NULL; word = strtok(NULL, " \n")) {
                 read_word(&section, word);
@@ -311,21 +321,58 @@ static uint64_t pair_of(uint32_t point) {
     return pair;
 }
 
-// Numbers the pairs of properties: that of most points 0, then those from U+0080 on, then ASCII's.
-static void put_kinds(void) {
-    static uint8_t kind[POINTS], blocks[PAIRS][BLOCK], stage1[POINTS / BLOCK];
-    uint64_t pairs[PAIRS] = {0};
+enum { DECOMPOSES = 256, COMPOSES = 512 };
+
+static void flag_forms(struct column *column) {
+    for (uint32_t point = 0; point < POINTS; point++) {
+        if (column->canonical.of[point] != 0 || column->compatible.of[point] != 0 ||
+            is_hangul(point)) {
+            column->flags[point] |= DECOMPOSES;
+        }
+        if (column->composed.of[point] != 0) {
+            column->flags[output_of(&column->composed, point).points[1]] |= COMPOSES;
+        }
+        if (point >= 0x1161 && point < 0x11C3) { // vowels and trailing consonants of Hangul
+            column->flags[point] |= COMPOSES;
+        }
+    }
+}
+
+static uint64_t component_of(uint32_t point) {
+    const struct column *column = &columns[COMPONENTS];
+    return (uint64_t)column->flags[point] << 8 | column->combining[point];
+}
+
+static void put_stage2(const char *name, const uint8_t blocks[][BLOCK], int count) {
+    fprintf(out, "static const uint8_t %s_stage2[][UNICODE_BLOCK] = {", name);
+    for (int b = 0; b < count; b++) {
+        fputs(b == 0 ? "{" : "}, {", out);
+        for (int i = items = 0; i < BLOCK; i++) {
+            separate();
+            fprintf(out, "%d,", blocks[b][i]);
+        }
+    }
+    fputs("}};\n", out);
+}
+
+// Numbers the kinds of points: that of most points 0, then those from U+0080 on, then ASCII's.
+// Writes both stages of the table of kinds; returns their number.
+static int put_stages(const char *name, uint64_t (*kind_of)(uint32_t point),
+                      uint64_t kinds[KINDS]) {
+    static uint8_t kind[POINTS], blocks[KINDS][BLOCK], stage1[POINTS / BLOCK];
     int count = 1, block_count = 0, stage1_count = POINTS / BLOCK;
+    char stage1_name[64];
+    kinds[0] = 0;
     for (uint32_t i = 0; i < POINTS; i++) {
         const uint32_t point = (i + 0x80) % POINTS;
         int k = 0;
-        while (k < count && pairs[k] != pair_of(point)) {
+        while (k < count && kinds[k] != kind_of(point)) {
             k++;
         }
-        if (k == PAIRS) {
+        if (k == KINDS) {
             fail("too many", "kinds");
         }
-        pairs[k] = pair_of(point);
+        kinds[k] = kind_of(point);
         count += k == count;
         kind[point] = (uint8_t)k;
     }
@@ -334,7 +381,7 @@ static void put_kinds(void) {
         while (k < block_count && memcmp(blocks[k], kind + b * BLOCK, BLOCK) != 0) {
             k++;
         }
-        if (k == PAIRS - 1) {
+        if (k == KINDS - 1) {
             fail("too many", "blocks");
         }
         memcpy(blocks[k], kind + b * BLOCK, BLOCK);
@@ -344,28 +391,63 @@ static void put_kinds(void) {
     while (stage1_count > 1 && stage1[stage1_count - 1] == stage1[stage1_count - 2]) {
         stage1_count--; // the rest of the code points looks like the last block
     }
-    fprintf(out, "#define UNICODE_BLOCK %d\n#define UNICODE_STAGE1 %d\n", BLOCK, stage1_count);
-    begin("uint8_t", "unicode_stage1");
+    snprintf(stage1_name, sizeof stage1_name, "%s_stage1", name);
+    begin("uint8_t", stage1_name);
     for (int b = 0; b < stage1_count; b++) {
         separate();
         fprintf(out, "%d,", stage1[b]);
     }
     end();
-    fputs("static const uint8_t unicode_stage2[][UNICODE_BLOCK] = {", out);
-    for (int b = 0; b < block_count; b++) {
-        fputs(b == 0 ? "{" : "}, {", out);
-        for (int i = items = 0; i < BLOCK; i++) {
-            separate();
-            fprintf(out, "%d,", blocks[b][i]);
-        }
-    }
-    fputs("}};\nstatic const struct unicode_properties unicode_property_table[][2] = {\n", out);
+    put_stage2(name, (const uint8_t(*)[BLOCK])blocks, block_count);
+    return count;
+}
+
+static void put_kinds(void) {
+    uint64_t kinds[KINDS];
+    fprintf(out, "#define UNICODE_BLOCK %d\n", BLOCK);
+    int count = put_stages("unicode", pair_of, kinds);
+    fputs("static const struct unicode_properties unicode_property_table[][2] = {\n", out);
     for (int k = 0; k < count; k++) {
-        fprintf(out, "    {{%u, %u}, {%u, %u}},\n", (unsigned)(pairs[k] >> 32),
-                (unsigned)(pairs[k] >> 24 & 255), (unsigned)(pairs[k] >> 8 & 0xFFFF),
-                (unsigned)(pairs[k] & 255));
+        fprintf(out, "    {{%u, %u}, {%u, %u}},\n", (unsigned)(kinds[k] >> 32),
+                (unsigned)(kinds[k] >> 24 & 255), (unsigned)(kinds[k] >> 8 & 0xFFFF),
+                (unsigned)(kinds[k] & 255));
     }
     fputs("};\n", out);
+    count = put_stages("unicode_component", component_of, kinds);
+    fputs("static const struct unicode_component unicode_components[] = {\n", out);
+    for (int k = 0; k < count; k++) {
+        fprintf(out, "    {%u, %u},\n", (unsigned)(kinds[k] >> 8), (unsigned)(kinds[k] & 255));
+    }
+    fputs("};\n", out);
+}
+
+static uint64_t key_of(const struct output *output) {
+    return (uint64_t)output->points[0] << 32 | output->points[1];
+}
+
+static int compare_pairs(const void *a, const void *b) {
+    const uint64_t x = key_of(a), y = key_of(b);
+    return x < y ? -1 : x > y;
+}
+
+// Pairs of points in ascending order, and what they compose.
+static void put_pairs(const struct mapping *composed) {
+    static struct output pairs[OUTPUTS];
+    uint32_t count = 0;
+    for (uint32_t point = 0; point < POINTS; point++) {
+        if (composed->of[point] != 0) {
+            pairs[count] = output_of(composed, point);
+            pairs[count++].points[2] = point;
+        }
+    }
+    qsort(pairs, count, sizeof *pairs, compare_pairs);
+    begin("struct unicode_pair", "unicode_pairs");
+    for (uint32_t i = 0; i < count; i++) {
+        separate();
+        fprintf(out, "{0x%" PRIX32 ", 0x%" PRIX32 ", 0x%" PRIX32 "},", pairs[i].points[0],
+                pairs[i].points[1], pairs[i].points[2]);
+    }
+    end();
 }
 
 static void open_output(const char *path, const char *include) {
@@ -390,7 +472,9 @@ static void put_unicode(const char *path) {
         strip[c] = reduced(&columns[c].strip, &columns[c].fold);
     }
     open_output(path, "\"text/unicode.h\"");
-    fputs("struct unicode_run {\n    uint32_t first, last, step, to;\n};\n", out);
+    fputs("struct unicode_run {\n    uint32_t first, last, step, to;\n};\n"
+          "struct unicode_pair {\n    uint32_t first, second, to;\n};\n",
+          out);
     put_kinds();
     put_runs("unicode_runs", &ours->fold, 0);
     put_runs("unicode_google_runs", differences(&ours->fold, &theirs->fold, NULL, 0), 0);
@@ -398,6 +482,9 @@ static void put_unicode(const char *path) {
     put_runs("unicode_google_lower_runs", differences(lower[0], lower[1], NULL, 1), 0);
     put_runs("unicode_strip_runs", strip[0], 0);
     put_runs("unicode_google_strip_runs", differences(strip[0], strip[1], &theirs->fold, 1), 0);
+    put_runs("unicode_canonical_runs", &columns[COMPONENTS].canonical, 0);
+    put_runs("unicode_compatible_runs", &columns[COMPONENTS].compatible, 0);
+    put_pairs(&columns[COMPONENTS].composed);
     begin("uint32_t", "unicode_pool");
     for (uint32_t i = 0; i < pooled; i++) {
         separate();
@@ -440,6 +527,7 @@ int main(int count, char **words) {
     read_file(words[1]);
     finish(&columns[0]);
     finish(&columns[1]);
+    flag_forms(&columns[COMPONENTS]);
     put_unicode(words[2]);
     put_python(words[3]);
     return 0;

@@ -18,7 +18,7 @@ import sys
 ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "core": set(),
     "compat": {"core", "format"},  # JSON
-    "text": {"core"},
+    "text": {"core", "format"},
     "format": {"core"},
     "report": {"core", "format"},  # event files are TFRecord and protobuf
     "absent": {"core", "report", "data"},  # what only the program does

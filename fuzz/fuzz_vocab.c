@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the vocabulary reader: any bytes are refused with a message, or give a tokenizer whose
-// pieces are found under their ids, or under that of the last of equal ones.
+// pieces are found under their ids, or under that of the last of equal ones. Likewise a
+// tokenizer.json of any kind, whose tokens lie within their text, in its order.
 //
-// Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file.
+// Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file, bit 3 a tokenizer.json.
+#include "format/json/json.h"
 #include "input.h"
 #include "text/tokenizer.h"
 
@@ -34,10 +36,75 @@ static enum berth_status open_input(const struct fuzz_input *input, struct token
     return status;
 }
 
+static const char pipeline_text[] = " The <mask>caf\xC3\xA9 e\xCC\x81\xCC\xA7 of  "
+                                    "\xE4\xB8\xAD\xE5\x9B\xBD, \xEF\xAC\x81ne\r\n'll 12 "
+                                    "\xD8\x80x\xE2\x96\x81 \xFF<s>unaffable\xC2\xA0";
+
+static void check_tokens(const struct tokenizer *tokenizer, const struct token_list *list) {
+    int32_t word = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct token *token = &list->items[i];
+        require(tokenizer_piece(tokenizer, token->id) != NULL && token->word >= word);
+        require(token->begin <= token->end && token->byte_begin <= token->byte_end &&
+                token->byte_end < sizeof pipeline_text);
+        word = token->word;
+    }
+}
+
+static void use_pipeline(const struct tokenizer *tokenizer, unsigned fail_at) {
+    struct token_list list = {0};
+    struct berth_error error = {0};
+    fuzz_failing_begin(fail_at);
+    const enum berth_status status =
+        tokenizer_encode(tokenizer, pipeline_text, sizeof pipeline_text - 1, &list, &error);
+    (void)fuzz_failing_end(fail_at, status, &error);
+    check_tokens(tokenizer, &list);
+    int32_t *ids = memory_array(list.count + 1, sizeof *ids);
+    for (size_t i = 0; ids != NULL && i < list.count; i++) {
+        ids[i] = list.items[i].id;
+    }
+    fuzz_failing_begin(fail_at);
+    char *text = ids != NULL ? decode_text(tokenizer, ids, list.count, 0) : NULL;
+    require(fuzz_failing_stop(fail_at) || ids == NULL || text != NULL);
+    if (text != NULL) {
+        fuzz_read_text(text);
+    }
+    memory_free(text);
+    memory_free(ids);
+    token_list_done(&list);
+}
+
+static void open_pipeline(const struct fuzz_input *input) {
+    const struct tokenizer_names names = {.mask = "<mask>"};
+    const struct tokenizer_options options = {.split_special = (input->settings & 1) != 0};
+    struct tokenizer *tokenizer = NULL;
+    struct berth_error error = {0};
+    json *object;
+    if (json_read_memory("fuzz", (const char *)input->bytes, input->size, &object, NULL) !=
+        BERTH_OK) {
+        return;
+    }
+    fuzz_failing_begin(input->fail_at);
+    const enum berth_status status =
+        tokenizer_open_pipeline("fuzz", object, &names, &options, &tokenizer, &error);
+    const int failed = fuzz_failing_end(input->fail_at, status, &error);
+    require(failed || status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_CONFIG);
+    json_free(object);
+    require((tokenizer != NULL) == (status == BERTH_OK));
+    if (tokenizer != NULL) {
+        use_pipeline(tokenizer, input->fail_at);
+    }
+    tokenizer_close(tokenizer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char text[] = "The [CLS] caf\xC3\xA9 of \xE4\xB8\xAD\xE5\x9B\xBD, unaffable \xFF!";
     struct fuzz_input input = fuzz_input_of(data, size);
     struct tokenizer *tokenizer;
+    if ((input.settings & 8) != 0) {
+        open_pipeline(&input);
+        return 0;
+    }
     if (open_input(&input, &tokenizer) != BERTH_OK) {
         require(tokenizer == NULL);
         return 0;

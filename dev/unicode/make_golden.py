@@ -6,15 +6,19 @@
 
 tokenizer_vocab.txt   a small vocabulary: letters, marks and a few words, made here
 tokenizer_golden.txt  a line a case: settings, the text in hexadecimal, id:begin:end of each token
-                      (Google's rules: ids only)
+                      (Google's rules: ids only); then tokenizers of other kinds, trained here on the words below: a
+                      line with its tokenizer.json, then cases with the word of each token and the decoded text
 data_hashes.h         with --data: for each text file of that folder, the number of lines and tokens
                       and a hash of all ids and offsets. The texts themselves are not in it.
 """
 import argparse
+import json
 import pathlib
 import random
+import tempfile
 import unicodedata
 
+from check_pipelines import kinds, strings
 from check_tokenizer import (SPECIALS, bare_pipeline, generated_texts, hugging_face, read_vocab,
                              references)
 
@@ -53,6 +57,34 @@ def golden_lines(vocab, extra):
         for text, tokens in zip(texts, reference(texts)):
             fields = [str(i) if begin is None else f"{i}:{begin}:{end}" for i, begin, end in tokens]
             yield " ".join(settings) + "\t" + text.encode().hex() + "\t" + " ".join(fields)
+
+
+REPLACEMENTS = {"\t": " ", "\r": " ", "\r\n": " ", "\u00a0": " ", "\u3000": " ", "\u00ad": "", "\u200b": " ",
+                "\ufb01": "fi", "\u2122": "TM", "e\u0301": "\u00e9", "o\u0302\u0301": "\u1ed1", "\uff01": "!", "\u2026": "..."}
+
+
+def pipeline_lines():
+    """Tokenizers of other kinds than BERT's, and what `tokenizers` makes of texts with them."""
+    draw = random.Random(5)
+    sentences = [" ".join(draw.choice(WORDS) for _ in range(draw.randint(2, 9))) + draw.choice(["", ".", "!", " 2026"])
+                 for _ in range(400)] + CASES * 3
+    texts = CASES + ["  two  blanks ", "a <mask>b  <mask> <s></s>", "Added addedAdded added \u00c9t\u00e9  x", "''q''"]
+    texts += list(strings(60, 11))
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
+        rules.writelines("\t".join(" ".join(f"{ord(c):X}" for c in text) for text in pair) + "\n"
+                         for pair in REPLACEMENTS.items())
+        rules.flush()
+        for name, make in kinds([text for text in sentences if text and "\0" not in text], 240, normalization_rule_tsv=rules.name).items():
+            if name in ("bpe-bytes-prefix", "bpe-suffix", "bpe-fallback", "unigram", "unigram-xlm", "unigram-bytes",
+                        "wordpiece-other"):
+                tokenizer = make()
+                yield f"{name}\t{json.dumps(json.loads(tokenizer.to_str()), separators=(',', ':'))}\t"
+                for text in texts:
+                    encoding = tokenizer.encode(text, add_special_tokens=False)
+                    fields = [f"{i}:{begin}:{end}:{word}" for i, (begin, end), word in
+                              zip(encoding.ids, encoding.offsets, encoding.word_ids)]
+                    decoded = tokenizer.decode(encoding.ids, skip_special_tokens=False)
+                    yield "\t".join([name, text.encode().hex(), " ".join(fields), decoded.encode().hex()])
 
 
 def mix(value, number):
@@ -110,6 +142,7 @@ def main():
         file.writelines(token + "\n" for token in vocab)
     with open(arguments.folder / "tokenizer_golden.txt", "w", encoding="ascii") as file:
         file.writelines(line + "\n" for line in golden_lines(vocab, 50))
+        file.writelines(line + "\n" for line in pipeline_lines())
     if arguments.data:
         rows = "\n".join(hash_rows(arguments.data))
         (arguments.folder / "data_hashes.h").write_text(HEADER + rows + "\n};\n\n#endif\n")

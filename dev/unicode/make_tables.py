@@ -8,12 +8,20 @@ tokenization.py uses. Nothing is read from the Unicode files themselves, so the 
 and the errors of the two programs. The official SQuAD scores are defined by Python scripts, so what Python's
 re and str.lower() take for letters is there as well.
 
-    python3.11 dev/unicode/make_tables.py > data/unicode.txt      (needs: tokenizers)
+What other components of the package than BERT's take characters for is column 2. Its clusters of characters are seen
+through a table of replacements (charsmap), which replaces a cluster by what one of its characters becomes.
+
+    python3.11 dev/unicode/make_tables.py > data/unicode.txt      (needs: regex, sentencepiece, tokenizers)
 """
+import io
+import tempfile
 import textwrap
 import unicodedata
 
+import regex
+import sentencepiece
 import tokenizers
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 DROP, SPACE, PUNCTUATION, CJK, MARK, MAPPED, KEPT, CASED, IGNORABLE, WORD = (1 << i for i in range(10))
@@ -198,6 +206,58 @@ def describe_parts(rules, kinds, outputs):
     return lowered, stripped
 
 
+def charsmap(table):
+    """A normalizer that replaces the characters of {character: text}."""
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.writelines(f"{ord(c):X}\t{' '.join(f'{ord(x):X}' for x in to)}\n" for c, to in sorted(table.items()))
+        rules.flush()
+        made = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a b c d"] * 10), model_writer=made, vocab_size=8,
+                                                 normalization_rule_tsv=rules.name, minloglevel=2)
+    model = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
+    return normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap)
+
+
+def describe_components(combining):
+    """{name: {point: value}} of the flags, and {point: text} of what decomposes and composes."""
+    nfd, nfkd, nfc = normalizers.NFD(), normalizers.NFKD(), normalizers.NFC()
+    by_kind = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    by_digit, strip = pre_tokenizers.Digits(individual_digits=True), normalizers.StripAccents()
+    blanks = pre_tokenizers.WhitespaceSplit()
+    before = {chr(p) for p in POINTS if regex.fullmatch(r"\p{GCB=Prepend}", chr(p))}
+    control = {chr(p) for p in POINTS if regex.fullmatch(r"[\p{GCB=Control}\r\n]", chr(p))} - {"\0"}
+    letter, first = charsmap({"a": "X"}), charsmap({c: "Y" for c in before | control})
+    flags = {name: {} for name in ("letter", "number", "numeric", "blank", "accent", "joins", "joined", "control")}
+    canonical, compatible, composed, classes = {}, {}, {}, {}
+    for point in POINTS:
+        c = chr(point)
+        found = {"letter": len(by_kind.pre_tokenize_str("a" + c + "a")) == 1,
+                 "number": len(by_kind.pre_tokenize_str("1" + c + "1")) == 1,
+                 "numeric": len(by_digit.pre_tokenize_str("a" + c + "a")) == 3,
+                 "blank": len(blanks.pre_tokenize_str("a" + c + "a")) == 2,
+                 "accent": not strip.normalize_str(c),
+                 "joins": c != "a" and letter.normalize_str("a" + c) == "X",
+                 "joined": c in before and first.normalize_str(c + "a") == "Y",
+                 "control": c in control and first.normalize_str(c + "\u0301") == "Y\u0301"}
+        for name, is_set in found.items():
+            if is_set:
+                flags[name][point] = True
+        if point in HANGUL:
+            continue
+        whole, compat = nfd.normalize_str(c), nfkd.normalize_str(c)
+        if whole != c:
+            canonical[point] = whole
+            start = nfc.normalize_str(whole[:-1])
+            if nfc.normalize_str(c) == c:
+                assert len(start) == 1 and nfc.normalize_str(start + whole[-1]) == c, hex(point)
+                composed[point] = start + whole[-1]
+        elif combining(c):
+            classes[point] = combining(c)
+        if compat != whole:
+            compatible[point] = compat
+    return flags, classes, canonical, compatible, composed
+
+
 def joined(first, last):
     return f"{first:X}" if first == last else f"{first:X}-{last:X}"
 
@@ -253,7 +313,8 @@ HEAD = """# SPDX-License-Identifier: Apache-2.0
 # code point; data/make_tables.c makes the tables of src/text from it. NOTICE names the sources.
 #
 # A section is ":NAME COLUMNS" and its words. FIRST-LAST are code points; =N is their combining class; FIRST-LAST/2>TO maps
-# every second one, FIRST to TO; >A+B maps to several. The columns of `lower` and `strip` after the first are what differs."""
+# every second one, FIRST to TO; >A+B maps to several. The columns of `lower` and `strip` after the first are what differs.
+# Column 2 is what other components of tokenizers than BERT's take characters for."""
 
 
 def main():
@@ -271,6 +332,12 @@ def main():
     print_section("python_word", 1, ranges({p: True for p in POINTS if chr(p).isalnum() or chr(p) == "_"}))
     dropped = {p for p, (flags, _) in kinds[1].items() if flags & (DROP | SPACE)}
     print_section("python_ignorable", 1, ranges({p: True for p in dropped if google.is_ignorable(chr(p))}))
+    flags, classes, *forms = describe_components(hugging.combining)
+    for name, points in flags.items():
+        print_section(name, 2, ranges(points))
+    print_section("combining", 2, ranges(classes))
+    for name, outputs in zip(("canonical", "compatible", "composed"), forms):
+        print_section(name, 2, mappings(outputs))
 
 
 if __name__ == "__main__":

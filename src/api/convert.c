@@ -409,7 +409,8 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
     return BERTH_OK;
 }
 
-// transformers 5 does not write vocab.txt, which other programs need.
+// transformers 5 does not write vocab.txt, which other programs need. A tokenizer that is not
+// BERT's has none.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
     OWNED char *path = NULL;
@@ -421,6 +422,11 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
         return BERTH_OK;
     }
     TRY(vocabulary_file_read(path, &file, error));
+    if (file.is_other) {
+        return conversion->vocab_file != NULL
+                   ? folder_copy_tokenizer(NULL, path, &file.rules, conversion->folder, error)
+                   : BERTH_OK;
+    }
     TRY(check_vocabulary(conversion, path, &file, error));
     return file_write(to, file.bytes, file.length, error);
 }

@@ -115,6 +115,12 @@ enum berth_status conversion_parse_vocabulary(const struct conversion *conversio
                                               struct vocabulary *vocabulary,
                                               struct berth_error *error) {
     const char *model = conversion->input;
+    if (file->is_other) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: expected BERT's tokenizer, the only one that the format gguf is "
+                         "written with; convert the model to onnx or safetensors",
+                         path);
+    }
     TRY(vocabulary_read(vocabulary, path, file->bytes, file->length, error));
     const int64_t words = (int64_t)vocabulary->count;
     enum berth_status status =

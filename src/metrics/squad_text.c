@@ -309,9 +309,12 @@ static enum berth_status read_tokens(const struct squad_text_source *source,
                                      struct berth_error *error) {
     const struct squad_example *example = source->example;
     struct token_list *tokens = &source->memo->tokens;
-    return tokens->count > 0 ? BERTH_OK
-                             : tokenizer_encode(source->tokenizer, example->context,
-                                                example->context_length, tokens, error);
+    if (tokens->count == 0) {
+        TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
+                             error));
+        token_list_trim(tokens, example->context);
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status cut_at_tokens(const struct squad_text_source *source,

@@ -133,7 +133,8 @@ enum berth_status folder_read_vocabulary(const char *folder, const char *path,
 // tokenizer_config.json and special_tokens_map.json where they are missing: the first from a
 // tokenizer.json, the other two as for BERT. `vocab_path` replaces the source's vocabulary, and
 // `rules` its text rules (NULL: the source's). With another vocabulary, tokenizer.json and the
-// added tokens are left out; with other rules, the copies have those.
+// added tokens are left out; with other rules, the copies have those. A tokenizer.json that is not
+// BERT's is copied as it is.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error);
@@ -141,7 +142,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 // Writes tokenizer_config.json into `target`, a folder that `source` was copied to, if otherwise
 // its text rules were not the source's: those may come from the source's name. `same_vocab`: it has
 // the source's vocabulary, so that the added tokens of the settings apply. A source with rules that
-// are not supported is left as it was copied.
+// are not supported, or whose tokenizer.json is not BERT's, is left as it was copied.
 enum berth_status folder_keep_rules(const char *source, int same_vocab, const char *target,
                                     struct berth_error *error);
 
@@ -161,7 +162,7 @@ struct input_rules {
     int64_t max_length; // tokens of a text or pair (model_max_length); 0: the settings name none
     int one_type;       // tokens of a pair's second text have type 0, too
     int split_special;  // special tokens in a text are ordinary characters
-    int cleans_up;      // decoded text, of blanks (text/decode.h)
+    int cleans_up;      // decoded text, of blanks (text/decode.c)
     int keeps_blanks;   // decoded text has blanks before . , ? ! n't and the like
     int keeps_pieces;   // decoded text is the tokens, separated by blanks
 };
@@ -169,6 +170,13 @@ struct input_rules {
 // if inputs are not made as BERT's.
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
                                      struct input_rules *rules, struct berth_error *error);
+// The special tokens that the folder's settings name; "": they name none.
+#define FOLDER_TOKEN_SIZE 128
+struct folder_names {
+    char pad[FOLDER_TOKEN_SIZE], unknown[FOLDER_TOKEN_SIZE], mask[FOLDER_TOKEN_SIZE];
+};
+enum berth_status folder_token_names(const char *folder, struct folder_names *names,
+                                     struct berth_error *error);
 // The number of tokens that a key gives; 0: none, or one too large for any length, which means as
 // many as the model takes.
 int64_t folder_token_limit(const struct json_t *object, const char *key);

@@ -111,14 +111,16 @@ static int is_bert_template(const json *object, const json *processor, int one_t
 }
 
 // BERT's class replaces the processor by its own.
+// A pipeline checks its own.
 static enum berth_status check_processor(const char *folder, const json *settings,
-                                         const json *object, int one_type,
+                                         const struct vocabulary_file *file, int one_type,
                                          struct berth_error *error) {
-    const json *processor = json_member(object, "post_processor");
+    const json *object = file != NULL ? file->object : NULL,
+               *processor = json_member(object, "post_processor");
     const char *type = json_text(json_member(processor, "type"));
     struct folder_class class;
     TRY(folder_find_class(folder, settings, &class, error));
-    if (object == NULL || class.kind == CLASS_OF_BERT ||
+    if (object == NULL || class.kind == CLASS_OF_BERT || file->rules.is_pipeline ||
         (type != NULL && strcmp(type, "BertProcessing") == 0 &&
          is_bert_processing(object, processor)) ||
         (type != NULL && strcmp(type, "TemplateProcessing") == 0 &&
@@ -217,13 +219,40 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
         status = folder_has_one_type(folder, settings, &rules->one_type, error);
     }
     if (status == BERTH_OK) {
-        status = check_processor(folder, settings, whole, rules->one_type, error);
+        status = check_processor(folder, settings, file, rules->one_type, error);
     }
     if (status == BERTH_OK) {
         status = read_decoder(folder, settings, whole, rules, error);
     }
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
+
+static void read_name(const json *settings, const json *specials, const char *key,
+                      char name[FOLDER_TOKEN_SIZE]) {
+    const json *found = json_member(settings, key);
+    found = found != NULL && !json_is_null_value(found) ? found : json_member(specials, key);
+    const char *text =
+        json_text(json_is_object_value(found) ? json_member(found, "content") : found);
+    if (text != NULL && strlen(text) < FOLDER_TOKEN_SIZE) {
+        memcpy(name, text, strlen(text) + 1);
+    }
+}
+
+enum berth_status folder_token_names(const char *folder, struct folder_names *names,
+                                     struct berth_error *error) {
+    json *settings, *specials;
+    *names = (struct folder_names){.pad = ""};
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
+    const enum berth_status status = folder_read_object(folder, SPECIALS_FILE, &specials, error);
+    if (status == BERTH_OK) {
+        read_name(settings, specials, "pad_token", names->pad);
+        read_name(settings, specials, "unk_token", names->unknown);
+        read_name(settings, specials, "mask_token", names->mask);
+        json_free(specials);
+    }
+    json_free(settings);
+    return status;
 }
 
 // --- settings without effect --------------------------------------------------------------------

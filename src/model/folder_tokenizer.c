@@ -50,8 +50,8 @@ int folder_name_casing(const char *folder) {
 static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
     return error_set(
         error, BERTH_CONFIG,
-        "%s: key \"tokenizer_class\": %s is not BERT's tokenizer, the only one that is "
-        "supported; if the model was made with BERT's, remove the key",
+        "%s: key \"tokenizer_class\": %s is not BERT's tokenizer, and there is no " TOKENIZER_FILE
+        ", which would say how it works; if the model was made with BERT's, remove the key",
         class->file, class->name);
 }
 
@@ -69,24 +69,36 @@ static enum berth_status apply_settings(const json *settings, struct text_rules 
     return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
 }
 
-// Sets *found to whether the folder has a tokenizer.json of BERT's.
-static enum berth_status read_normalizer(const char *folder, const struct vocabulary_file *file,
-                                         struct text_rules *rules, int *found,
-                                         struct berth_error *error) {
-    const int is_read = file != NULL && file->has_rules;
+// Reads the rules of the folder's tokenizer.json; *found: whether it has one.
+static enum berth_status read_whole(const char *folder, const struct vocabulary_file *file,
+                                    struct text_rules *rules, int *found, int *is_other,
+                                    struct berth_error *error) {
+    if (file != NULL && file->has_rules) {
+        *found = 1;
+        *rules = file->rules;
+        *is_other = file->is_other;
+        return BERTH_OK;
+    }
     char *path = folder_file(folder, TOKENIZER_FILE);
     enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
-    *found = is_read || (path != NULL && file_exists(path));
-    if (status == BERTH_OK && is_read) {
-        *rules = file->rules;
-    } else if (status == BERTH_OK && *found) {
-        status = vocabulary_file_rules(path, rules, error);
-    }
-    if (status == BERTH_OK && *found) {
-        status = vocabulary_check_rules(path, rules, error);
+    *found = path != NULL && file_exists(path);
+    if (*found) {
+        status = vocabulary_file_rules(path, rules, is_other, error);
     }
     memory_free(path);
     return status;
+}
+
+// Whether the folder's words are those of a tokenizer.json that is not BERT's.
+static enum berth_status has_other_words(const char *folder, const struct vocabulary_file *file,
+                                         int *is_other, struct berth_error *error) {
+    struct text_rules unused;
+    int has_words, found;
+    *is_other = file != NULL && file->is_other;
+    TRY(folder_has_file(folder, VOCAB_FILE, &has_words, error));
+    return *is_other || has_words || file != NULL
+               ? BERTH_OK
+               : read_whole(folder, NULL, &unused, &found, is_other, error);
 }
 
 // For BERT's class, a key that the settings lack has the class's default, whatever the normalizer
@@ -95,17 +107,21 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
                                        const struct vocabulary_file *file, struct text_rules *rules,
                                        struct berth_error *error) {
     struct folder_class class;
-    int found = 0;
+    int found = 0, is_other = 0;
     TRY(folder_find_class(folder, settings, &class, error));
     if (class.kind != CLASS_OF_BERT) {
-        enum berth_status status = read_normalizer(folder, file, rules, &found, error);
-        if (class.kind == CLASS_OTHER &&
-            (status == BERTH_CONFIG || (status == BERTH_OK && !found))) {
+        TRY(read_whole(folder, file, rules, &found, &is_other, error));
+        if (class.kind == CLASS_OTHER && !found) {
             return refuse_class(&class, error);
         }
-        TRY(status);
+    } else {
+        TRY(has_other_words(folder, file, &is_other, error));
     }
-    return found ? BERTH_OK : apply_settings(settings, rules, error);
+    if (is_other) {
+        *rules = text_rules_default;
+        rules->is_pipeline = 1;
+    }
+    return found || is_other ? BERTH_OK : apply_settings(settings, rules, error);
 }
 
 // The name counts as in Google's programs, which have no files of the tokenizer but vocab.txt.
@@ -168,15 +184,14 @@ static enum berth_status have_same_words(const char *own, const char *vocab_path
                                          struct berth_error *error) {
     struct vocabulary_file files[2] = {{0}, {0}};
     enum berth_status status = vocabulary_file_read(own, &files[0], error);
-    const int is_other = status == BERTH_CONFIG;
     if (status == BERTH_OK) {
         status = vocabulary_file_read(vocab_path, &files[1], error);
     }
-    *same = status == BERTH_OK && files[0].length == files[1].length &&
+    *same = status == BERTH_OK && !files[0].is_other && files[0].length == files[1].length &&
             memcmp(files[0].bytes, files[1].bytes, files[0].length) == 0;
     vocabulary_file_done(&files[0]);
     vocabulary_file_done(&files[1]);
-    return is_other ? BERTH_OK : status;
+    return status;
 }
 
 // Copies the vocabulary at `vocab_path` (NULL: the source's own, if any). Sets *same to whether it
@@ -340,7 +355,31 @@ static enum berth_status write_missing_specials(const char *target, struct berth
 static int is_same(const struct text_rules *a, const struct text_rules *b) {
     return a->lower_case == b->lower_case && a->strip_accents == b->strip_accents &&
            a->tokenize_chinese_chars == b->tokenize_chinese_chars &&
-           a->google_pairs == b->google_pairs;
+           a->google_pairs == b->google_pairs && a->is_pipeline == b->is_pipeline;
+}
+
+// A tokenizer.json that is not BERT's is copied, with what the source's files say of it, unless it
+// is another's.
+static enum berth_status copy_pipeline(const char *source, const char *vocab_path,
+                                       const char *target, struct berth_error *error) {
+    static const char *const others[] = {SETTINGS_FILE, SPECIALS_FILE, ADDED_FILE};
+    char *own = source != NULL ? folder_file(source, TOKENIZER_FILE) : NULL,
+         *to = path_join(target, TOKENIZER_FILE);
+    const int is_own = own != NULL && (vocab_path == NULL || path_is_same(vocab_path, own));
+    enum berth_status status = to == NULL || (source != NULL && own == NULL)
+                                   ? path_no_memory(error)
+                                   : file_copy(is_own ? own : vocab_path, to, error);
+    for (size_t i = 0; status == BERTH_OK && is_own && i < sizeof others / sizeof *others; i++) {
+        status = folder_copy_file(source, target, others[i], error);
+    }
+    if (status == BERTH_OK && !is_own) {
+        json *settings = JSON_OBJECT({"tokenizer_class", json_new_text("PreTrainedTokenizerFast")});
+        status = write_member(settings, target, SETTINGS_FILE, error);
+        json_free(settings);
+    }
+    memory_free(own);
+    memory_free(to);
+    return status;
 }
 
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
@@ -351,6 +390,10 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     if (source != NULL) {
         TRY(folder_has_file(source, SETTINGS_FILE, &has, error));
         TRY(folder_text_rules(source, NULL, &own, error));
+    }
+    const int is_whole = vocab_path == NULL || vocabulary_file_is_json(vocab_path);
+    if (is_whole && (rules != NULL ? rules->is_pipeline : own.is_pipeline)) {
+        return copy_pipeline(source, vocab_path, target, error);
     }
     const int same_rules = rules == NULL || is_same(rules, &own);
     TRY(copy_words(source, vocab_path, target, &same_vocab, error));
@@ -376,7 +419,7 @@ enum berth_status folder_keep_rules(const char *source, int same_vocab, const ch
     if (status != BERTH_OK && status != BERTH_CONFIG) {
         return status;
     }
-    return status == BERTH_OK && is_same(&rules, &copied)
+    return rules.is_pipeline || (status == BERTH_OK && is_same(&rules, &copied))
                ? BERTH_OK
                : write_settings(source, &rules, same_vocab, target, error);
 }

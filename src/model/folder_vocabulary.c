@@ -362,5 +362,5 @@ enum berth_status folder_read_vocabulary(const char *folder, const char *path,
                          path);
     }
     TRY(vocabulary_file_read(path, file, error));
-    return folder != NULL ? read_additions(folder, file, error) : BERTH_OK;
+    return folder != NULL && !file->is_other ? read_additions(folder, file, error) : BERTH_OK;
 }

@@ -23,7 +23,7 @@ int vocabulary_file_is_json(const char *path) {
 static enum berth_status refuse(const char *path, const char *part, const char *expected,
                                 const char *found, struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"%s\": expected %s, found %s; only BERT's tokenizer is supported",
+                     "%s: key \"%s\": expected %s, found %s, so that the tokenizer is not BERT's",
                      path, part, expected, found != NULL ? found : "none");
 }
 
@@ -51,23 +51,8 @@ static enum berth_status read_rules(const json *object, const char *path, struct
         TRY(json_get_boolean(normalizer, path, "strip_accents", &strip, error));
     }
     rules->strip_accents = strip;
-    rules->keeps_controls = !clean;
+    rules->is_pipeline = !clean; // BERT's own way always drops control characters
     return BERTH_OK;
-}
-
-enum berth_status vocabulary_check_rules(const char *path, const struct text_rules *rules,
-                                         struct berth_error *error) {
-    return !rules->keeps_controls ? BERTH_OK
-                                  : refuse(path, "normalizer.clean_text", "true", "false", error);
-}
-
-enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules,
-                                        struct berth_error *error) {
-    json *object;
-    TRY(json_read_file(path, &object, error));
-    enum berth_status status = read_rules(object, path, rules, error);
-    json_free(object);
-    return status;
 }
 
 // --- tokens -------------------------------------------------------------------------------------
@@ -294,6 +279,29 @@ enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file 
     return check_model(file, path, error);
 }
 
+// Opens a tokenizer.json of any kind.
+static enum berth_status open_any(const char *path, struct vocabulary_file *file,
+                                  struct berth_error *error) {
+    const enum berth_status status = vocabulary_file_open(path, file, error);
+    if (status == BERTH_CONFIG) {
+        file->is_other = file->has_rules = 1;
+        file->rules = text_rules_default;
+        file->rules.is_pipeline = 1;
+        return BERTH_OK;
+    }
+    return status;
+}
+
+enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules, int *is_other,
+                                        struct berth_error *error) {
+    struct vocabulary_file file = {0};
+    const enum berth_status status = open_any(path, &file, error);
+    *rules = file.rules;
+    *is_other = file.is_other;
+    vocabulary_file_done(&file);
+    return status;
+}
+
 // Removes the blanks at the ends of the lines, as the tokenizers library does: no word ends in one.
 // A line of nothing else stays, so that it does not become a duplicate of another.
 static void trim_lines(struct vocabulary_file *file) {
@@ -329,7 +337,10 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
         return BERTH_OK;
     }
     if (file->object == NULL) {
-        TRY(vocabulary_file_open(path, file, error));
+        TRY(open_any(path, file, error));
+    }
+    if (file->is_other) {
+        return BERTH_OK;
     }
     enum berth_status status = read_tokens(file, &tokens, error);
     memory_free(tokens.texts);

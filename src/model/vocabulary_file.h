@@ -2,8 +2,8 @@
 // Reads a model's vocabulary file: vocab.txt, or the tokenizer.json of the tokenizers library,
 // which is all that current versions of transformers write.
 //
-// Of tokenizer.json, only what BERT's tokenizer uses is supported. Other models, normalizers or
-// splitters are refused by name.
+// Of BERT's tokenizer.json the words and the rules are read here. Another one is only recognised:
+// it is a pipeline of components, which the room text reads (text/text_pipeline.h).
 #ifndef BERTH_MODEL_VOCABULARY_FILE_H
 #define BERTH_MODEL_VOCABULARY_FILE_H
 
@@ -19,7 +19,7 @@ struct text_rules {
     int lower_case;
     int strip_accents;          // -1: as lower_case
     int tokenize_chinese_chars; // each ideograph is a word
-    int keeps_controls;         // control characters are not dropped: not supported
+    int is_pipeline;            // the folder's tokenizer.json says all: the other rules are unused
     int google_pairs;           // pairs are truncated by Google's rule (data/pairs/pair_features.h)
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
@@ -31,6 +31,7 @@ struct vocabulary_file {
     size_t word_pieces;
     // From a tokenizer.json only:
     int has_rules; // whether `rules` is set
+    int is_other;  // it is not BERT's: nothing else is set but `object` and `rules`
     struct text_rules rules;
     int max_word_length; // characters; longer words become [UNK]; 0: unspecified
     json *object;
@@ -44,7 +45,8 @@ int vocabulary_is_bert_special(const char *token);
 // Whether the path is that of a tokenizer.json (it ends in .json).
 int vocabulary_file_is_json(const char *path);
 // Reads either kind of file into an empty *file ({0}), or the rest of the opened one; errors name
-// it. Call vocabulary_file_done afterwards, even on failure.
+// it. A tokenizer.json that is not BERT's is no error (is_other). Call vocabulary_file_done
+// afterwards, even on failure.
 enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
                                        struct berth_error *error);
 // Parses the tokenizer.json at `path` and takes everything but the tokens from it. BERTH_CONFIG,
@@ -66,13 +68,8 @@ const char *vocabulary_file_first_added(const struct vocabulary_file *file);
 enum berth_status vocabulary_added_flags(const json *token, const char *name, unsigned *flags,
                                          struct berth_error *error);
 
-// BERTH_CONFIG if the rules of that file are not supported. Ask it where they are used: BERT's
-// class of tokenizer has its own rules.
-enum berth_status vocabulary_check_rules(const char *path, const struct text_rules *rules,
-                                         struct berth_error *error);
-// Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
-// BERT's.
-enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules,
+// Reads the rules of the tokenizer.json at `path`, and whether it is another one than BERT's.
+enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules, int *is_other,
                                         struct berth_error *error);
 
 #endif

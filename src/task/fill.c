@@ -14,7 +14,7 @@
 #include "data/masked/word_masks.h"
 #include "metrics/results.h"
 #include "task/network.h"
-#include "text/decode.h"
+#include "text/tokenizer.h"
 #include "train/engine/infer.h"
 #include "train/machine/machine.h"
 
@@ -91,10 +91,12 @@ static enum berth_status check_row(const struct task_text *texts, size_t count,
     return BERTH_OK;
 }
 
-static void refuse(struct task_text *text) {
-    const char *words = text->texts[0];
+static void refuse(const struct pass *pass, struct task_text *text) {
+    const struct tokenizer *tokenizer = pass->model->tokenizer;
+    const char *words = text->texts[0],
+               *mask = tokenizer_piece(tokenizer, tokenizer_special_ids(tokenizer).mask);
     char message[400];
-    snprintf(message, sizeof message, "no [MASK] in %s\"%.*s%s\"",
+    snprintf(message, sizeof message, "no %.*s in %s\"%.*s%s\"", UTF8_SHOWN(mask, 40),
              text->truncated ? "the first max_seq_length tokens of " : "", UTF8_SHOWN(words, 60),
              strlen(words) > 60 ? "..." : "");
     task_text_fail(text, BERTH_BAD_DATA, message);
@@ -192,7 +194,7 @@ static enum berth_status find_masks(struct pass *pass, struct berth_error *error
             pass->masked[pass->masked_count++] = i;
             pass->top = top > pass->top ? top : pass->top;
         } else if (text->status == BERTH_OK) {
-            refuse(text);
+            refuse(pass, text);
         }
     }
     const size_t pairs = pass->firsts[set->count] * pass->top;
@@ -276,6 +278,15 @@ static const char *make_sequence(const struct pass *pass, size_t index, size_t m
     return task_text_own(pass->inputs.texts[index], sequence);
 }
 
+// A token as a text; NULL: a padded vocabulary has rows without one. A piece of BERT's is shown
+// with its mark.
+static const char *show_token(const struct pass *pass, struct task_text *text, int32_t id) {
+    const struct tokenizer *tokenizer = pass->model->tokenizer;
+    return tokenizer_pipeline(tokenizer) != NULL && tokenizer_piece(tokenizer, id) != NULL
+               ? task_text_own(text, decode_text(tokenizer, &id, 1, 0))
+               : tokenizer_piece(tokenizer, id);
+}
+
 static void make_items(const struct pass *pass, size_t index) {
     struct task_text *text = pass->inputs.texts[index];
     const struct targets *targets = &pass->targets[index];
@@ -287,8 +298,8 @@ static void make_items(const struct pass *pass, size_t index) {
         const size_t mask = first + i / top;
         const float *found = pass->found + 2 * (mask * pass->top + i % top);
         const int32_t word = (int32_t)found[1];
-        const char *piece = tokenizer_piece(pass->model->tokenizer, word);
-        items[i].text = piece != NULL ? piece : ""; // a padded vocabulary has rows without a piece
+        const char *shown = show_token(pass, text, word);
+        items[i].text = shown != NULL ? shown : "";
         items[i].score = (double)found[0];
         items[i].id = word;
         items[i].group = (int64_t)(i / top);
@@ -368,7 +379,6 @@ static void write_words(struct json_line *line, const struct task_text *text, in
 
 struct mlm {
     struct text_sequences text;
-    unsigned char *continues;
     struct word_masks masks;   // of an evaluation
     struct task_masked masked; // of a prediction
 };
@@ -517,18 +527,11 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
     *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->seed,
                                       .probability = args->config->masked_lm_prob,
                                       .vocab_size = (int32_t)words,
+                                      .whole_words = (int)args->config->whole_word_mask,
                                       .special = tokenizer_special_ids(tokenizer)};
     if (rules->special.mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          args->files->vocab_path);
-    }
-    if (args->config->whole_word_mask) {
-        own->continues = memory_new(words);
-        if (own->continues == NULL) {
-            return error_no_memory(error, words, "the pieces of the vocabulary");
-        }
-        tokenizer_find_continuations(tokenizer, own->continues);
-        rules->continues = own->continues;
     }
     return BERTH_OK;
 }
@@ -565,7 +568,6 @@ static void close_set(void *own) {
     struct mlm *mlm = own;
     text_sequences_done(&mlm->text);
     word_masks_done(&mlm->masks);
-    memory_free(mlm->continues);
 }
 
 // --- predictions --------------------------------------------------------------------------------

@@ -183,7 +183,9 @@ static int64_t count_tokens(const struct task_model *model, const char *words) {
 }
 
 int64_t task_count_tokens(const struct task_model *model, const struct task_text *text) {
-    const int64_t pair = text->texts[1] != NULL ? 1 + count_tokens(model, text->texts[1]) : 0;
+    const int64_t between =
+        model->tokenizer != NULL ? tokenizer_special_ids(model->tokenizer).separators : 1;
+    const int64_t pair = text->texts[1] != NULL ? between + count_tokens(model, text->texts[1]) : 0;
     return 2 + count_tokens(model, text->texts[0]) + pair;
 }
 

@@ -99,6 +99,7 @@ static enum berth_status collect_words(struct tagged *tagged, struct berth_error
     if (tagged->ids == NULL || tagged->starts == NULL || tagged->words == NULL) {
         return error_no_memory(error, tokens * sizeof *tagged->words, "the words");
     }
+    token_list_trim(&tagged->list, tagged->text->texts[0]);
     for (size_t i = 0; i < tokens; i++) {
         const struct token *token = &tagged->list.items[i];
         if (i == 0 || token->word != token[-1].word) {

@@ -50,8 +50,10 @@ static void add_segment(const struct task_model *model, struct task_text *text, 
                                 .id = tokens[i].id,
                                 .group = type};
     }
-    if (text->settings.special) {
-        add_special(tokenizer, text, tokenizer_special_ids(tokenizer).sep, type);
+    const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    const int separators = !second && text->texts[1] != NULL ? special.separators : 1;
+    for (int i = 0; i < separators && text->settings.special; i++) {
+        add_special(tokenizer, text, special.sep, type);
     }
 }
 
@@ -60,7 +62,10 @@ static enum berth_status tokenize(const struct task_model *model, struct task_te
     const char *first = text->texts[0], *second = text->texts[1];
     const struct tokenizer *tokenizer = model->tokenizer;
     const int has_special = text->settings.special;
-    const size_t special = !has_special ? 0 : second != NULL ? 3 : 2;
+    const size_t special = !has_special ? 0
+                           : second != NULL
+                               ? 2 + (size_t)tokenizer_special_ids(tokenizer).separators
+                               : 2;
     TRY(has_special ? check_special(tokenizer, error) : BERTH_OK);
     TRY(tokenizer_encode(tokenizer, first, strlen(first), list, error));
     size_t kept = list->count, second_kept = 0;

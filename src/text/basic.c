@@ -15,8 +15,6 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "text/normalized.h"
-#include "text/special.h"
 #include "text/unicode.h"
 
 #include <string.h>
@@ -55,7 +53,7 @@ int basic_rules_set_specials(struct basic_rules *rules, const struct added_token
     for (size_t i = 0; i < written; i++) {
         rules->special_first[(unsigned char)specials[i].text[0]] = 1;
     }
-    if (!normalized_build(rules)) {
+    if (!special_build(rules)) {
         return 0;
     }
     for (size_t byte = 0; byte < sizeof rules->ascii; byte++) {

@@ -114,4 +114,24 @@ static inline struct basic_origin basic_origin_of(const struct basic_walk *walk,
     return (struct basic_origin){walk->plain_character + (uint32_t)i, begin, begin + 1};
 }
 
+// --- special tokens -----------------------------------------------------------------------------
+
+// Tokens that are never split: first those that are found as they are written, then, in the texts
+// between them, those that are found after normalization. What decides is the leftmost longest
+// token, as in the tokenizers library.
+struct special {
+    const char *token; // NULL: none
+    size_t begin, end; // bytes of the text, with the white space that belongs to it
+    int written;       // found as it is written
+};
+
+// The special token at walk->offset. All offsets must be asked for at which one may begin
+// (rules->special_first), in ascending order; asking again is harmless.
+struct special special_at(struct basic_walk *walk);
+
+// Builds rules->normalized from the special tokens that are not found as they are written, and
+// marks in `special_first` the bytes with which a text may begin that becomes one of them. 0 when
+// out of memory.
+int special_build(struct basic_rules *rules);
+
 #endif

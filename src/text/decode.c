@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/decode.h"
-
+// Converts token ids to text like the WordPiece decoder of Hugging Face's `tokenizers`: tokens are
+// separated by blanks, except before continuations ("##ing", whose ## is dropped) and before . , ?
+// ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer keeps blanks,
+// these are separated, too; if it keeps pieces, so are continuations, with their ##. If it cleans
+// up, the text is then what transformers' clean_up_tokenization makes of it. A pipeline has
+// decoders of its own, which are rows (components.h).
 #include "core/buffer.h"
 #include "core/memory.h"
+#include "text/components.h"
+#include "text/text_pipeline.h"
+#include "text/tokenizer.h"
 
 #include <string.h>
 
@@ -22,34 +29,8 @@ static int is_joined(const char *piece) {
     return 0;
 }
 
-// Replaces each `from` by its own bytes without a blank at its beginning and, if it has one, at its
-// end.
-static void drop_blanks(char *text, const char *from) {
-    const size_t length = strlen(from), kept = length - 1 - (from[length - 1] == ' ');
-    char *to = text;
-    for (const char *at = text; *at != '\0';) {
-        if (strncmp(at, from, length) == 0) {
-            memcpy(to, from + 1, kept);
-            to += kept;
-            at += length;
-        } else {
-            *to++ = *at++;
-        }
-    }
-    *to = '\0';
-}
-
-// In the order of transformers, one after the other.
-static void clean_up(char *text) {
-    static const char *const before[] = {" .",   " ?",  " !",  " ,",   " ' ",
-                                         " n't", " 'm", " 's", " 've", " 're"};
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-        drop_blanks(text, before[i]);
-    }
-}
-
-char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
-                  int skips_special) {
+static char *decode_bert(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
+                         int skips_special) {
     const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     const struct tokenizer_options *rules = tokenizer_rules_of(tokenizer);
     const int keeps_blanks = rules->keeps_blanks || rules->keeps_pieces;
@@ -72,8 +53,17 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
     buffer_put_byte(&text, '\0');
     if (text.failed) {
         buffer_done(&text);
-    } else if (rules->cleans_up) {
-        clean_up(text.bytes);
     }
     return text.bytes;
+}
+
+char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
+                  int skips_special) {
+    const struct text_pipeline *pipeline = tokenizer_pipeline(tokenizer);
+    char *text = pipeline != NULL ? text_pipeline_decode(pipeline, ids, count, skips_special)
+                                  : decode_bert(tokenizer, ids, count, skips_special);
+    if (text != NULL && tokenizer_rules_of(tokenizer)->cleans_up) {
+        component_clean_up(text);
+    }
+    return text;
 }

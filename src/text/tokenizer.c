@@ -7,7 +7,9 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "text/basic.h"
+#include "text/text_pipeline.h"
 #include "text/unicode.h"
 #include "text/vocabulary.h"
 
@@ -19,6 +21,7 @@
 
 struct tokenizer {
     struct tokenizer_options options; // with the defaults filled in
+    struct text_pipeline *pipeline;   // NULL: BERT's tokenizer, whose are the fields that follow
     struct vocabulary vocabulary;
     struct basic_rules rules;
     struct tokenizer_special special;
@@ -79,7 +82,8 @@ static enum berth_status set_specials(struct tokenizer *tokenizer,
                                                     .unknown = find(tokenizer, "[UNK]"),
                                                     .cls = find(tokenizer, "[CLS]"),
                                                     .sep = find(tokenizer, "[SEP]"),
-                                                    .mask = find(tokenizer, "[MASK]")};
+                                                    .mask = find(tokenizer, "[MASK]"),
+                                                    .separators = 1};
     if (tokenizer->options.split_special) {
         return BERTH_OK;
     }
@@ -163,8 +167,51 @@ enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_
     return status;
 }
 
+// The first token that the vocabulary has: the named one, else the usual ones.
+static int32_t find_named(const struct tokenizer *tokenizer, const char *name, const char *usual,
+                          const char *berts) {
+    const int32_t id = find(tokenizer, usual);
+    return name != NULL ? find(tokenizer, name) : id >= 0 ? id : find(tokenizer, berts);
+}
+
+static void find_specials(struct tokenizer *tokenizer, const struct tokenizer_names *names) {
+    const struct text_pipeline_inputs *inputs = text_pipeline_inputs_of(tokenizer->pipeline);
+    const int32_t unknown = text_pipeline_unknown(tokenizer->pipeline);
+    tokenizer->special = (struct tokenizer_special){
+        .pad = find_named(tokenizer, names->pad, "<pad>", "[PAD]"),
+        .unknown = unknown >= 0 ? unknown : find_named(tokenizer, names->unknown, "<unk>", "[UNK]"),
+        .cls = inputs->cls,
+        .sep = inputs->sep,
+        .mask = find_named(tokenizer, names->mask, "<mask>", "[MASK]"),
+        .separators = inputs->separators};
+    tokenizer->options.one_type = inputs->one_type;
+}
+
+enum berth_status tokenizer_open_pipeline(const char *name, const struct json_t *object,
+                                          const struct tokenizer_names *names,
+                                          const struct tokenizer_options *options,
+                                          struct tokenizer **tokenizer, struct berth_error *error) {
+    *tokenizer = NULL;
+    struct tokenizer *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "the tokenizer");
+    }
+    const enum berth_status status = text_pipeline_open(name, object, &opened->pipeline, error);
+    if (status != BERTH_OK) {
+        tokenizer_close(opened);
+        return status;
+    }
+    opened->options = (struct tokenizer_options){.split_special = options->split_special > 0,
+                                                 .cleans_up = options->cleans_up,
+                                                 .google_pairs = options->google_pairs};
+    find_specials(opened, names);
+    *tokenizer = opened;
+    return BERTH_OK;
+}
+
 void tokenizer_close(struct tokenizer *tokenizer) {
     if (tokenizer != NULL) {
+        text_pipeline_close(tokenizer->pipeline);
         basic_rules_done(&tokenizer->rules);
         vocabulary_done(&tokenizer->vocabulary);
         memory_free(tokenizer->specials);
@@ -174,8 +221,17 @@ void tokenizer_close(struct tokenizer *tokenizer) {
 
 // --- queries ------------------------------------------------------------------------------------
 
+const struct text_pipeline *tokenizer_pipeline(const struct tokenizer *tokenizer) {
+    return tokenizer->pipeline;
+}
+
+static const struct vocabulary *vocabulary_of(const struct tokenizer *tokenizer) {
+    return tokenizer->pipeline != NULL ? text_pipeline_vocabulary(tokenizer->pipeline)
+                                       : &tokenizer->vocabulary;
+}
+
 size_t tokenizer_size(const struct tokenizer *tokenizer) {
-    return tokenizer->vocabulary.count;
+    return vocabulary_of(tokenizer)->count;
 }
 
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer) {
@@ -192,7 +248,7 @@ const struct added_token *tokenizer_specials(const struct tokenizer *tokenizer, 
 }
 
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id) {
-    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    const struct vocabulary *vocabulary = vocabulary_of(tokenizer);
     return id < 0 || (size_t)id >= vocabulary->count ? NULL
                                                      : vocabulary->text + vocabulary->starts[id];
 }
@@ -208,19 +264,39 @@ size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer) {
 
 void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
     for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
-        continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
+        continues[i] = tokenizer->pipeline != NULL
+                           ? text_pipeline_continues(tokenizer->pipeline, (int32_t)i) != 0
+                           : strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
     }
 }
 
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length) {
-    return vocabulary_find(&tokenizer->vocabulary, piece, length);
+    return vocabulary_find(vocabulary_of(tokenizer), piece, length);
 }
 
 // --- encoding -----------------------------------------------------------------------------------
 
 void token_list_done(struct token_list *list) {
     memory_free(list->items);
+    text_pipeline_room_free(list->room);
     *list = (struct token_list){0};
+}
+
+void token_list_trim(struct token_list *list, const char *text) {
+    for (size_t i = 0; i < list->count; i++) {
+        struct token *token = &list->items[i];
+        while (token->byte_begin < token->byte_end) {
+            uint32_t point;
+            const size_t size =
+                utf8_decode(text + token->byte_begin, token->byte_end - token->byte_begin, &point);
+            if (point == UTF8_ILL_FORMED ||
+                (unicode_component_of(point).kinds & UNICODE_BLANK) == 0) {
+                break;
+            }
+            token->byte_begin += (uint32_t)size;
+            token->begin++;
+        }
+    }
 }
 
 static int reserve(struct token_list *list, size_t extra) {
@@ -310,6 +386,10 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
                                    size_t length, struct token_list *list,
                                    struct berth_error *error) {
     TRY(check_length(length, error));
+    if (tokenizer->pipeline != NULL) {
+        return text_pipeline_encode(tokenizer->pipeline, text, length,
+                                    tokenizer->options.split_special, list, error);
+    }
     size_t before = list->count;
     struct basic_walk walk;
     basic_init(&walk, &tokenizer->rules, text, length);

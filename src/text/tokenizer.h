@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts text to WordPiece ids: cleaning, lower-casing, splitting and greedy longest match, with
-// the offsets of every piece in the text.
+// Converts text to ids, with the offsets of every piece in the text. BERT's tokenizer does so in
+// one pass: cleaning, lower-casing, splitting and greedy longest match. Others are pipelines of
+// components (text_pipeline.h), behind the same functions.
 //
-// Two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
+// BERT's has two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
 // BertPreTokenizer, WordPiece with words of at most 100 characters); TOKENIZER_GOOGLE follows
 // Google's tokenization.py (200 characters, its Unicode ranges, final sigma).
 // Text is bytes with a length; each ill-formed UTF-8 sequence counts as U+FFFD, which is dropped.
@@ -49,9 +50,18 @@ struct tokenizer_options {
 };
 
 struct tokenizer; // owns the vocabulary
+struct json_t;
+struct text_pipeline;
+struct text_room;
 
 struct tokenizer_special {
     int32_t pad, unknown, cls, sep, mask; // -1: not in the vocabulary
+    int separators;                       // `sep` between the texts of a pair: 1 or 2
+};
+
+// The names of special tokens of a pipeline that its files give; NULL: those of its components.
+struct tokenizer_names {
+    const char *pad, *unknown, *mask;
 };
 
 // One piece. Offsets refer to the original text.
@@ -69,10 +79,14 @@ struct token_list {
     struct token *items;
     size_t count;
     size_t capacity;
-    size_t ill_formed; // ill-formed UTF-8 sequences since the caller last set it to 0
+    size_t ill_formed;      // ill-formed UTF-8 sequences since the caller last set it to 0
+    struct text_room *room; // memory of a pipeline
 };
 
 void token_list_done(struct token_list *list);
+// Takes white space at the beginnings of tokens out of their offsets: a pipeline may count the
+// blank before a word to its first token.
+void token_list_trim(struct token_list *list, const char *text);
 
 // Reads a vocabulary: one token per line, whose number from 0 is its id; lines end in LF, or all in
 // CR LF.
@@ -84,7 +98,15 @@ enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_
 enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
                                         const struct tokenizer_options *options,
                                         struct tokenizer **tokenizer, struct berth_error *error);
+// Opens a tokenizer.json that was parsed as a pipeline; messages call it `name`. Of the options
+// split_special, cleans_up and google_pairs count; its components say whether pairs have one type.
+enum berth_status tokenizer_open_pipeline(const char *name, const struct json_t *object,
+                                          const struct tokenizer_names *names,
+                                          const struct tokenizer_options *options,
+                                          struct tokenizer **tokenizer, struct berth_error *error);
 void tokenizer_close(struct tokenizer *tokenizer);
+// NULL: BERT's tokenizer.
+const struct text_pipeline *tokenizer_pipeline(const struct tokenizer *tokenizer);
 
 size_t tokenizer_size(const struct tokenizer *tokenizer);
 // The options with defaults filled in: split_special is 0 or 1, no tokens are added.
@@ -98,7 +120,8 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The number of pieces with a capital letter of ASCII, which no text has after conversion to lower
 // case; 0 if the tokenizer keeps the case. Special ("[UNK]") and added tokens do not count.
 size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer);
-// Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word.
+// Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word as far
+// as its text shows.
 void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
@@ -111,9 +134,14 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
 
 // The basic tokens of a text (after cleaning and, if the tokenizer does so, lower-casing) joined by
 // single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free),
-// *words_length bytes and a NUL. The only error is that of tokenizer_encode.
+// *words_length bytes and a NUL. Not of a pipeline. The only error is that of tokenizer_encode.
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
                                   size_t length, char **words, size_t *words_length,
                                   struct berth_error *error);
+
+// The text of ids[count], newly allocated (memory_free); NULL: out of memory. Ids outside the
+// vocabulary and [PAD] are skipped; with `skips_special` so are [CLS], [SEP], [MASK] and [UNK].
+char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
+                  int skips_special);
 
 #endif

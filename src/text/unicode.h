@@ -2,8 +2,8 @@
 // The tokenizers' rules for one code point: its properties and its mappings.
 //
 // The properties are those of the two reference programs, which differ from Unicode's; they were
-// extracted by dev/unicode/make_tables.py. The only normalisation is the one that BERT uses, NFD
-// without non-spacing marks.
+// extracted by dev/unicode/make_tables.py. For BERT's own tokenizer the only normal form is NFD
+// without non-spacing marks; the components of other tokenizers use all four.
 #ifndef BERTH_TEXT_UNICODE_H
 #define BERTH_TEXT_UNICODE_H
 
@@ -50,5 +50,31 @@ enum unicode_mapping {
 // mapping is mapped to itself.
 size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
                    uint32_t output[UNICODE_MAP_MAX]);
+
+// What the components of the tokenizers library but BERT's take a character for.
+enum unicode_kind {
+    UNICODE_LETTER = 1,       // \p{L} of its regular expressions
+    UNICODE_NUMBER = 2,       // \p{N}
+    UNICODE_NUMERIC = 4,      // numeric to the component Digits
+    UNICODE_BLANK = 8,        // white space
+    UNICODE_ACCENT = 16,      // removed by the component StripAccents
+    UNICODE_JOINS = 32,       // continues a cluster of characters
+    UNICODE_JOINED = 64,      // begins a cluster that the next character continues
+    UNICODE_CONTROL = 128,    // is a cluster of its own
+    UNICODE_DECOMPOSES = 256, // has a decomposition
+    UNICODE_COMPOSES = 512    // may compose a character with the one before it
+};
+
+struct unicode_component {
+    uint16_t kinds;
+    uint8_t combining; // canonical combining class of a character without decomposition
+};
+struct unicode_component unicode_component_of(uint32_t point);
+
+#define UNICODE_PARTS_MAX 18
+// The whole decomposition of a character, canonical or compatible; the number of its parts.
+size_t unicode_decompose(uint32_t point, int compatible, uint32_t output[UNICODE_PARTS_MAX]);
+// The character that two compose in the forms NFC and NFKC; 0: none.
+uint32_t unicode_compose(uint32_t first, uint32_t second);
 
 #endif

@@ -88,6 +88,11 @@ static size_t drop_duplicates(struct trie_string *strings, size_t count) {
     return kept;
 }
 
+int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t count) {
+    qsort(strings, count, sizeof *strings, compare);
+    return trie_build(trie, strings, drop_duplicates(strings, count));
+}
+
 static enum berth_status build_trie(struct vocabulary *vocabulary, struct berth_error *error) {
     struct trie_string *strings = memory_array(vocabulary->count, sizeof *strings);
     if (strings == NULL) {
@@ -98,14 +103,41 @@ static enum berth_status build_trie(struct vocabulary *vocabulary, struct berth_
         strings[i] = (struct trie_string){vocabulary->text + start,
                                           vocabulary->starts[i + 1] - start - 1, (int32_t)i};
     }
-    qsort(strings, vocabulary->count, sizeof *strings, compare);
-    const size_t tokens = drop_duplicates(strings, vocabulary->count);
     const enum berth_status status =
-        trie_build(&vocabulary->trie, strings, tokens)
+        vocabulary_build_trie(&vocabulary->trie, strings, vocabulary->count)
             ? BERTH_OK
             : error_no_memory(error, vocabulary->starts[vocabulary->count],
                               "the vocabulary's search tree");
     memory_free(strings);
+    return status;
+}
+
+enum berth_status vocabulary_collect(struct vocabulary *vocabulary, const char *const *tokens,
+                                     size_t count, struct berth_error *error) {
+    size_t length = 0;
+    *vocabulary = (struct vocabulary){.count = count};
+    for (size_t i = 0; i < count; i++) {
+        length += (tokens[i] != NULL ? strlen(tokens[i]) : 0) + 1;
+    }
+    vocabulary->text = memory_new(length + 1);
+    vocabulary->starts = memory_array(count + 1, sizeof *vocabulary->starts);
+    if (vocabulary->text == NULL || vocabulary->starts == NULL) {
+        vocabulary_done(vocabulary);
+        return error_no_memory(error, length + count * sizeof *vocabulary->starts,
+                               "the vocabulary");
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *token = tokens[i] != NULL ? tokens[i] : "";
+        vocabulary->starts[i] = used;
+        memcpy(vocabulary->text + used, token, strlen(token) + 1);
+        used += strlen(token) + 1;
+    }
+    vocabulary->starts[count] = used;
+    const enum berth_status status = build_trie(vocabulary, error);
+    if (status != BERTH_OK) {
+        vocabulary_done(vocabulary);
+    }
     return status;
 }
 

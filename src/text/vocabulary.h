@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A WordPiece vocabulary: a text file with one token per line, whose number from 0 is its id.
+// A vocabulary: tokens by id. Of WordPiece it is a text file with one token per line, whose number
+// from 0 is its id.
 #ifndef BERTH_TEXT_VOCABULARY_H
 #define BERTH_TEXT_VOCABULARY_H
 
@@ -18,9 +19,15 @@ struct vocabulary {
 // no lines, a byte order mark, ill-formed UTF-8, a NUL byte.
 enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *name,
                                   const char *bytes, size_t length, struct berth_error *error);
+// The vocabulary of `count` tokens by id; NULL: the id has none, and its text is empty.
+enum berth_status vocabulary_collect(struct vocabulary *vocabulary, const char *const *tokens,
+                                     size_t count, struct berth_error *error);
 void vocabulary_done(struct vocabulary *vocabulary);
 
 // The id of a token, or -1.
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length);
+
+// Sorts the strings and builds their trie; of equal ones the last id counts. 0 when out of memory.
+int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t count);
 
 #endif

@@ -200,7 +200,7 @@ static struct word_masks masks_of(const struct text_sequences *all, double proba
                                          .probability = probability,
                                          .vocab_size = WORDS,
                                          .special = tokenizer_special_ids(tokenizer),
-                                         .continues = whole ? pieces : NULL}};
+                                         .whole_words = whole}};
     tokenizer_close(tokenizer);
     return masks;
 }

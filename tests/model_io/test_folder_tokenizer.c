@@ -48,6 +48,28 @@ static void test_everything_is_copied(void **state) {
     assert_int_equal(target_lower_case(), 0);
 }
 
+// A tokenizer.json that is not BERT's is copied with its settings, or alone if it is another's.
+static void test_other_tokenizers_are_copied(void **state) {
+    (void)state;
+    struct text_rules rules;
+    static const char whole[] = "{\"model\": {\"type\": \"Unigram\"}}";
+    assert_int_equal(dir_make(scratch("of"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    scratch_write("of/config.json", "{\"model_type\": \"bert\"}");
+    scratch_write("of/tokenizer.json", whole);
+    scratch_write("of/special_tokens_map.json", "{\"mask_token\": \"<mask>\"}");
+    scratch_write("mine.json", "{\"model\": {\"type\": \"BPE\"}}");
+    assert_int_equal(folder_text_rules(scratch("of"), NULL, &rules, NULL), BERTH_OK);
+    assert_true(rules.is_pipeline);
+    copy(scratch("of"), NULL, NULL);
+    assert_file_holds(scratch("target/tokenizer.json"), whole);
+    assert_true(file_exists(scratch("target/special_tokens_map.json")));
+    assert_false(file_exists(scratch("target/vocab.txt")));
+    copy(scratch("of"), scratch("mine.json"), &rules);
+    assert_file_holds(scratch("target/tokenizer.json"), "{\"model\": {\"type\": \"BPE\"}}");
+    assert_true(file_exists(scratch("target/tokenizer_config.json")));
+}
+
 // The vocabulary is named by its path, but is the folder's own.
 static void test_own_vocabulary_by_path(void **state) {
     (void)state;
@@ -549,7 +571,6 @@ static void test_unclean_text(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
     struct text_rules rules;
-    struct berth_error error;
     scratch_write("vocab.txt", "[PAD]\n[UNK]\na\n");
     scratch_write("tokenizer.json",
                   WHOLE(NORMALIZER(", \"clean_text\": false"), WORDS, TOKEN(3, "<q>", "")));
@@ -560,9 +581,9 @@ static void test_unclean_text(void **state) {
     assert_int_equal(folder_text_rules(scratch_folder, &file, &rules, NULL), BERTH_OK);
     scratch_write("tokenizer_config.json", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}");
     for (int is_read = 0; is_read < 2; is_read++) {
-        assert_int_equal(folder_text_rules(scratch_folder, is_read ? &file : NULL, &rules, &error),
-                         BERTH_CONFIG);
-        assert_message_has(&error, "tokenizer.json: key \"normalizer.clean_text\": expected true");
+        assert_int_equal(folder_text_rules(scratch_folder, is_read ? &file : NULL, &rules, NULL),
+                         BERTH_OK);
+        assert_true(rules.is_pipeline);
     }
     vocabulary_file_done(&file);
 }
@@ -878,8 +899,12 @@ static void test_refused_tokenizers(void **state) {
         struct vocabulary_file file = {0};
         struct berth_error error = {0};
         scratch_write("tokenizer.json", cases[i].text);
-        assert_int_not_equal(vocabulary_file_read(scratch("tokenizer.json"), &file, &error),
-                             BERTH_OK);
+        if (vocabulary_file_read(scratch("tokenizer.json"), &file, &error) == BERTH_OK) {
+            assert_true(file.is_other && file.rules.is_pipeline && file.bytes == NULL);
+            vocabulary_file_done(&file);
+            assert_int_equal(vocabulary_file_open(scratch("tokenizer.json"), &file, &error),
+                             BERTH_CONFIG);
+        }
         assert_message_has(&error, cases[i].message);
         vocabulary_file_done(&file);
     }
@@ -999,6 +1024,7 @@ int main(void) {
         SCRATCH_TEST(test_casing_by_name),
         SCRATCH_TEST(test_casing_by_name_is_copied),
         SCRATCH_TEST(test_rules_that_cannot_be_kept),
+        SCRATCH_TEST(test_other_tokenizers_are_copied),
         SCRATCH_TEST(test_each_allocation_fails),
         SCRATCH_TEST(test_generic_class_with_other_rules),
     };

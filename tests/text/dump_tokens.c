@@ -3,10 +3,12 @@
 //
 //   dump_tokens VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split < texts >
 //   tokens
+//   dump_tokens TOKENIZER.json < texts > tokens
 //
 // In: any number of texts, each a 32-bit length and that many bytes. Out, for each: the number of
 // tokens, then id, word, begin, end, byte_begin, byte_end of each; 32-bit numbers of this machine.
 #include "core/memory.h"
+#include "format/json/json.h"
 #include "text/tokenizer.h"
 
 #include <stdio.h>
@@ -44,21 +46,41 @@ static int dump(const struct tokenizer *tokenizer) {
     return status;
 }
 
+static enum berth_status open_bert(char **words, struct tokenizer **tokenizer,
+                                   struct berth_error *error) {
+    const struct tokenizer_options options = {
+        .rules = strcmp(words[2], "google") == 0 ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
+        .lower_case = strstr(words[3], "uncased") != NULL,
+        .accents = strstr(words[3], "strip") != NULL  ? TOKENIZER_ACCENTS_STRIP
+                   : strstr(words[3], "keep") != NULL ? TOKENIZER_ACCENTS_KEEP
+                                                      : TOKENIZER_ACCENTS_AUTO,
+        .whole_ideographs = strstr(words[3], "whole") != NULL,
+        .split_special = strcmp(words[4], "split") == 0};
+    return tokenizer_open(words[1], &options, tokenizer, error);
+}
+
+static enum berth_status open_pipeline(const char *path, struct tokenizer **tokenizer,
+                                       struct berth_error *error) {
+    const struct tokenizer_names names = {.pad = NULL};
+    const struct tokenizer_options options = {.lower_case = 0};
+    json *object;
+    TRY(json_read_file(path, &object, error));
+    const enum berth_status status =
+        tokenizer_open_pipeline(path, object, &names, &options, tokenizer, error);
+    json_free(object);
+    return status;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 5) {
-        return fail("VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split");
+    if (argc != 2 && argc != 5) {
+        return fail("VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split, or "
+                    "TOKENIZER.json");
     }
-    struct tokenizer_options options = {
-        .rules = strcmp(argv[2], "google") == 0 ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
-        .lower_case = strstr(argv[3], "uncased") != NULL,
-        .accents = strstr(argv[3], "strip") != NULL  ? TOKENIZER_ACCENTS_STRIP
-                   : strstr(argv[3], "keep") != NULL ? TOKENIZER_ACCENTS_KEEP
-                                                     : TOKENIZER_ACCENTS_AUTO,
-        .whole_ideographs = strstr(argv[3], "whole") != NULL,
-        .split_special = strcmp(argv[4], "split") == 0};
     struct tokenizer *tokenizer;
     struct berth_error error;
-    if (tokenizer_open(argv[1], &options, &tokenizer, &error) != BERTH_OK) {
+    const enum berth_status opened = argc == 2 ? open_pipeline(argv[1], &tokenizer, &error)
+                                               : open_bert(argv, &tokenizer, &error);
+    if (opened != BERTH_OK) {
         return fail(error.message);
     }
     int status = dump(tokenizer);

@@ -3,7 +3,6 @@
 // running out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "text/decode.h"
 #include "text/tokenizer.h"
 
 #include <string.h>

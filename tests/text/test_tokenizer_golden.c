@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids and offsets equal those of the reference programs: on the committed golden cases, and by
-// hashes on every line of the real data (skipped without BERTH_DATA). dev/unicode/make_golden.py
-// makes the files.
+// Ids and offsets equal those of the reference programs: on the committed golden cases, those of
+// other tokenizers than BERT's with words and decoded texts; and by hashes on every line of the
+// real data (skipped without BERTH_DATA). dev/unicode/make_golden.py makes the files.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/scratch.h"
+#include "format/json/json.h"
 #include "text/data_hashes.h"
 #include "text/tokenizer.h"
 
@@ -68,11 +69,15 @@ static void check_token(const struct token *token, char *field, const char *text
     long id;
     long begin;
     long end;
-    int numbers = sscanf(field, "%ld:%ld:%ld", &id, &begin, &end);
+    long word;
+    int numbers = sscanf(field, "%ld:%ld:%ld:%ld", &id, &begin, &end, &word);
     if (token->id != id) {
         fail_msg("line %zu: id %d, expected %ld", line, token->id, id);
     }
-    if (numbers == 3 && (token->begin != begin || token->end != end)) {
+    if (numbers == 4 && token->word != word) {
+        fail_msg("line %zu: id %d in word %d, expected %ld", line, token->id, token->word, word);
+    }
+    if (numbers >= 3 && (token->begin != begin || token->end != end)) {
         fail_msg("line %zu: id %d at %u-%u, expected %ld-%ld", line, token->id, token->begin,
                  token->end, begin, end);
     }
@@ -80,7 +85,23 @@ static void check_token(const struct token *token, char *field, const char *text
     assert_int_equal(token->byte_end, bytes_of_characters(text, token->end));
 }
 
-static void check_case(const struct tokenizer *tokenizer, char *hex, char *expected, size_t line) {
+static void check_decoded(const struct tokenizer *tokenizer, const struct token_list *list,
+                          char *hex, size_t line) {
+    int32_t *ids = memory_array(list->count + 1, sizeof *ids);
+    for (size_t i = 0; i < list->count; i++) {
+        ids[i] = list->items[i].id;
+    }
+    char *text = decode_text(tokenizer, ids, list->count, 0);
+    hex[decode_hex(hex)] = '\0';
+    if (strcmp(text, hex) != 0) {
+        fail_msg("line %zu: decoded \"%s\", expected \"%s\"", line, text, hex);
+    }
+    memory_free(text);
+    memory_free(ids);
+}
+
+static void check_case(const struct tokenizer *tokenizer, char *hex, char *expected, char *decoded,
+                       size_t line) {
     struct token_list list = {0};
     size_t length = decode_hex(hex);
     hex[length] = 0; // bytes_of_characters looks one byte past the text
@@ -98,7 +119,25 @@ static void check_case(const struct tokenizer *tokenizer, char *hex, char *expec
     if (count != list.count) {
         fail_msg("line %zu: %zu tokens, expected %zu", line, list.count, count);
     }
+    if (decoded != NULL) {
+        check_decoded(tokenizer, &list, decoded, line);
+    }
     token_list_done(&list);
+}
+
+static struct tokenizer *open_json(const char *text) {
+    const struct tokenizer_names names = {.pad = NULL};
+    const struct tokenizer_options options = {.lower_case = 0};
+    struct tokenizer *tokenizer;
+    struct berth_error error;
+    json *object;
+    assert_int_equal(json_read_memory("golden", text, strlen(text), &object, NULL), BERTH_OK);
+    if (tokenizer_open_pipeline("golden", object, &names, &options, &tokenizer, &error) !=
+        BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    json_free(object);
+    return tokenizer;
 }
 
 static void test_golden_cases(void **state) {
@@ -114,12 +153,18 @@ static void test_golden_cases(void **state) {
         char *hex = strchr(at, '\t') + 1;
         char *expected = strchr(hex, '\t') + 1;
         hex[-1] = expected[-1] = *end = '\0';
+        char *decoded = strchr(expected, '\t');
+        if (decoded != NULL) {
+            *decoded++ = '\0';
+        }
         if (strcmp(settings, at) != 0) {
             tokenizer_close(tokenizer);
-            tokenizer = open_with(VOCAB, parse_settings(at));
+            tokenizer = hex[0] == '{' ? open_json(hex) : open_with(VOCAB, parse_settings(at));
             snprintf(settings, sizeof settings, "%s", at);
         }
-        check_case(tokenizer, hex, expected, line + 1);
+        if (hex[0] != '{') {
+            check_case(tokenizer, hex, expected, decoded, line + 1);
+        }
         at = end + 1;
     }
     assert_true(line > 400);

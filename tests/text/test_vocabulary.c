@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vocabulary files: malformed ones are refused with the position and the remedy; unusual but legal
-// ones are read unchanged.
+// ones are read unchanged. A tokenizer.json is refused by the name and place of what is not
+// supported, and what its post-processor and flags say has its effect.
 #include "core/harness.h"
 #include "core/memory.h"
+#include "format/json/json.h"
 #include "text/tokenizer.h"
 
 #include <stdio.h>
@@ -177,6 +179,142 @@ static void test_large(void **state) {
     memory_free(bytes);
 }
 
+// --- tokenizer.json ------------------------------------------------------------------------------
+
+#define BPE                                                                                        \
+    "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"<m>\": 3}, \"merges\": "     \
+    "[\"a b\"]}"
+#define WITH(...) "{\"model\": " BPE ", " __VA_ARGS__ "}"
+#define MODEL(...) "{\"model\": {" __VA_ARGS__ "}}"
+
+static enum berth_status open_json(const char *text, struct tokenizer **tokenizer,
+                                   struct berth_error *error) {
+    const struct tokenizer_names names = {.mask = "<m>"};
+    const struct tokenizer_options options = {.lower_case = 0};
+    json *object;
+    assert_int_equal(json_read_memory("t", text, strlen(text), &object, error), BERTH_OK);
+    const enum berth_status status =
+        tokenizer_open_pipeline("t.json", object, &names, &options, tokenizer, error);
+    json_free(object);
+    return status;
+}
+
+static void test_refused_components(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {WITH("\"normalizer\": {\"type\": \"Nmt\"}"), "key \"normalizer.type\": expected Bert"},
+        {WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, "
+              "{}]}"),
+         "key \"normalizer.normalizers[1].type\": expected BertNormalizer, "},
+        {WITH("\"normalizer\": {\"type\": \"Sequence\"}"),
+         "key \"normalizer.normalizers\": expected"},
+        {WITH("\"normalizer\": {\"type\": \"Strip\", \"strip_left\": 1}"),
+         "key \"normalizer.strip_left\": expected true or false"},
+        {WITH("\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"x?\"}}"),
+         "key \"normalizer.pattern\": expected a \"String\""},
+        {WITH("\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AAA=\"}"),
+         "key \"normalizer.precompiled_charsmap\": expected a table"},
+        {WITH("\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}"), "found UnicodeScripts"},
+        {WITH("\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+              "[{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}"),
+         "expected ByteLevel as the last one, found Digits"},
+        {WITH("\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, "
+              "\"behavior\": \"Kept\"}"),
+         "key \"pre_tokenizer.behavior\": expected Removed"},
+        {WITH("\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"ab\"}"),
+         "expected one character, found ab"},
+        {WITH("\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", "
+              "\"prepend_scheme\": \"twice\"}"),
+         "expected always, first or never, found twice"},
+        {WITH("\"post_processor\": {\"type\": \"Other\"}"), "key \"post_processor.type\""},
+        {WITH("\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": []}"),
+         "the parts CLS A SEP"},
+        {WITH("\"decoder\": {\"type\": \"CTC\"}"), "key \"decoder.type\": expected BPEDecoder"},
+        {WITH("\"added_tokens\": [{\"id\": 9}]"), "entry 0: expected a \"content\""},
+        {WITH("\"added_tokens\": [{\"id\": 1, \"content\": \"x\"}]"), "duplicate id 1"},
+        {WITH("\"added_tokens\": [{\"id\": 999999, \"content\": \"x\"}]"), "expected an id from 0"},
+        {MODEL("\"type\": \"WordLevel\", \"vocab\": {\"a\": 0}"),
+         "expected BPE, Unigram or WordPiece"},
+        {MODEL("\"type\": \"BPE\", \"vocab\": {}"), "key \"model.vocab\": expected words"},
+        {MODEL("\"type\": \"BPE\", \"vocab\": {\"a\": 0}"),
+         "key \"model.merges\": expected a list"},
+        {MODEL("\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]"),
+         "entry 0: \"a\" and \"b\": expected two words"},
+        {MODEL("\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]"),
+         "entry 0: expected two words"},
+        {MODEL("\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1"),
+         "key \"model.dropout\": expected null"},
+        {MODEL("\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]"), "key \"model.unk_id\": expected"},
+        {MODEL("\"type\": \"Unigram\", \"vocab\": [[\"a\"]], \"unk_id\": 0"),
+         "a word and its score"},
+        {MODEL("\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}"),
+         "key \"model.unk_token\": expected a word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *tokenizer;
+        struct berth_error error = {0};
+        assert_int_not_equal(open_json(cases[i].text, &tokenizer, &error), BERTH_OK);
+        assert_null(tokenizer);
+        if (strstr(error.message, cases[i].message) == NULL ||
+            strstr(error.message, "t.json") == NULL) {
+            fail_msg("\"%s\" lacks \"%s\"", error.message, cases[i].message);
+        }
+    }
+}
+
+static void test_what_a_processor_says(void **state) {
+    (void)state;
+    static const struct {
+        const char *processor;
+        int cls, sep, separators, one_type;
+    } cases[] = {
+        {"null", -1, -1, 1, 0},
+        {"{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}", 0, 1, 1, 0},
+        {"{\"type\": \"RobertaProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}", 0, 1, 2,
+         1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400];
+        struct tokenizer *tokenizer;
+        snprintf(text, sizeof text, WITH("\"post_processor\": %s"), cases[i].processor);
+        assert_int_equal(open_json(text, &tokenizer, NULL), BERTH_OK);
+        const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+        assert_int_equal(special.cls, cases[i].cls);
+        assert_int_equal(special.sep, cases[i].sep);
+        assert_int_equal(special.separators, cases[i].separators);
+        assert_int_equal(special.mask, 3);
+        assert_int_equal(tokenizer_rules_of(tokenizer)->one_type, cases[i].one_type);
+        tokenizer_close(tokenizer);
+    }
+}
+
+// A blank that belongs to a token's offsets is taken out of them; ill-formed bytes count.
+static void test_blanks_and_ill_formed_bytes(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    static const char text[] = "ab \xFFqab";
+    assert_int_equal(
+        open_json("{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"?\", 0], "
+                  "[\"_ab\", -1], [\"_\", -2], [\"ab\", -1.5]]}, \"pre_tokenizer\": {\"type\": "
+                  "\"Metaspace\", \"replacement\": \"_\"}}",
+                  &tokenizer, NULL),
+        BERTH_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, text, sizeof text - 1, &list, NULL), BERTH_OK);
+    static const struct token expected[] = {
+        {1, 0, 0, 2, 0, 2}, {2, 1, 2, 3, 2, 3}, {0, 1, 3, 5, 3, 5}, {3, 1, 5, 7, 5, 7}};
+    assert_int_equal(list.count, 4);
+    assert_memory_equal(list.items, expected, sizeof expected);
+    assert_int_equal(list.ill_formed, 1);
+    token_list_trim(&list, text);
+    assert_int_equal(list.items[1].begin, 3);
+    assert_int_equal(list.items[1].byte_begin, 3);
+    assert_int_equal(list.items[0].begin, 0);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_malformed),
@@ -186,6 +324,9 @@ int main(void) {
         cmocka_unit_test(test_without_the_other_special_tokens),
         cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refused_components),
+        cmocka_unit_test(test_what_a_processor_says),
+        cmocka_unit_test(test_blanks_and_ill_formed_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "core/log.h"
 #include "data/corpus/corpus.h"
-#include "text/word_counts.h"
+#include "text/vocabulary_train.h"
 
 #include <stdint.h>
 

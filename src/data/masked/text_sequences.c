@@ -11,6 +11,7 @@
 
 struct group {
     int32_t *ids;
+    unsigned char *continues; // as in struct text_sequences
     size_t count, capacity;
     size_t *ends; // of the sequences in ids
     size_t end_count, end_capacity;
@@ -34,6 +35,11 @@ static int32_t *add_ids(struct group *group, size_t count) {
         return NULL;
     }
     group->ids = ids;
+    unsigned char *continues = memory_resize(group->continues, group->capacity, 1);
+    if (continues == NULL) {
+        return NULL;
+    }
+    group->continues = continues;
     group->count += count;
     return ids + group->count - count;
 }
@@ -56,11 +62,14 @@ static enum berth_status add_tokens(const struct builder *builder, struct group 
     if (ids == NULL) {
         return BERTH_NO_MEMORY;
     }
+    unsigned char *continues = group->continues + (ids - group->ids);
     ids[0] = builder->special.cls;
     for (size_t i = 0; i < count; i++) {
         ids[i + 1] = list->items[i].id;
+        continues[i + 1] = i > 0 && list->items[i].word == list->items[i - 1].word;
     }
     ids[count + 1] = builder->special.sep;
+    continues[0] = continues[count + 1] = 0;
     return BERTH_OK;
 }
 
@@ -126,8 +135,9 @@ static enum berth_status allocate(const struct builder *builder, struct text_seq
         count += builder->groups[i].end_count;
     }
     sequences->ids = memory_array(tokens, sizeof *sequences->ids);
+    sequences->continues = memory_array(tokens, 1);
     sequences->starts = memory_array_zeroed(count + 1, sizeof *sequences->starts);
-    return sequences->ids != NULL && sequences->starts != NULL
+    return sequences->ids != NULL && sequences->continues != NULL && sequences->starts != NULL
                ? BERTH_OK
                : error_no_memory(error, tokens * sizeof *sequences->ids, "the tokens of a text");
 }
@@ -137,6 +147,7 @@ static void add_group(struct text_sequences *sequences, const struct group *grou
     const size_t first = sequences->starts[sequences->count];
     if (group->count > 0) {
         memcpy(sequences->ids + first, group->ids, group->count * sizeof *group->ids);
+        memcpy(sequences->continues + first, group->continues, group->count);
     }
     for (size_t i = 0; i < group->end_count; i++) {
         const size_t begin = sequences->starts[sequences->count], end = first + group->ends[i];
@@ -188,6 +199,7 @@ enum berth_status text_sequences_build(const char *const *texts, size_t count,
     enum berth_status status = build(&builder, sequences, error);
     for (size_t i = 0; builder.groups != NULL && i < builder.group_count; i++) {
         memory_free(builder.groups[i].ids);
+        memory_free(builder.groups[i].continues);
         memory_free(builder.groups[i].ends);
     }
     memory_free(builder.groups);
@@ -199,6 +211,7 @@ enum berth_status text_sequences_build(const char *const *texts, size_t count,
 
 void text_sequences_done(struct text_sequences *sequences) {
     memory_free(sequences->ids);
+    memory_free(sequences->continues);
     memory_free(sequences->starts);
     memory_free(sequences->type_ids);
     *sequences = (struct text_sequences){0};

@@ -20,7 +20,8 @@
 
 struct text_sequences {
     int32_t *ids;
-    size_t *starts; // [count + 1] of the sequences in ids
+    unsigned char *continues; // of each id: whether it is in the same word as the one before it
+    size_t *starts;           // [count + 1] of the sequences in ids
     size_t count;
     size_t longest;   // tokens of the longest sequence
     int8_t *type_ids; // [longest] zeros

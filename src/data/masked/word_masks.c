@@ -17,6 +17,7 @@
 struct masked_copy {
     const struct word_mask_rules *rules;
     const int32_t *from;
+    const unsigned char *continues;
     size_t length;
     uint32_t sequence, epoch;
     uint64_t threshold; // of word 0, in [0, 2^32]
@@ -49,7 +50,7 @@ static int32_t mask_sequence(const struct masked_copy *copy) {
         const int32_t id = copy->from[i];
         const int is_word = may_be_predicted(rules, id);
         copy->ids[i] = id;
-        const int is_rest = is_word && in_word && rules->continues != NULL && rules->continues[id];
+        const int is_rest = is_word && in_word && rules->whole_words && copy->continues[i];
         const uint32_t counter[4] = {(uint32_t)i, copy->sequence, copy->epoch, MASK_STREAM};
         const struct rng_block block = rng_philox(rules->seed, counter);
         is_predicted = is_rest ? is_predicted : is_word && block.word[0] < copy->threshold;
@@ -124,6 +125,7 @@ enum berth_status word_masks_draw(struct word_masks *masks, const struct word_ma
         const size_t index = chosen_index(choice, i), start = masks->starts[i];
         const struct masked_copy copy = {.rules = &masks->rules,
                                          .from = all->ids + all->starts[index],
+                                         .continues = all->continues + all->starts[index],
                                          .length = length_at(all, index),
                                          .sequence = (uint32_t)index,
                                          .epoch = choice->epoch,

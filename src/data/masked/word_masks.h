@@ -24,9 +24,7 @@ struct word_mask_rules {
     double probability;
     int32_t vocab_size;
     struct tokenizer_special special;
-    const unsigned char *continues; // [vocab_size] whether a piece continues a word; then either
-                                    // all pieces of a word are predicted or none. NULL: tokens are
-                                    // independent
+    int whole_words; // either all pieces of a word are predicted or none; 0: tokens are independent
 };
 
 // The epoch to use for evaluation, so that every evaluation has the same masks.

@@ -56,8 +56,12 @@ void pair_features_truncate(const struct tokenizer *tokenizer, size_t *first, si
     }
 }
 
-static size_t special_count(const struct pair_example *example) {
-    return example->pair != NULL ? 3 : 2;
+static size_t separators_of(const struct tokenizer *tokenizer) {
+    return (size_t)tokenizer_special_ids(tokenizer).separators;
+}
+
+static size_t special_count(const struct tokenizer *tokenizer, const struct pair_example *example) {
+    return example->pair != NULL ? 2 + separators_of(tokenizer) : 2;
 }
 
 // --- first pass ---------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ static enum berth_status encode_example(const struct builder *builder,
     encoded->first = all_first;
     encoded->second = all_second;
     pair_features_truncate(builder->tokenizer, &encoded->first, &encoded->second,
-                           builder->longest - special_count(example));
+                           builder->longest - special_count(builder->tokenizer, example));
     encoded->truncated = encoded->first + encoded->second < list->count;
     encoded->ids = memory_array(encoded->first + encoded->second, sizeof *encoded->ids);
     if (encoded->ids == NULL) {
@@ -113,8 +117,10 @@ static int lay_out_features(struct builder *builder) {
     for (size_t i = 0; i < builder->dataset->count; i++) {
         const struct pair_example *example = &builder->dataset->examples[i];
         const struct encoded *encoded = &builder->encoded[i];
-        size_t length = encoded->first + encoded->second + special_count(example);
-        size_t second = example->pair != NULL ? encoded->first + 2 : length;
+        size_t length =
+            encoded->first + encoded->second + special_count(builder->tokenizer, example);
+        size_t second =
+            example->pair != NULL ? encoded->first + 1 + separators_of(builder->tokenizer) : length;
         set->features[i] = (struct pair_feature){.first = set->token_count,
                                                  .length = (int32_t)length,
                                                  .second = (int32_t)second,
@@ -142,6 +148,7 @@ static void fill_feature(const struct builder *builder, size_t index) {
     memcpy(ids + 1, encoded->ids, encoded->first * sizeof *ids);
     ids[encoded->first + 1] = special.sep;
     if (second < length) {
+        ids[second - 1] = special.sep;
         memcpy(ids + second, encoded->ids + encoded->first, encoded->second * sizeof *ids);
         memset(builder->set->type_ids + feature->first + second,
                !tokenizer_rules_of(builder->tokenizer)->one_type, length - second);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts texts and pairs of texts to model inputs: [CLS] a [SEP] with type 0, or [CLS] a [SEP] b
-// [SEP], in which b and the last [SEP] have type 1, or 0 if the tokenizer has one type.
+// [SEP], in which b and the last [SEP] have type 1, or 0 if the tokenizer has one type. Some
+// tokenizers have other tokens in these places, or two [SEP] between a and b.
 //
 // A pair that is too long loses tokens at the end of its longer text until it fits, and where both
 // are equally long, one of each in turn. If both texts are cut and an odd number of tokens fits,

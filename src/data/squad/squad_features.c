@@ -64,6 +64,11 @@ static enum berth_status check_options(const struct squad_feature_options *optio
                          "the vocabulary has no %s; SQuAD features need [CLS] and [SEP]",
                          special.cls < 0 ? "[CLS]" : "[SEP]");
     }
+    if (options->rules == SQUAD_RULES_KERAS && tokenizer_pipeline(tokenizer) != NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "features by Keras's rules are those of BERT's tokenizer, and the model "
+                         "has another one; use the rules of Google's program");
+    }
     return BERTH_OK;
 }
 
@@ -136,6 +141,7 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
     list->count = 0;
     TRY(tokenizer_encode(builder->args->tokenizer, document->context, document->context_length,
                          list, error));
+    token_list_trim(list, document->context);
     document->ids = memory_array(list->count + 1, sizeof(int32_t));
     document->words = memory_array(list->count + 1, sizeof(int32_t));
     document->begins = memory_array(list->count + 1, sizeof(uint32_t));
@@ -319,14 +325,15 @@ static enum berth_status tokenize_query(const struct builder *builder,
         plan->query[i] = list->items[i].id;
     }
     plan->query_length = (int64_t)count;
-    plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
+    plan->specials = 2 + tokenizer_special_ids(builder->args->tokenizer).separators;
+    plan->room = builder->args->options->max_seq_length - plan->query_length - plan->specials;
     if (plan->room < 1) {
         char name[SQUAD_QUESTION_SIZE];
         return error_set(
             error, BERTH_USAGE,
-            "%s: its %zu tokens and 3 special ones leave no room for the "
+            "%s: its %zu tokens and %d special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            squad_name_question(builder->args, example, name), count,
+            squad_name_question(builder->args, example, name), count, plan->specials,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
@@ -337,7 +344,7 @@ static void count_kept(struct squad_plan *plan) {
     for (int64_t w = 0; w < plan->windows; w++) {
         if (squad_window_is_kept(plan, w)) {
             plan->kept++;
-            plan->kept_tokens += plan->query_length + 3 + squad_window_length(plan, w);
+            plan->kept_tokens += plan->query_length + plan->specials + squad_window_length(plan, w);
         }
     }
 }

@@ -46,7 +46,9 @@ static void fill_tokens(const struct squad_feature_set *set, const struct squad_
 
     ids[0] = special.cls;
     memcpy(ids + 1, plan->query, (size_t)plan->query_length * sizeof *ids);
-    ids[begin - 1] = special.sep;
+    for (int i = 1; i <= special.separators; i++) {
+        ids[begin - i] = special.sep;
+    }
     for (int64_t i = 0; i < begin; i++) {
         types[i] = 0;
         words[i] = -1;
@@ -89,7 +91,8 @@ void squad_windows_fill(const struct squad_feature_set *set, const struct squad_
             continue;
         }
         struct squad_feature *feature = &set->features[number];
-        int64_t begin = plan->query_length + 2, length = squad_window_length(plan, w);
+        int64_t begin = plan->query_length + 1 + special.separators,
+                length = squad_window_length(plan, w);
         *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)number,
                                           .example = example,
                                           .first = (uint32_t)token,

@@ -26,6 +26,7 @@ struct squad_plan {
     int64_t start, end;            // the answer's first and last token in the document; -1: none
     int64_t first_word, last_word; // of the answer, in the document
     int by_words;                  // windows are filtered by the words of the answer
+    int specials;                  // special tokens of a window
     int64_t room, step, windows;
     int64_t kept, kept_tokens; // windows that are kept, and their tokens, special ones included
     size_t first_feature, first_token;

@@ -106,6 +106,42 @@ static void apply_settings(const struct berth_config *config, struct text_rules 
     }
 }
 
+// Settings that change BERT's rules do not apply to a pipeline.
+static enum berth_status refuse_settings(const struct berth_config *config, const char *path,
+                                         struct berth_error *error) {
+    const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
+    const char *name = config->do_lower_case >= 0            ? "do_lower_case"
+                       : config->strip_accents != NULL       ? "strip_accents"
+                       : config->tokenize_chinese_chars >= 0 ? "tokenize_chinese_chars"
+                       : config->max_word_length > 0         ? "max_word_length"
+                       : google                              ? "tokenizer google"
+                                                             : NULL;
+    return name == NULL ? BERTH_OK
+                        : error_set(error, BERTH_CONFIG,
+                                    "%s: expected BERT's tokenizer, the only one that %s changes; "
+                                    "this file says itself what is done with a text: leave the "
+                                    "setting out",
+                                    path, name);
+}
+
+static enum berth_status open_pipeline(struct model_files *files, const struct berth_config *config,
+                                       const char *folder, const struct vocabulary_file *file,
+                                       const struct input_rules *inputs,
+                                       struct berth_error *error) {
+    struct folder_names found = {.pad = ""};
+    TRY(refuse_settings(config, files->vocab_path, error));
+    if (folder != NULL) {
+        TRY(folder_token_names(folder, &found, error));
+    }
+    const struct tokenizer_names names = {.pad = found.pad[0] != '\0' ? found.pad : NULL,
+                                          .unknown =
+                                              found.unknown[0] != '\0' ? found.unknown : NULL,
+                                          .mask = found.mask[0] != '\0' ? found.mask : NULL};
+    const struct tokenizer_options options = options_of(config, &files->rules, inputs, file);
+    return tokenizer_open_pipeline(files->vocab_path, file->object, &names, &options,
+                                   &files->tokenizer, error);
+}
+
 // Opens files->vocab_path, whose content *file may already hold.
 static enum berth_status read_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
@@ -118,11 +154,13 @@ static enum berth_status read_tokenizer(struct model_files *files,
     if (folder != NULL) {
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
         TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
-    } else {
-        TRY(vocabulary_check_rules(files->vocab_path, &files->rules, error));
     }
     files->max_length = inputs.max_length;
     apply_settings(config, &files->rules);
+    if (files->rules.is_pipeline || file->is_other) {
+        files->rules.is_pipeline = 1;
+        return open_pipeline(files, config, own, file, &inputs, error);
+    }
     const struct tokenizer_options options = options_of(config, &files->rules, &inputs, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
                                  &files->tokenizer, error);
@@ -264,7 +302,9 @@ static enum berth_status check_size(const struct model_files *files, const char 
 static enum berth_status check_special(const struct model_files *files, struct berth_error *error) {
     struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
     if (special.cls < 0 || special.sep < 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: missing token %s; use a BERT vocabulary",
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: missing token %s; use a BERT vocabulary, or a "
+                         "tokenizer.json whose post-processor puts tokens around a text",
                          files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
     }
     return BERTH_OK;
@@ -490,8 +530,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
-    TRY(path_require(
-        folder, MODEL_EXPECTED, error));
+    TRY(path_require(folder, MODEL_EXPECTED, error));
     enum berth_status status = config->config_file != NULL
                                    ? bert_config_read(config->config_file, &files->shape, error)
                                    : folder_read_config(folder, &files->shape, error);

@@ -282,7 +282,8 @@ static enum berth_status copy_tokenizer(struct training_job *job, struct berth_e
         return BERTH_OK;
     }
     memory_free(job->files.vocab_path);
-    job->files.vocab_path = path_join(folder, "vocab.txt");
+    job->files.vocab_path =
+        path_join(folder, job->files.rules.is_pipeline ? "tokenizer.json" : "vocab.txt");
     return job->files.vocab_path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
