@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/options.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -281,7 +282,7 @@ void cli_wrap(FILE *out, const char *text, int width, int indent, int column);
 // From now on SIGINT, SIGTERM, SIGHUP (unless ignored), SIGXCPU and SIGUSR1 set the stop flag (1:
 // save and stop); a second SIGINT exits immediately with 130. `follows` is a constant that says
 // what the job does on the first one: "finishing ...". Only a process that reports prints it.
-const volatile int *cli_stop_on_signals(const char *follows);
+const atomic_int *cli_stop_on_signals(const char *follows);
 // The exit code for the received signal (75 for SIGUSR1, otherwise 128 plus its number), or 0.
 int cli_signal_exit_code(void);
 

@@ -19,6 +19,7 @@
 #include "train/machine/machine.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ struct run {
     struct berth_model *model;
     const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
     struct task_settings asked;                    // the same
-    const volatile int *stop;                      // NULL: signals end the program
+    const atomic_int *stop;                        // NULL: signals end the program
     struct comm *comm;                             // of the processes that divide the texts
     char *block;                                   // those of the first process, in another
     size_t done, cut, first_cut;                   // texts, of which so many were truncated

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ static const struct {
                {SIGXCPU, 152, 0}};
 #define SIGNAL_COUNT (sizeof signals / sizeof *signals)
 
-static volatile int stop;
+static atomic_int stop;
 static const char *what_follows; // NULL: another process of the job says it
 static volatile sig_atomic_t first_signal;
 
@@ -47,7 +48,7 @@ static void on_signal(int number) {
     say(number == SIGINT ? "; Ctrl-C again stops immediately\n" : "\n");
 }
 
-const volatile int *cli_stop_on_signals(const char *follows) {
+const atomic_int *cli_stop_on_signals(const char *follows) {
     what_follows = cli_reports() ? follows : NULL;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);

@@ -7,6 +7,7 @@
 #include "task/task.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +16,7 @@
 // --- running a job ------------------------------------------------------------------------------
 
 typedef enum berth_status job_function(const char *task, const struct berth_config *config,
-                                       struct berth_log log, const volatile int *stop,
+                                       struct berth_log log, const atomic_int *stop,
                                        struct berth_run_result *result, struct berth_error *error);
 
 static const char *task_of(const struct cli_verb *verb) {
@@ -131,7 +132,7 @@ static enum berth_status evaluate(struct cli_call *call, struct berth_error *err
 }
 
 static enum berth_status evaluate_and_predict(const char *task, const struct berth_config *config,
-                                              struct berth_log log, const volatile int *stop,
+                                              struct berth_log log, const atomic_int *stop,
                                               struct berth_run_result *result,
                                               struct berth_error *error) {
     struct berth_config own = *config;

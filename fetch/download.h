@@ -14,12 +14,14 @@
 #include "fetch/http.h"
 #include "format/checksum/digest.h"
 
+#include <stdatomic.h>
+
 // The state that all downloads of a fetch share.
 struct net {
     struct http *http;
     struct berth_log log;
-    const volatile int *stop; // may be NULL
-    int64_t retries;          // attempts without a new byte before giving up
+    const atomic_int *stop; // may be NULL
+    int64_t retries;        // attempts without a new byte before giving up
 };
 
 // A digest that the content must have; empty hex: unknown.

@@ -11,6 +11,7 @@
 #include "format/hub/model_files.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static enum berth_status fetch_offline(struct fetch *fetch, const char *variable
 
 // --- fetch ---------------------------------------------------------------------------------------
 
-static enum berth_status fetch_online(struct fetch *fetch, const volatile int *stop,
+static enum berth_status fetch_online(struct fetch *fetch, const atomic_int *stop,
                                       struct berth_error *error) {
     TRY(http_open(&fetch->net.http, stop, error));
     enum berth_status status = fetch->is_url          ? fetch_url(fetch, 0, error)
@@ -165,7 +166,7 @@ static enum berth_status fetch_online(struct fetch *fetch, const volatile int *s
 }
 
 enum berth_status fetch_files(const char *name, const struct fetch_settings *settings,
-                              struct berth_log log, const volatile int *stop, char **path,
+                              struct berth_log log, const atomic_int *stop, char **path,
                               struct berth_error *error) {
     static const struct fetch_settings usual = {.retries = -1};
     *path = NULL;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct fetch_settings {
@@ -29,7 +30,7 @@ struct fetch_settings {
 // BERTH_NO_INPUT; wrong content, or a listing with hostile paths, BERTH_BAD_DATA; a full disk
 // BERTH_IO.
 enum berth_status fetch_files(const char *name, const struct fetch_settings *settings,
-                              struct berth_log log, const volatile int *stop, char **path,
+                              struct berth_log log, const atomic_int *stop, char **path,
                               struct berth_error *error);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <curl/curl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 struct http {
     CURL *curl;
-    const volatile int *stop;
+    const atomic_int *stop;
     long connect_seconds; // HF_HUB_ETAG_TIMEOUT
     long stall_seconds;   // HF_HUB_DOWNLOAD_TIMEOUT: time without a byte
 };
@@ -49,8 +50,7 @@ static long read_timeout(const char *name) {
     return good ? (long)seconds : DEFAULT_SECONDS;
 }
 
-enum berth_status http_open(struct http **http, const volatile int *stop,
-                            struct berth_error *error) {
+enum berth_status http_open(struct http **http, const atomic_int *stop, struct berth_error *error) {
     struct http *opened = memory_array_zeroed(1, sizeof *opened);
     *http = NULL;
     if (opened == NULL) {

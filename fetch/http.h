@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,8 +57,7 @@ struct http_request {
 
 // One per fetch; keeps connections open. `stop` (may be NULL) ends transfers when nonzero.
 struct http;
-enum berth_status http_open(struct http **http, const volatile int *stop,
-                            struct berth_error *error);
+enum berth_status http_open(struct http **http, const atomic_int *stop, struct berth_error *error);
 void http_close(struct http *http);
 
 // BERTH_OK for every complete response, whatever its status (see http_refusal). BERTH_UNAVAILABLE:

@@ -2,6 +2,8 @@
 // In place of http.c in a build without libcurl: nothing can be downloaded.
 #include "fetch/http.h"
 
+#include <stdatomic.h>
+
 static enum berth_status refuse(struct berth_error *error) {
     return error_set(
         error, BERTH_UNAVAILABLE,
@@ -9,8 +11,7 @@ static enum berth_status refuse(struct berth_error *error) {
         "place by hand, or build with -DBERTH_CURL=ON");
 }
 
-enum berth_status http_open(struct http **http, const volatile int *stop,
-                            struct berth_error *error) {
+enum berth_status http_open(struct http **http, const atomic_int *stop, struct berth_error *error) {
     *http = NULL;
     return refuse(error);
 }

@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <omp.h>
+#include <stdatomic.h>
 
 #define BATCH_BYTES ((size_t)4 << 20) // of wikitext per thread
 #define PHASE "wikipedia text"
@@ -383,12 +384,12 @@ static enum berth_status feed(struct job *job, const char *bytes, size_t length,
                           : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
 }
 
-static int is_stop_requested(const volatile int *stop) {
+static int is_stop_requested(const atomic_int *stop) {
     return stop != NULL && *stop != 0;
 }
 
 // Reads until the batch is full or the dump ends; a single rank also stops when asked to.
-static enum berth_status read_batch(struct job *job, const volatile int *stop, int *at_end,
+static enum berth_status read_batch(struct job *job, const atomic_int *stop, int *at_end,
                                     struct berth_error *error) {
     const char *bytes;
     size_t length;
@@ -412,7 +413,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
 }
 
 // A stop request to one rank stops all.
-static enum berth_status check_stop(const struct job *job, const volatile int *stop,
+static enum berth_status check_stop(const struct job *job, const atomic_int *stop,
                                     struct berth_error *error) {
     struct comm *comm = job->comm;
     double requests = is_stop_requested(stop);
@@ -425,7 +426,7 @@ static enum berth_status check_stop(const struct job *job, const volatile int *s
                         : BERTH_OK;
 }
 
-static enum berth_status read_dump(struct job *job, const volatile int *stop,
+static enum berth_status read_dump(struct job *job, const atomic_int *stop,
                                    struct berth_error *error) {
     job->start_offset = job->found.last.next.page;
     for (int at_end = 0; !at_end;) {
@@ -475,7 +476,7 @@ static enum berth_status broadcast_found(struct job *job, struct berth_error *er
     return BERTH_OK;
 }
 
-static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
+static enum berth_status run(struct job *job, const atomic_int *stop, struct berth_error *error) {
     TRY(comm_settle(job->comm, open_folder(job, error), error));
     TRY(broadcast_found(job, error));
     if (job->found.complete) {
@@ -531,7 +532,7 @@ static enum berth_status check_input(const struct wikipedia_settings *settings, 
 }
 
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
-                                 const struct berth_log *log, const volatile int *stop,
+                                 const struct berth_log *log, const atomic_int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error) {
     struct wikipedia_settings own = *settings;
     own.threads = own.threads > 0 ? own.threads : omp_get_max_threads();

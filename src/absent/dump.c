@@ -2,8 +2,10 @@
 // The reader of a wiki's dump where there is none: in the library, which reads text.
 #include "data/wikipedia/wikipedia.h"
 
+#include <stdatomic.h>
+
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
-                                 const struct berth_log *log, const volatile int *stop,
+                                 const struct berth_log *log, const atomic_int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error) {
     (void)log, (void)stop;
     *counts = (struct wikipedia_counts){0};

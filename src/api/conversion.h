@@ -11,6 +11,7 @@
 #include "model/params.h"
 #include "model/weights.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 struct conversion;
@@ -79,7 +80,7 @@ struct conversion {
     const struct convert_names *names; // one of the target's; set once the source is open
     int64_t step;
     struct berth_log log;
-    const volatile int *stop; // NULL: not stopped
+    const atomic_int *stop; // NULL: not stopped
     struct bert_config config;
     struct weights weights;
     enum param_head head;       // of the source

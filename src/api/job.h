@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/options.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 // A setting that only one job has: a row of its name and default. One JOB_LIST a job, which on the
@@ -60,7 +61,7 @@ struct job {
     const char *const *list;              // [list_count] of its JOB_LIST
     size_t list_count;
     struct berth_log log;
-    const volatile int *stop;
+    const atomic_int *stop;
     FILE *out; // for what it says to people; NULL: nowhere
     struct berth_result *result;
     int is_told;              // a job that failed has a result all the same

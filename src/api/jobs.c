@@ -15,6 +15,7 @@
 #include "train/settings/recipes.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 // Where to write the result: `result`, or `ignored` if it is NULL; set to what a failure returns.
@@ -69,7 +70,7 @@ static enum berth_status settings_trained(const struct task *task, const struct 
 // failure in any process: the others would wait for it. They compare their settings first, so these
 // are filled in even then.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
-                                         struct berth_log log, const volatile int *stop,
+                                         struct berth_log log, const atomic_int *stop,
                                          enum berth_status status, struct berth_error *error) {
     struct berth_config own = *config;
     const enum berth_status settled =
@@ -86,7 +87,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
 }
 
 enum berth_status job_train(const char *task, const struct berth_config *config,
-                            struct berth_log log, const volatile int *stop,
+                            struct berth_log log, const atomic_int *stop,
                             struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
@@ -106,7 +107,7 @@ enum berth_status job_train(const char *task, const struct berth_config *config,
 }
 
 enum berth_status job_predict(const char *task, const struct berth_config *config,
-                              struct berth_log log, const volatile int *stop,
+                              struct berth_log log, const atomic_int *stop,
                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
@@ -118,7 +119,7 @@ enum berth_status job_predict(const char *task, const struct berth_config *confi
 }
 
 enum berth_status job_evaluate(const char *task, const struct berth_config *config,
-                               struct berth_log log, const volatile int *stop,
+                               struct berth_log log, const atomic_int *stop,
                                struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;

@@ -8,6 +8,8 @@
 #include "task/samples.h"
 #include "train/tasks/run_result.h"
 
+#include <stdatomic.h>
+
 /* A training job also writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a
  * resumed one appends. `berth report` and `berth plot` show such logs.
  *
@@ -37,16 +39,16 @@ void berth_reporter_close(struct berth_reporter *reporter);
  *
  * After a failure *result holds what was reached before it, or else 0 and NaN. */
 enum berth_status job_train(const char *task, const struct berth_config *config,
-                            struct berth_log log, const volatile int *stop,
+                            struct berth_log log, const atomic_int *stop,
                             struct berth_run_result *result, struct berth_error *error);
 /* Predicts the prediction set with the model of model_name_or_path, and scores it if it has
  * labels. */
 enum berth_status job_predict(const char *task, const struct berth_config *config,
-                              struct berth_log log, const volatile int *stop,
+                              struct berth_log log, const atomic_int *stop,
                               struct berth_run_result *result, struct berth_error *error);
 /* Scores the model of model_name_or_path on the evaluation set, as training does at its end. */
 enum berth_status job_evaluate(const char *task, const struct berth_config *config,
-                               struct berth_log log, const volatile int *stop,
+                               struct berth_log log, const atomic_int *stop,
                                struct berth_run_result *result, struct berth_error *error);
 
 /* The value of the metric `name`; NaN if the result has no such metric. */

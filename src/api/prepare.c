@@ -23,6 +23,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ struct preparing {
     struct berth_config *config;
     struct input input;
     const struct berth_log *log;
-    const volatile int *stop;
+    const atomic_int *stop;
     struct comm *comm;
     int wanted[STAGES];
     int threads, all_threads; // all_threads: of all ranks

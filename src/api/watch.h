@@ -7,12 +7,14 @@
 #include "core/error.h"
 #include "core/options.h"
 
+#include <stdatomic.h>
+
 // Gives records to the caller's watch and keeps the strongest of its wishes. Stays where it is
 // while it is used: `log` refers to it.
 struct watching {
     const struct berth_watch *watch; // NULL: nobody
     struct berth_log log;            // silent without a watch
-    volatile int stop;               // enum berth_stop
+    atomic_int stop;                 // enum berth_stop
 };
 void watching_begin(struct watching *watching, const struct berth_watch *watch);
 // A record of progress, after which BERTH_INTERRUPTED if the caller wishes to cancel.

@@ -7,6 +7,7 @@
 #include "text/basic.h"
 #include "text/unicode.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -521,7 +522,7 @@ static enum berth_status merge_pair(struct trainer *trainer, struct pair *pair,
 // --- the whole ----------------------------------------------------------------------------------
 
 static enum berth_status train(struct trainer *trainer, const struct berth_log *log,
-                               const volatile int *stop, struct berth_error *error) {
+                               const atomic_int *stop, struct berth_error *error) {
     TRY(choose_alphabet(trainer, error));
     TRY(put_initial_pieces(trainer, error));
     TRY(spell_words(trainer, error));
@@ -547,7 +548,7 @@ static enum berth_status train(struct trainer *trainer, const struct berth_log *
 
 enum berth_status vocabulary_train(const struct word_counts *counts,
                                    const struct vocabulary_rules *rules,
-                                   const struct berth_log *log, const volatile int *stop,
+                                   const struct berth_log *log, const atomic_int *stop,
                                    struct string_index *pieces, struct berth_error *error) {
     *pieces = (struct string_index){.pool = NULL};
     if (counts->words.count == 0) {

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/string_index.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,7 +52,7 @@ struct vocabulary_rules {
 // NULL). Progress goes to the log. string_index_done frees the pieces, also after a failure.
 enum berth_status vocabulary_train(const struct word_counts *counts,
                                    const struct vocabulary_rules *rules,
-                                   const struct berth_log *log, const volatile int *stop,
+                                   const struct berth_log *log, const atomic_int *stop,
                                    struct string_index *pieces, struct berth_error *error);
 
 #endif

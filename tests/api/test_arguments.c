@@ -5,6 +5,7 @@
 #include "core/harness.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/"
@@ -40,7 +41,7 @@ static void program(void **state) {
 static void results(void **state) {
     static enum berth_status (*const functions[])(
         const char *task, const struct berth_config *config, struct berth_log log,
-        const volatile int *stop, struct berth_run_result *result,
+        const atomic_int *stop, struct berth_run_result *result,
         struct berth_error *error) = {job_train, job_predict, job_evaluate};
     const struct berth_config config = config_of(NULL);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -50,7 +51,6 @@ static void results(void **state) {
         assert_true(isnan(result.final_loss) && isnan(result.mfu));
     }
 }
-
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 // In place of the one in messages.c.
@@ -14,7 +15,7 @@ int cli_reports(void) {
 
 // The message cannot be written, which sets errno.
 static void a_signal_keeps_errno(void **state) {
-    const volatile int *stop = cli_stop_on_signals("saving");
+    const atomic_int *stop = cli_stop_on_signals("saving");
     const int standard_error = dup(STDERR_FILENO);
     assert_true(standard_error >= 0 && close(STDERR_FILENO) == 0);
     errno = ENOENT;

@@ -7,6 +7,7 @@
 #include "synthetic_documents.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 static void test_python_random(void **state) {
     (void)state;
@@ -453,7 +454,7 @@ static void test_cut_is_binomial(void **state) {
 
 static void test_stops(void **state) {
     (void)state;
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     struct documents documents = shard_of(0);
     struct instance_options options = complete((struct instance_options){
         .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 // --- lost connections ----------------------------------------------------------------------------
@@ -244,7 +245,7 @@ static void test_a_server_that_falls_silent(void **state) {
 
 // --- a stop -------------------------------------------------------------------------------------
 
-static volatile int stop_flag;
+static atomic_int stop_flag;
 
 static void stop_in_the_weights(void *context, const struct berth_record *record) {
     if (record->kind == BERTH_PROGRESS && record->text != NULL &&

@@ -9,6 +9,8 @@
 #include "core/scratch.h"
 #include "text/tokenizer.h"
 
+#include <stdatomic.h>
+
 enum { ARTICLES = 30, SHARDS = 3 };
 enum { USUAL = 11 }; // a stride; prime, so that it selects different system calls in each file
 
@@ -33,7 +35,7 @@ struct pipeline {
     const char *folder;
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
     uint64_t seed;
-    const volatile int *stop;
+    const atomic_int *stop;
     struct comm *comm; // NULL: comm_self
 };
 

@@ -14,6 +14,7 @@
 #include "stages_fixture.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -243,7 +244,7 @@ static void test_without_memory(void **state) {
 static void test_stopped(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     struct pipeline pipeline = pipeline_default("other");
     struct berth_error error;
     pipeline.stop = &stop;
@@ -602,7 +603,7 @@ static void test_instances_need_shards(void **state) {
     struct tokenizer *tokenizer, *poor;
     struct berth_error error;
     const struct tokenizer_options options = {.lower_case = 1};
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     assert_int_equal(tokenizer_open_memory("vocabulary", pipeline_vocabulary,
                                            strlen(pipeline_vocabulary), &options, &tokenizer, NULL),
                      BERTH_OK);

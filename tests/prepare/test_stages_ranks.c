@@ -7,6 +7,7 @@
 #include "stages_fixture.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -136,7 +137,7 @@ static void test_ranks_end_together(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
     const struct pipeline pipeline = pipeline_default("other");
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     struct team team = team_of(&pipeline);
     team.pipelines[1].stop = &stop;
     assert_int_equal(team_run(&team, "1x3"), BERTH_INTERRUPTED);
@@ -161,7 +162,7 @@ static void test_an_idle_rank_is_asked_to_stop(void **state) {
     static const char *const folders[] = {"other/packs", "other/instances", "other/text"};
     struct buffer wanted = make_whole();
     const struct pipeline pipeline = pipeline_default("other");
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     pipeline_run_ok(&pipeline);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         struct team team = team_of(&pipeline);

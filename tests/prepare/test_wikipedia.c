@@ -12,6 +12,7 @@
 
 #include <bzlib.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #define PAGES 12
@@ -66,7 +67,7 @@ static void write_bzip2(const char *name, const struct buffer *dump, size_t step
 }
 
 static enum berth_status run(const char *dump, const char *folder, int threads,
-                             const volatile int *stop, struct wikipedia_counts *counts,
+                             const atomic_int *stop, struct wikipedia_counts *counts,
                              struct berth_error *error) {
     char path[512];
     snprintf(path, sizeof path, "%s", scratch(dump));
@@ -384,7 +385,7 @@ static void test_cut_and_stopped(void **state) {
         assert_false(file_exists(path_of("other", 20)));
     }
     assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     assert_int_equal(run("x.xml", "other", 2, &stop, &counts, &error), BERTH_INTERRUPTED);
     assert_int_equal(run("x.xml", "other", 2, NULL, &counts, &error), BERTH_OK);
     assert_text("other", &wanted);
@@ -419,8 +420,8 @@ static struct buffer make_large_dump(void) {
 }
 
 struct team {
-    const volatile int *stop; // of the last rank
-    uint64_t failing, made;   // which allocation of all ranks fails, from 1, and their number
+    const atomic_int *stop; // of the last rank
+    uint64_t failing, made; // which allocation of all ranks fails, from 1, and their number
     char dump[512], last_dump[512], folder[512];
     enum berth_status status[SOCKET_PROCESSES];
     struct berth_error errors[SOCKET_PROCESSES];
@@ -501,7 +502,7 @@ static void test_ranks(void **state) {
 static void test_ranks_end_together(void **state) {
     (void)state;
     struct buffer dump = make_large_dump();
-    const volatile int stop = 1;
+    const atomic_int stop = 1;
     scratch_write_bytes("l.xml", dump.bytes, dump.length);
     write_bzip2("l.bz2", &dump, 250000);
     for (int compressed = 0; compressed < 2; compressed++) {

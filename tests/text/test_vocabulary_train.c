@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "text/vocabulary_train.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,7 +216,7 @@ static void test_refusals(void **state) {
     assert_non_null(strstr(error.message, "at least 11, "));
     string_index_done(&pieces);
     rules.size = 12;
-    volatile int stop = 1;
+    atomic_int stop = 1;
     assert_int_equal(vocabulary_train(&counts, &rules, &silent, &stop, &pieces, &error),
                      BERTH_INTERRUPTED);
     string_index_done(&pieces);

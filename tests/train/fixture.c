@@ -13,6 +13,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -184,7 +185,7 @@ struct fixture_run fixture_default(const char *output) {
 // State of the child's log callback.
 struct watcher {
     const struct fixture_run *run;
-    volatile int stop;
+    atomic_int stop;
     FILE *log;
 };
 
@@ -240,7 +241,7 @@ static void watch(void *context, const struct berth_record *record) {
     fflush(watcher->log);
 }
 
-static volatile int *stopped_by_signal;
+static atomic_int *stopped_by_signal;
 
 static void on_sigterm(int signal) {
     (void)signal;

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/scratch.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -37,7 +38,7 @@ const char *fixture_keep(const char *name);
 
 // job_train and its like.
 typedef enum berth_status fixture_job(const char *task, const struct berth_config *config,
-                                      struct berth_log log, const volatile int *stop,
+                                      struct berth_log log, const atomic_int *stop,
                                       struct berth_run_result *result, struct berth_error *error);
 
 // The settings of a run and the faults injected into it.

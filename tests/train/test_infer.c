@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,7 +143,7 @@ struct second {
 static void infer(struct engine *engine, struct outcome *outcome, struct comm *comm) {
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
-    const volatile int stop = setting->stopped == rank && rank > 0;
+    const atomic_int stop = setting->stopped == rank && rank > 0;
     const struct packer_source source = {
         .get = setting->head == PARAM_HEAD_EMBEDDING ? get_unmasked : get,
         .count = setting->sequences > 0 ? setting->sequences : SEQUENCES};

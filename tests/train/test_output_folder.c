@@ -4,6 +4,7 @@
 #include "core/options.h"
 #include "fixture.h"
 
+#include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -278,7 +279,7 @@ static void count_locked(void *context, const struct berth_record *record) {
 
 // Also BERTH_IO unless the folder is locked when the result has been written in another format.
 static enum berth_status train_locked(const char *task, const struct berth_config *config,
-                                      struct berth_log log, const volatile int *stop,
+                                      struct berth_log log, const atomic_int *stop,
                                       struct berth_run_result *result, struct berth_error *error) {
     int locked = 0;
     log = (struct berth_log){.write = count_locked, .context = &locked};

@@ -13,6 +13,7 @@
 #include "train/machine/cgroup.h"
 #include "train/machine/machine.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -558,7 +559,7 @@ static void test_jobs_in_one_process(void **state) {
 
 // Long enough that a job which ends by itself measures the machine.
 static void stop_after_a_while(void *context, const struct berth_record *record) {
-    volatile int *stop = context;
+    atomic_int *stop = context;
     static double start;
     if (record->kind == BERTH_STEP) {
         start = start > 0 ? start : clock_now();
@@ -569,7 +570,7 @@ static void stop_after_a_while(void *context, const struct berth_record *record)
 // To measure the peak takes seconds, in which the ranks of a job would wait for each other.
 static void test_a_stopped_job_ends_without_measuring_the_machine(void **state) {
     struct fixture_run run = fixture_default("stopped");
-    volatile int stop = 0;
+    atomic_int stop = 0;
     struct berth_log log = {stop_after_a_while, (void *)&stop};
     struct berth_run_result result;
     struct berth_error error;

@@ -9,6 +9,7 @@
 #include "recorded_disk.h"
 #include "train/checkpoint/checkpoint.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define RESUMED_EVERY 97 // of the failures
@@ -32,7 +33,7 @@ static void mark_saved(void *context, const struct berth_record *record) {
 }
 
 static enum berth_status train_recorded(const char *task, const struct berth_config *config,
-                                        struct berth_log log, const volatile int *stop,
+                                        struct berth_log log, const atomic_int *stop,
                                         struct berth_run_result *result,
                                         struct berth_error *error) {
     const struct berth_log marking = {.write = mark_saved};

@@ -7,6 +7,7 @@
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 // --- files --------------------------------------------------------------------------------------
@@ -478,7 +479,7 @@ static enum berth_status tag_sentences(const struct berth_model *model, size_t s
 
 // Runs in the child, like every job.
 static enum berth_status tag_text(const char *task, const struct berth_config *config,
-                                  struct berth_log log, const volatile int *stop,
+                                  struct berth_log log, const atomic_int *stop,
                                   struct berth_run_result *result, struct berth_error *error) {
     char length[24];
     snprintf(length, sizeof length, "%d", (int)config->max_seq_length);

@@ -10,6 +10,7 @@
 #include "train/optimizer/learning_rate.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ struct setup {
     struct engine engine;
     struct updater updater;
     struct berth_config config;
-    volatile int stop;
+    atomic_int stop;
     double loss_scale;
     int64_t skipped;
     int sequences_until_stop; // > 0: *stop becomes 2 after this many were packed

@@ -2,6 +2,7 @@
 // Articles, one on each line: see article_lines.h.
 #include "data/corpus/article_lines.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum berth_status article_lines_open(struct article_lines *lines, const char *path,
@@ -37,8 +38,8 @@ static enum berth_status check_files(const struct article_lines *lines, const st
 }
 
 enum berth_status article_lines_add(struct article_lines *lines, enum corpus_form form,
-                                    const char *const *paths, size_t count,
-                                    const volatile int *stop, struct berth_error *error) {
+                                    const char *const *paths, size_t count, const atomic_int *stop,
+                                    struct berth_error *error) {
     struct corpus *corpus;
     const char *text;
     size_t length = 1;

@@ -8,6 +8,8 @@
 #include "core/file.h"
 #include "data/corpus/corpus.h"
 
+#include <stdatomic.h>
+
 struct article_lines {
     struct file_writer file;
     int64_t articles, bytes; // written so far
@@ -20,8 +22,8 @@ enum berth_status article_lines_open(struct article_lines *lines, const char *pa
 // Appends all articles of a source. BERTH_CANT_CREATE: the file that is written is one of its own.
 // BERTH_INTERRUPTED: *stop was set.
 enum berth_status article_lines_add(struct article_lines *lines, enum corpus_form form,
-                                    const char *const *paths, size_t count,
-                                    const volatile int *stop, struct berth_error *error);
+                                    const char *const *paths, size_t count, const atomic_int *stop,
+                                    struct berth_error *error);
 enum berth_status article_lines_commit(struct article_lines *lines, struct berth_error *error);
 void article_lines_done(struct article_lines *lines);
 

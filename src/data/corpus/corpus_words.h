@@ -7,6 +7,7 @@
 #include "data/corpus/corpus.h"
 #include "text/vocabulary_train.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct corpus_words_args {
@@ -14,7 +15,7 @@ struct corpus_words_args {
     int lower_case;
     int threads;
     const struct berth_log *log;
-    const volatile int *stop; // may be NULL
+    const atomic_int *stop; // may be NULL
 };
 
 // Adds the words of all articles to `counts`. Errors: those of corpus.h, BERTH_NO_MEMORY, and

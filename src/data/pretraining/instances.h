@@ -14,6 +14,7 @@
 #include "data/batches/packer.h"
 #include "data/pretraining/documents.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@ struct instance_options {
     int32_t cls, sep, mask, vocab_size;
     const unsigned char *continues; // [vocab_size] 1: the id continues a word ("##"); may be NULL
                                     // without whole_word
-    const volatile int *stop;       // polled; NULL: never
+    const atomic_int *stop;         // polled; NULL: never
 };
 
 enum { INSTANCE_LENGTH_MAX = 8192 };

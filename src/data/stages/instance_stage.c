@@ -12,6 +12,7 @@
 #include "format/checksum/digest.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
@@ -404,7 +405,7 @@ static enum berth_status run(struct job *job, struct manifest_settings *settings
 }
 
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
-                                     const volatile int *stop, struct berth_error *error) {
+                                     const atomic_int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct manifest_settings settings = stage->settings;
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,

@@ -11,6 +11,7 @@
 #include "data/stages/stage.h"
 #include "text/tokenizer.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct instance_stage {
@@ -39,7 +40,7 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
 // file. BERTH_NO_INPUT: the shards are not complete. BERTH_BAD_DATA: a vocabulary without [CLS],
 // [SEP] or [MASK]; ill-formed UTF-8 or a NUL in a text, which Google's rules drop instead.
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
-                                     const volatile int *stop, struct berth_error *error);
+                                     const atomic_int *stop, struct berth_error *error);
 
 // Makes the instances of all documents of `texts`, a comma-separated list of files, folders of
 // *.txt files and patterns, and distributes them over the files `outputs` (NULL-terminated), which

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -517,7 +518,7 @@ static enum berth_status run(struct job *job, struct manifest_settings *settings
 }
 
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
-                                 const volatile int *stop, struct berth_error *error) {
+                                 const atomic_int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct manifest_settings settings = {.count = 0};
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,

@@ -13,6 +13,7 @@
 #include "data/packing/packing.h"
 #include "data/stages/stage.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,6 @@ enum berth_status pack_stage_check(const struct instance_options *options,
 // rows of another length. BERTH_BAD_DATA: files of different shapes, packed or damaged files, or no
 // sequence in any file.
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
-                                 const volatile int *stop, struct berth_error *error);
+                                 const atomic_int *stop, struct berth_error *error);
 
 #endif

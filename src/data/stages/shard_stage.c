@@ -12,6 +12,7 @@
 #include "format/checksum/digest.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -543,7 +544,7 @@ static enum berth_status run(struct job *job, struct manifest_settings *settings
 }
 
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
-                                  const volatile int *stop, struct berth_error *error) {
+                                  const atomic_int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct manifest_settings settings = {.count = 0};
     job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,

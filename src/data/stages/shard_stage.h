@@ -12,6 +12,7 @@
 #include "data/corpus/text_shards.h"
 #include "data/stages/stage.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,6 @@ struct shard_stage {
 // the number of shards and there are too few articles; no file is made. BERTH_BAD_DATA: there is no
 // article. Warns about lines with so many words that they must be a whole corpus.
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
-                                  const volatile int *stop, struct berth_error *error);
+                                  const atomic_int *stop, struct berth_error *error);
 
 #endif

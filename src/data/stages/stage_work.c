@@ -3,6 +3,8 @@
 
 #include "core/heartbeat.h"
 
+#include <stdatomic.h>
+
 static const char stopped[] = "stopped; finished files are kept, and the next run makes the rest";
 
 enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
@@ -66,7 +68,7 @@ int stage_should_stop(struct stage_work *work) {
     return should_stop;
 }
 
-const volatile int *stage_stop_flag(const struct stage_work *work) {
+const atomic_int *stage_stop_flag(const struct stage_work *work) {
     return work->comm->size > 1 ? &work->others_stopped : work->stop;
 }
 

@@ -8,6 +8,7 @@
 #include "core/log.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,16 +20,16 @@ enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
 // The progress of a phase and its first failure. All functions are thread-safe.
 struct stage_work {
     const struct berth_log *log;
-    const volatile int *stop; // NULL: never
+    const atomic_int *stop; // NULL: never
     struct comm *comm;
     const char *phase;
     int64_t done, total; // done: by this rank
     int in_bytes;
     enum berth_status status;
     struct berth_error error;
-    pthread_mutex_t reporting;   // guards done and done_elsewhere; initialised by the caller
-    int64_t done_elsewhere;      // by the other ranks, as last reported
-    volatile int others_stopped; // a rank has failed or was asked to stop, this one included
+    pthread_mutex_t reporting; // guards done and done_elsewhere; initialised by the caller
+    int64_t done_elsewhere;    // by the other ranks, as last reported
+    atomic_int others_stopped; // a rank has failed or was asked to stop, this one included
 };
 // Adds to the progress and reports it.
 void stage_advance(struct stage_work *work, int64_t more);
@@ -38,7 +39,7 @@ void stage_fail(struct stage_work *work, enum berth_status status, const struct 
 // recorded as BERTH_INTERRUPTED.
 int stage_should_stop(struct stage_work *work);
 // Becomes 1 once an item should be given up, for code that polls a flag; may be NULL: never.
-const volatile int *stage_stop_flag(const struct stage_work *work);
+const atomic_int *stage_stop_flag(const struct stage_work *work);
 // The first failure of this rank, or BERTH_OK.
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
 

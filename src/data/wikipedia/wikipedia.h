@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/log.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 // Pages by what became of them. Skipped pages are reported; they are no error.
@@ -48,7 +49,7 @@ struct wikipedia_settings {
 // another dump. BERTH_CANT_CREATE: the folder has other files, or another process uses it. On rank
 // 0 *counts includes the finished files of earlier runs.
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
-                                 const struct berth_log *log, const volatile int *stop,
+                                 const struct berth_log *log, const atomic_int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error);
 
 #endif

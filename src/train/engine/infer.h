@@ -13,6 +13,7 @@
 #include "data/batches/packer.h"
 #include "train/engine/engine.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,10 +52,10 @@ struct infer_args {
                                        // sequences and masked tokens
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
-    const volatile int *stop; // may be NULL (stop.h)
-    struct fair_lock *lock;   // of an engine that threads share: the caller holds it, and other
-                              // threads get it between two rounds. NULL: no other thread uses it
-    int reads_rows;           // as in struct bert
+    const atomic_int *stop; // may be NULL (stop.h)
+    struct fair_lock *lock; // of an engine that threads share: the caller holds it, and other
+                            // threads get it between two rounds. NULL: no other thread uses it
+    int reads_rows;         // as in struct bert
     // Receives each sequence's logits once, in any order:
     // logits[count], the rows of the sequence (bert_logit_rows in bert.h) one after another, valid
     // during the call. Called on rank 0 only.

@@ -6,13 +6,14 @@
 
 #include "core/config.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 enum stop_request { STOP_NONE, STOP_FINISH, STOP_AND_SAVE, STOP_AT_ONCE };
 
 // `stop` may be NULL. A number that the interface does not name is an old program's way to say
 // "at once".
-static inline enum stop_request stop_request_of(const volatile int *stop) {
+static inline enum stop_request stop_request_of(const atomic_int *stop) {
     const int request = stop != NULL ? *stop : BERTH_STOP_NONE;
     return request == BERTH_STOP_FINISH     ? STOP_FINISH
            : request == BERTH_STOP_AND_SAVE ? STOP_AND_SAVE
@@ -21,7 +22,7 @@ static inline enum stop_request stop_request_of(const volatile int *stop) {
 }
 
 // Whether work that is under way is to be left: not to finish.
-static inline int stop_interrupts(const volatile int *stop) {
+static inline int stop_interrupts(const atomic_int *stop) {
     return stop_request_of(stop) > STOP_FINISH;
 }
 

@@ -24,6 +24,7 @@
 #include "train/engine/replica_check.h"
 #include "train/optimizer/optimizer_plan.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 // Rules that apply to all updates of a run.
@@ -94,7 +95,7 @@ struct update_args {
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1
     double loss_limit, grad_norm_limit; // above one of them the update changes nothing; 0: no limit
-    const volatile int *stop;           // may be NULL; at once: abort between two micro-batches
+    const atomic_int *stop;             // may be NULL; at once: abort between two micro-batches
 };
 
 struct update_result {

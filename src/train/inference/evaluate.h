@@ -10,6 +10,8 @@
 #include "train/machine/rank_facts.h"
 #include "train/tasks/task.h"
 
+#include <stdatomic.h>
+
 // A set with everything its prediction needs, prepared once.
 struct evaluation {
     const struct task *task;
@@ -44,7 +46,7 @@ struct evaluation_run {
     struct engine *engine;
     const struct model_files *files;
     const struct berth_log *log;
-    const volatile int *stop;
+    const atomic_int *stop;
     int64_t step; // of the model, for the log
 };
 enum berth_status evaluation_predict(struct evaluation *evaluation,

@@ -12,6 +12,7 @@
 #include "train/machine/machine.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +116,7 @@ struct predict_job {
     char title[64];    // "predict squad"
     struct berth_config config;
     struct berth_log log;
-    const volatile int *stop;
+    const atomic_int *stop;
     int after_training;
     enum berth_status status; // before the job
     struct comm *comm;

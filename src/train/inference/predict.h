@@ -11,6 +11,8 @@
 #include "train/optimizer/state.h"
 #include "train/tasks/task.h"
 
+#include <stdatomic.h>
+
 // A model with its weights on a device, and activations for batches of a given size.
 struct predictor {
     struct comm *comm; // of the ranks that divide a prediction; borrowed
@@ -52,7 +54,7 @@ struct predict_args {
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
     const struct berth_config *config;
     struct berth_log log;
-    const volatile int *stop;
+    const atomic_int *stop;
     int after_training;       // as in struct task_open
     enum berth_status status; // of this process so far, with the error passed; unless BERTH_OK in
                               // every process, nothing is predicted

@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 // --- the output folder --------------------------------------------------------------------------
@@ -410,7 +411,7 @@ static int overwrites(const struct training_job *job) {
     return job->config.overwrite_output_dir && job->resume.folder == NULL;
 }
 
-enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
+enum berth_status training_job_train(struct training_job *job, const atomic_int *stop,
                                      struct training_outcome *outcome, struct berth_error *error) {
     struct training_loop loop = {.task = job->task->name,
                                  .config = &job->config,

@@ -9,6 +9,8 @@
 #include "train/progress/strategy.h"
 #include "train/tasks/task.h"
 
+#include <stdatomic.h>
+
 struct training_job;
 
 struct training_job_args {
@@ -34,7 +36,7 @@ struct training_outcome {
 
 // Trains, evaluates and writes the model and its results. After an error the outcome has what was
 // done before it. Makes no calls to `peers`.
-enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
+enum berth_status training_job_train(struct training_job *job, const atomic_int *stop,
                                      struct training_outcome *outcome, struct berth_error *error);
 
 // Also closes the communicator `comm`. NULL is allowed.

@@ -13,13 +13,15 @@
 #include "train/job/training_job.h"
 #include "train/job/training_loop.h"
 
+#include <stdatomic.h>
+
 // Everything that a job opens, in the order of opening.
 struct training_job {
     const struct task *task;
     struct berth_config config; // including the DeepSpeed file's values
     struct berth_log log;
     struct run_log *run_log; // on rank 0, else NULL
-    const volatile int *stop;
+    const atomic_int *stop;
     struct comm *comm, *peers; // as in struct training_job_args
     struct file_lock lock;
     struct resume resume;

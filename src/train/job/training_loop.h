@@ -16,13 +16,14 @@
 #include "train/optimizer/learning_rate.h"
 #include "train/progress/progress.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct training_loop {
     const char *task; // name of the task, for the log
     const struct berth_config *config;
     const struct berth_log *log;
-    const volatile int *stop;     // may be NULL (stop.h)
+    const atomic_int *stop;       // may be NULL (stop.h)
     const struct file_lock *lock; // of the output folder; once it is lost, nothing more is written
     int overwrites;               // whether the first update removes what an earlier run left there
     struct updater *updater;

@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@
 
 // Closes the communicator.
 static enum berth_status train_together(const struct training_job_args *args,
-                                        const volatile int *stop, struct berth_run_result *result,
+                                        const atomic_int *stop, struct berth_run_result *result,
                                         struct berth_error *error) {
     struct training_job *job;
     struct training_outcome outcome = {.result = *result};
@@ -43,9 +44,9 @@ struct worker {
     struct training_job_args args; // of its own job
     struct berth_config config;    // of its own job: with its seed and folder
     const struct berth_config *given;
-    struct comm *comm;           // of all workers
-    const volatile int *request; // the caller's *stop; may be NULL
-    volatile int stop;           // the strongest request in any process
+    struct comm *comm;         // of all workers
+    const atomic_int *request; // the caller's *stop; may be NULL
+    atomic_int stop;           // the strongest request in any process
     char *folder;
     struct file_lock lock; // of the common output folder; held by rank 0
     struct training_job *job;
@@ -325,7 +326,7 @@ static enum berth_status run(struct worker *worker, struct berth_run_result *res
 
 // Closes the communicator.
 static enum berth_status train_independently(const struct training_job_args *args,
-                                             const volatile int *stop,
+                                             const atomic_int *stop,
                                              struct berth_run_result *result,
                                              struct berth_error *error) {
     struct worker worker = {
@@ -360,7 +361,7 @@ static enum berth_status is_worker_0(const struct berth_config *config, int *ans
 }
 
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
-                                struct berth_log log, const volatile int *stop,
+                                struct berth_log log, const atomic_int *stop,
                                 struct berth_run_result *result, int *rank,
                                 struct berth_error *error) {
     struct training_job_args args = {.task = task, .config = config, .log = log};

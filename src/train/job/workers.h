@@ -12,10 +12,12 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
+#include <stdatomic.h>
+
 // Implements job_train. *result is filled in; the caller has set it to what a failure returns.
 // Sets *rank to that of this process among those that trained; 0 if they could not be connected.
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
-                                struct berth_log log, const volatile int *stop,
+                                struct berth_log log, const atomic_int *stop,
                                 struct berth_run_result *result, int *rank,
                                 struct berth_error *error);
 
