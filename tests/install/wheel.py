@@ -249,6 +249,16 @@ def check_rows(model: berth.Model):
     expect([each["text"] for each in classes] == sorted(model.labels, key=lambda name: -model.classify(TEXTS[:1])[
         0, model.labels.index(name)]), f"classes {classes}")
     expect(berth.pipeline("text-classification", model)(TEXTS[0]) == classes, "pipeline")
+    entails = shutil.copytree(MODEL, SCRATCH / "entails")  # its class of entailment is the last one
+    config = json.loads((entails / "config.json").read_text())
+    config["id2label"] = {key: "entailment" if key == max(config["id2label"]) else f"other {key}" for key in config["id2label"]}
+    config.pop("label2id", None)
+    (entails / "config.json").write_text(json.dumps(config))
+    with berth.open(entails) as other:
+        chosen = other.classify(TEXTS, candidate_labels=["red, or blue", "round"])
+        expect(chosen.shape == (len(TEXTS), 2) and numpy.allclose(chosen.sum(axis=1), 1), f"candidate labels {chosen}")
+        alone = other.classify(TEXTS[:1], candidate_labels=["red, or blue", "round"], multi_label=True)
+        expect(not numpy.allclose(alone.sum(), 1) and (alone > 0).all(), f"candidate labels, each alone: {alone}")
     states = model.hidden(TEXTS[0])
     expect(states.shape == (len(model.tokenize(TEXTS[0]).ids), int(model.number("dimensions"))), f"states {states.shape}")
     expect(numpy.array_equal(model.encode(TEXTS[0]), model.embed(TEXTS)[0]), "encode of one text")

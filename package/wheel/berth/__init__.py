@@ -184,7 +184,9 @@ def _setting(value) -> bytes:
     if type(value).__name__ in ("bool", "bool_"):  # the second is NumPy's
         return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
-        return b",".join(_setting(item) for item in value)
+        texts = [_setting(item) for item in value]
+        is_plain = texts and all(text and b"," not in text and text[:1] != b"[" for text in texts)
+        return b",".join(texts) if is_plain else json.dumps(list(value)).encode()
     # A name of a file need not be UTF-8: os.listdir and sys.argv have such bytes as surrogates.
     if isinstance(value, (bytes, os.PathLike)):
         return _without_nul(os.fsencode(value))
@@ -547,13 +549,16 @@ class Model:
         return self.answers([question], [context])[0][0]
 
     def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None, **settings) -> Numbers:
-        """float32 [texts, classes]: probabilities of the classes, or the number of a regression."""
+        """float32 [texts, classes]: probabilities of the classes, or the number of a regression.
+
+        With `candidate_labels` those of these labels, by a model of entailment; also `hypothesis_template`, `multi_label`.
+        """
         with self._run("classify", texts, pairs, ("texts", "pairs"), **settings) as result:
             return result.matrix(len(self.labels))
 
     def embed(self, texts: Iterable[str], **settings) -> Numbers:
-        """float32 [texts, size]: an embedding for each text, as the settings `pooling`, `normalize` and `dimensions` say,
-        otherwise as the folder does."""
+        """float32 [texts, size]: an embedding for each text, as the settings `normalize` and `dimensions` say, otherwise as
+        the model was opened (`pooling`) and its folder says."""
         with self._run("embed", texts, None, ("texts", "pairs"), **settings) as result:
             return result.matrix(int(self.number("dimensions")))
 
