@@ -42,7 +42,7 @@ static enum berth_status check_arguments(const struct cli_call *call, struct ber
 
 static enum berth_status run_and_print(struct job *job, int as_json, struct berth_error *error) {
     job->out = as_json || !cli_reports() ? NULL : stdout;
-    const enum berth_status status = job_run(job, error);
+    const enum berth_status status = job_perform(job, error);
     if (as_json && cli_reports() && (status == BERTH_OK || job->is_told)) {
         TRY(cli_put_json(job_line(job), error));
     }

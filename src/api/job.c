@@ -129,7 +129,7 @@ void job_put_real(const struct job *job, const char *name, double value) {
     job_put_number(job, name, value);
 }
 
-enum berth_status job_run(struct job *job, struct berth_error *error) {
+enum berth_status job_perform(struct job *job, struct berth_error *error) {
     job->result = memory_array_zeroed(1, sizeof *job->result);
     if (job->result == NULL || job->config == NULL) {
         return error_no_memory(error, 0, "a job");

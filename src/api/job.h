@@ -86,7 +86,7 @@ void job_put_real(const struct job *job, const char *name, double value);
 void job_put_number(const struct job *job, const char *name, double value);
 
 // Runs the job with the settings in it, which were checked.
-enum berth_status job_run(struct job *job, struct berth_error *error);
+enum berth_status job_perform(struct job *job, struct berth_error *error);
 // The same with one more setting: the row's own, or one of the option table. BERTH_USAGE: neither.
 enum berth_status job_set(struct job *job, const char *name, const char *value,
                           struct berth_error *error);

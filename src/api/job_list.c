@@ -150,7 +150,7 @@ static enum berth_status run(struct job *job, struct watching *watching,
     const int has_files = job->config->json_summary != NULL || job->config->logging_dir != NULL;
     job->log =
         has_files ? (struct berth_log){.write = report, .context = &reporting} : watching->log;
-    const enum berth_status status = job_run(job, error);
+    const enum berth_status status = job_perform(job, error);
     berth_reporter_close(reporting.reporter);
     if (reporting.nowhere != NULL) {
         fclose(reporting.nowhere);

@@ -51,7 +51,6 @@ static void results(void **state) {
         assert_true(isnan(result.final_loss) && isnan(result.mfu));
     }
 }
-}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
