@@ -479,7 +479,9 @@ static enum berth_status put_round(struct run *run, const char *bytes, size_t le
     if (run->output != NULL) {
         return file_writer_put(&run->writer, bytes, length, error);
     }
-    fwrite(bytes, 1, length, stdout);
+    if (length > 0) { // none where lines for people were printed
+        fwrite(bytes, 1, length, stdout);
+    }
     return cli_flush(error);
 }
 
@@ -505,7 +507,8 @@ static enum berth_status gather_round(struct run *run, struct berth_error *error
     status = bytes != NULL ? BERTH_OK : error_no_memory(error, all, "what the processes found");
     status = comm_settle(comm, status, error);
     if (status == BERTH_OK) {
-        memcpy(bytes + 4 * starts[rank], run->line.text, run->line.length);
+        memcpy(bytes + 4 * starts[rank], run->line.length > 0 ? run->line.text : "",
+               run->line.length);
         const struct comm_range range = {.name = "results",
                                          .data = bytes,
                                          .count = starts[size],
