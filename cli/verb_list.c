@@ -21,6 +21,9 @@ static const struct {
 
 const struct cli_verb *const *cli_list_verbs(void) {
     static const struct cli_verb *list[CLI_TASK_VERBS_MAX + CLI_RUN_VERBS_MAX + COUNT(others) + 1];
+    if (list[0] != NULL) { // made before, in a process that runs several verbs
+        return list;
+    }
     size_t count = cli_task_verbs(list);
     for (size_t i = 0; task_rows[i] != NULL; i++) {
         list[count++] = strcmp(task_rows[i]->about.name, cli_tokenize.name) == 0 ? &cli_tokenize
