@@ -50,7 +50,8 @@ assert kinds["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == kin
 words = container["args"]
 option = lambda name: words[words.index(name) + 1]
 assert int(option("--port")) == container["ports"][0]["containerPort"]
-public = re.findall(r'\{"GET", "([^"]*)", \.reply = \w+, \.is_public = 1', open(sys.argv[2], encoding="utf-8").read())
+row = r'\{"GET", "([^"]*)", \.(?:reply = \w+|text = "(?:\\.|[^"])*"), \.is_public = 1'
+public = re.findall(row, open(sys.argv[2], encoding="utf-8").read())
 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
     assert container[probe]["httpGet"]["path"] in public, (probe, public)
 ready = container["readinessProbe"]
