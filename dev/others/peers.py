@@ -8,6 +8,7 @@ weights, made and saved here.
 import importlib.util
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
