@@ -114,6 +114,9 @@ expect_err 'hypothesis_template: expected {} in it'
 run classify --model nli --text "a ball" --candidate_labels '[""]'
 expect_code 2
 expect_err "candidate_labels: element 0: expected a text"
+run tag $tagger --text "a ball" --aggregation sum
+expect_code 2
+expect_err 'option aggregation: expected one of first, average, max, none, found "sum"'
 run fill --model "$golden/fill" --text "the [MASK]" --targets zebra
 expect_code 2
 expect_err 'targets: "zebra" is not one word'
