@@ -531,7 +531,6 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
     const size_t count = left < ROUND * size ? left : ROUND * size,
                  share = (count + size - 1) / size;
     const size_t before = share * (size_t)comm->rank, first = before < count ? before : count;
-    int stop = 0;
     TRY(comm_settle(
         comm,
         run_texts(run, run->done + first, share < count - first ? share : count - first, error),
@@ -539,7 +538,7 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
     TRY(size > 1 ? gather_round(run, error)
                  : put_round(run, run->line.text, run->line.length, error));
     run->done += count;
-    stop = run->stop != NULL && *run->stop != 0;
+    int stop = run->stop != NULL && *run->stop != 0;
     TRY(comm_settle_stop(comm, BERTH_OK, &stop, error));
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
                             run->done, run->count)
@@ -548,18 +547,18 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
 
 // The first process says what was truncated in all.
 static enum berth_status note_cut(const struct run *run, struct berth_error *error) {
-    double cut = (double)run->cut, firsts[2] = {0};
-    for (int rank = run->comm->size - 1; rank >= 0; rank--) {
+    double cut = (double)run->cut, earliest = 0;
+    for (int rank = 0; rank < run->comm->size; rank++) {
         double first = rank == run->comm->rank && run->cut > 0 ? (double)run->first_cut + 1 : 0;
         run->comm->sum(run->comm, &first, 1);
-        firsts[0] = first > 0 && (firsts[0] == 0 || first < firsts[0]) ? first : firsts[0];
+        earliest = first > 0 && (earliest == 0 || first < earliest) ? first : earliest;
     }
     run->comm->sum(run->comm, &cut, 1);
     if (cut > 0) {
         cli_note(run->call,
                  "%.0f of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
                  "was left out; the first is text %.0f",
-                 cut, run->count, berth_model_number(run->model, "max_length"), firsts[0]);
+                 cut, run->count, berth_model_number(run->model, "max_length"), earliest);
     }
     return run->comm->status(run->comm, error);
 }

@@ -294,21 +294,11 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
 }
 
 struct param_table param_table_of_encoder(const struct param_table *whole) {
-    struct param_table table = empty;
-    table.params = whole->params;
-    table.count = whole->count;
-    table.total = whole->total;
-    table.matrix_count = whole->matrix_count;
-    table.layer_count = whole->layer_count;
-    table.head_first = whole->head_first;
-    table.parameter_count = whole->parameter_count;
-    table.word = whole->word;
-    table.position = whole->position;
-    table.type = whole->type;
-    table.embedding_norm_weight = whole->embedding_norm_weight;
-    table.embedding_norm_bias = whole->embedding_norm_bias;
-    table.layers = whole->layers;
+    struct param_table table = *whole;
     table.head = PARAM_HEAD_EMBEDDING;
+    table.pooler_weight = table.pooler_bias = table.head_weight = table.head_bias = -1;
+    table.transform_weight = table.transform_bias = -1;
+    table.transform_norm_weight = table.transform_norm_bias = table.decoder_bias = -1;
     return table;
 }
 

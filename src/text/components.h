@@ -195,6 +195,10 @@ enum berth_status component_text(const struct json_t *object, const char *key,
 // Reads {"String": ...} or {"Regex": ...} into component->match.
 enum berth_status component_pattern(struct component *component, const struct json_t *object,
                                     const struct component_place *place, struct berth_error *error);
+// Reads the fields of Replace, which is a normalizer and a decoder.
+enum berth_status component_read_replace(struct component *component, const struct json_t *object,
+                                         const struct component_place *place,
+                                         struct berth_error *error);
 // Reads the fields of Metaspace, which is a pre-tokenizer and a decoder: flags[0] is whether a mark
 // is added.
 enum berth_status component_read_metaspace(struct component *component, const struct json_t *object,

@@ -230,14 +230,6 @@ static void run_strip(const struct component *component, struct text_room *room)
 
 // --- texts --------------------------------------------------------------------------------------
 
-static enum berth_status read_replace(struct component *component, const json *object,
-                                      const struct component_place *place,
-                                      struct berth_error *error) {
-    TRY(component_pattern(component, json_member(object, "pattern"), place, error));
-    return component_text(object, "content", place, &component->content, &component->content_length,
-                          error);
-}
-
 // The content gets the origin of the last character that it replaces.
 static void run_replace(const struct component *component, struct text_room *room) {
     const struct room_text *text = &room->text;
@@ -491,15 +483,16 @@ static void run_bert(const struct component *component, struct text_room *room) 
     }
 }
 
-const struct component_row normalizer_rows[] = {{"BertNormalizer", read_bert, run_bert, NULL},
-                                                {"Lowercase", NULL, run_lowercase, NULL},
-                                                {"NFC", NULL, run_nfc, NULL},
-                                                {"NFD", NULL, run_nfd, NULL},
-                                                {"NFKC", NULL, run_nfkc, NULL},
-                                                {"NFKD", NULL, run_nfkd, NULL},
-                                                {"Precompiled", read_charsmap, run_charsmap, NULL},
-                                                {"Prepend", read_prepend, run_prepend, NULL},
-                                                {"Replace", read_replace, run_replace, NULL},
-                                                {"Strip", read_strip, run_strip, NULL},
-                                                {"StripAccents", NULL, run_strip_accents, NULL},
-                                                {.name = NULL}};
+const struct component_row normalizer_rows[] = {
+    {"BertNormalizer", read_bert, run_bert, NULL},
+    {"Lowercase", NULL, run_lowercase, NULL},
+    {"NFC", NULL, run_nfc, NULL},
+    {"NFD", NULL, run_nfd, NULL},
+    {"NFKC", NULL, run_nfkc, NULL},
+    {"NFKD", NULL, run_nfkd, NULL},
+    {"Precompiled", read_charsmap, run_charsmap, NULL},
+    {"Prepend", read_prepend, run_prepend, NULL},
+    {"Replace", component_read_replace, run_replace, NULL},
+    {"Strip", read_strip, run_strip, NULL},
+    {"StripAccents", NULL, run_strip_accents, NULL},
+    {.name = NULL}};

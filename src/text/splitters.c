@@ -559,9 +559,9 @@ static void decode_replace(const struct component *component,
     }
 }
 
-static enum berth_status read_replace(struct component *component, const json *object,
-                                      const struct component_place *place,
-                                      struct berth_error *error) {
+enum berth_status component_read_replace(struct component *component, const json *object,
+                                         const struct component_place *place,
+                                         struct berth_error *error) {
     TRY(component_pattern(component, json_member(object, "pattern"), place, error));
     return component_text(object, "content", place, &component->content, &component->content_length,
                           error);
@@ -755,7 +755,7 @@ const struct component_row decoder_rows[] = {
     {"ByteLevel", NULL, NULL, decode_bytes},
     {"Fuse", NULL, NULL, decode_fuse},
     {"Metaspace", component_read_metaspace, NULL, decode_metaspace},
-    {"Replace", read_replace, NULL, decode_replace},
+    {"Replace", component_read_replace, NULL, decode_replace},
     {"Strip", read_strip, NULL, decode_strip},
     {"WordPiece", read_prefix, NULL, decode_prefix},
     {.name = NULL}};
