@@ -11,7 +11,7 @@
 #ifndef BERTH_BENCH_H
 #define BERTH_BENCH_H
 
-#include "core/comm_forecast.h"
+#include "comm/comm_forecast.h"
 #include "core/error.h"
 #include "core/log.h"
 

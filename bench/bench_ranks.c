@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_ranks.h"
 
-#include "core/comm_forecast.h"
+#include "comm/comm_forecast.h"
 
 #include <inttypes.h>
 #include <time.h>

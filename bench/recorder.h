@@ -4,7 +4,7 @@
 #define BERTH_RECORDER_H
 
 #include "bench/rank_times.h"
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "model/params.h"
 
 struct recorder {

@@ -3,7 +3,7 @@
 #ifndef BERTH_BENCH_TIMING_H
 #define BERTH_BENCH_TIMING_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 #include <time.h>
 

@@ -42,7 +42,7 @@ enum cli_processes {
     CLI_ALONE,   // refuses
     CLI_FIRST,   // runs in the first one, the others do nothing
     CLI_EACH,    // runs in each
-    CLI_DIVIDED, // the processes divide the work (core/comm.h)
+    CLI_DIVIDED, // the processes divide the work (comm/comm.h)
 };
 
 struct cli_verb {

@@ -3,8 +3,8 @@
 // communicator and the device to see what the library would choose, and tries every instruction
 // set.
 #include "cli.h"
+#include "comm/comm.h"
 #include "comm/mpi.h"
-#include "core/comm.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
 #include "core/options.h"

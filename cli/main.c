@@ -2,7 +2,7 @@
 // The program `berth`: finds the verb (verbs.c), parses its words, runs it, and turns the status
 // into an exit code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
 #include "cli.h"
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/launcher.h"
 #include "core/utf8.h"
 
@@ -37,7 +37,7 @@ static int asks_for_help(int count, char **words, const char **topic) {
 }
 
 // Whether another process reports the error. An empty message means that the processes agreed on
-// another one's error (core/comm.h); if they could not, they probably have the same words.
+// another one's error (comm/comm.h); if they could not, they probably have the same words.
 static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
     return error->message[0] == '\0' ||
            (status == BERTH_USAGE && !cli_reports() && !comm_was_opened());

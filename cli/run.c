@@ -4,7 +4,7 @@
 // input is one. `berth tokenize` has a file of its own.
 #include "api/model.h"
 #include "cli.h"
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/json_line.h"

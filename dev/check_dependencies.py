@@ -22,20 +22,19 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "format": {"core"},
     "report": {"core", "format"},  # event files are TFRecord and protobuf
     "absent": {"core", "report", "data"},  # what only the program does
-    "cpu": {"core"},
-    "gpu": {"core", "emulation"},  # of the tests, where the host compiles kernels
+    "device": {"core", "comm", "emulation"},  # of the tests, where the host compiles kernels
     "comm": {"core"},
-    "data": {"core", "text", "format"},
-    "model": {"core", "format"},
+    "data": {"core", "text", "format", "comm"},
+    "model": {"core", "format", "device"},
     "metrics": {"core", "text", "format", "data", "model"},
-    "train": {"core", "text", "format", "data", "model", "metrics", "report"},
-    "task": {"core", "text", "format", "data", "model", "metrics", "train"},
-    "api": {"core", "text", "format", "data", "model", "metrics", "train", "task", "report"},
+    "train": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "report"},
+    "task": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "train"},
+    "api": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "train", "task", "report"},
     "fetch": {"core", "format"},
     "page": {"core", "format", "report"},
     "serve": {"core", "format", "task"},
-    "wiki": {"core", "text", "format", "data"},
-    "bench": {"core", "text", "format", "data", "model", "train", "task", "cli"},  # its program reads options as cli does
+    "wiki": {"core", "comm", "text", "format", "data"},
+    "bench": {"core", "text", "format", "device", "comm", "data", "model", "train", "task", "cli"},  # its program reads options as cli does
 }
 PARTS = ("compat", "bench", "fetch", "page", "serve", "wiki", "cli")  # of the program, beside src
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
@@ -50,6 +49,9 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "data/masked": {"tables", "batches"},
     "data/packing": {"pretraining"},
     "data/stages": {"corpus", "pretraining", "packing"},
+    "device": set(),
+    "device/cpu": {""},
+    "device/gpu": {""},
     "format/json": set(),
     "format/checksum": set(),
     "format/archive": set(),
@@ -74,7 +76,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
-CLI_MAY = {"core", "api", *PARTS}
+CLI_MAY = {"core", "comm", "api", *PARTS}
 CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
@@ -149,7 +151,7 @@ def main() -> int:
         if len(users) > 1 and header not in SHARED_DOORS:
             problems.append(f"<{header}> has {len(users)} doors: {', '.join(sorted(users))}")
     problems += [f"inner rooms include each other: {', '.join(circle)}" for circle in circles_of(
-        {inner: {f"{inner.split('/')[0]}/{other}" for other in others} for inner, others in INNER.items()})]
+        {inner: {"/".join([inner.split("/")[0], *filter(None, [other])]) for other in others} for inner, others in INNER.items()})]
     problems += [f"files call each other: {', '.join(circle)}"
                  for folders in (["src"], PARTS)
                  for circle in circles_of(calls_between_files(root, folders))]
@@ -177,14 +179,14 @@ def flags_of(text: str) -> list:
 
 def inner_problem(relative: pathlib.Path, name: str) -> list:
     """The rule that src/ROOM/INNER/FILE or src/ROOM/FILE breaks by including ROOM/NAME."""
-    room, inner = relative.parts[1], "/".join(relative.parts[1:-1])
-    target = "/".join(name.split("/")[:-1])
+    room, inner = relative.parts[1], "/".join(relative.parts[1:-1][:2])
+    target = "/".join(name.split("/")[:-1][:2])
     if not any(key.startswith(room + "/") for key in INNER):
         return []
     for place in (inner, target):
         if place not in INNER:
             return [f"{relative}: '{place}' is not one of the inner rooms of '{room}'"]
-    if target == inner or target.split("/")[1] in INNER[inner]:
+    if target == inner or target.partition("/")[2] in INNER[inner]:
         return []
     return [f"{relative}: inner room '{inner}' may not include \"{name}\""]
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/cpu/kernels/gelu_table.h: GELU and its slope as pieces of polynomials.
+"""Writes src/device/cpu/kernels/gelu_table.h: GELU and its slope as pieces of polynomials.
 
-    dev/make_gelu_table.py > src/cpu/kernels/gelu_table.h
+    dev/make_gelu_table.py > src/device/cpu/kernels/gelu_table.h
 
 x Phi(x) = max(x, 0) - t(|x|) with t(a) = a (1 - Phi(a)), and the slope of GELU is s(a) at -a and 1 - s(a) at a,
 with s(a) = 1 - Phi(a) - a phi(a). Piece i of t and of s is a polynomial of r on [-1/2, 1/2], exact at the Chebyshev

@@ -14,7 +14,7 @@
 #ifndef BERTH_WIKI_BZIP2_H
 #define BERTH_WIKI_BZIP2_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 
 #include <stddef.h>

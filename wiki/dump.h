@@ -3,8 +3,8 @@
 #ifndef BERTH_WIKI_DUMP_H
 #define BERTH_WIKI_DUMP_H
 
+#include "comm/comm.h"
 #include "core/buffer.h"
-#include "core/comm.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/log.h"

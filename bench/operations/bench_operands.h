@@ -7,8 +7,8 @@
 #include "bench/operations/bench_ops.h"
 #include "bench/operations/op_call.h"
 #include "core/arena.h"
-#include "core/device_batch.h"
 #include "data/batches/packer.h"
+#include "device/device_batch.h"
 
 struct bench_operands {
     struct device *dev;

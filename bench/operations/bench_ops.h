@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a device's single operations, through the interface of core/device.h only. Leaves out
+// Measures a device's single operations, through the interface of device/device.h only. Leaves out
 // printing.
 #ifndef BERTH_BENCH_OPS_H
 #define BERTH_BENCH_OPS_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 #include <time.h>
 

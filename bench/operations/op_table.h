@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a device's operations (core/device.h): for each one its operands, a call, its
+// The table of a device's operations (device/device.h): for each one its operands, a call, its
 // minimum costs, and where a model uses it. bench_operations times the rows; the tests compare
 // them with float64 and with finite differences.
 #ifndef BERTH_BENCH_OP_TABLE_H
 #define BERTH_BENCH_OP_TABLE_H
 
-#include "core/device.h"
+#include "device/device.h"
 
-// Dimensions of operands; the letters are those of core/device.h.
+// Dimensions of operands; the letters are those of device/device.h.
 enum op_size {
     OP_NONE,
     OP_ONE,

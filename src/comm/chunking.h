@@ -4,7 +4,7 @@
 #ifndef BERTH_COMM_CHUNKING_H
 #define BERTH_COMM_CHUNKING_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 
 #include <stdint.h>
 

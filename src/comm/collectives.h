@@ -22,7 +22,7 @@ struct collectives {
     double buffer[COLLECTIVE_DOUBLES];
 };
 
-// As in core/comm.h, but these return the error of a message that failed.
+// As in comm/comm.h, but these return the error of a message that failed.
 enum berth_status collectives_broadcast(struct collectives *collectives, void *data, size_t bytes,
                                         int root, struct berth_error *error);
 enum berth_status collectives_sum(struct collectives *collectives, double *values, size_t count,

@@ -2,10 +2,10 @@
 // Measures the processor time that exchanges take on this machine, in one thread and with the
 // functions that exchanges use. Messages go through a pipe, which costs the copies and system calls
 // of a local connection but no network protocol.
+#include "comm/comm_forecast.h"
 #include "comm/numbers.h"
 #include "core/checksum.h"
 #include "core/clock.h"
-#include "core/comm_forecast.h"
 #include "core/memory.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 // rank's processor and the busiest host's link. Not modelled: differences between the ranks of a
 // host, congested switches, lost packets.
 #include "comm/collectives.h"
+#include "comm/comm_forecast.h"
 #include "comm/pipeline.h"
 #include "comm/ranks.h"
-#include "core/comm_forecast.h"
 #include "core/memory.h"
 
 #include <math.h>

@@ -13,10 +13,10 @@
 #ifndef BERTH_COMM_MONITOR_H
 #define BERTH_COMM_MONITOR_H
 
+#include "comm/comm.h"
 #include "comm/fault.h"
 #include "comm/topology.h"
 #include "comm/transport.h"
-#include "core/comm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

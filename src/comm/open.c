@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the communicator of a process: the user's choice, the MPI that the program has loaded and
 // the launcher must be compatible.
+#include "comm/comm.h"
 #include "comm/mpi.h"
 #include "comm/ranks.h"
 #include "comm/start.h"
-#include "core/comm.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -24,11 +24,11 @@
 #define BERTH_COMM_PIPELINE_H
 
 #include "comm/chunking.h"
+#include "comm/comm.h"
 #include "comm/courier.h"
 #include "comm/host_window.h"
 #include "comm/numbers.h"
 #include "comm/range_message.h"
-#include "core/comm.h"
 
 #include <stddef.h>
 #include <stdint.h>

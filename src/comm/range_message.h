@@ -5,8 +5,8 @@
 #ifndef BERTH_COMM_RANGE_MESSAGE_H
 #define BERTH_COMM_RANGE_MESSAGE_H
 
+#include "comm/comm.h"
 #include "comm/courier.h"
-#include "core/comm.h"
 
 #include <stdint.h>
 

@@ -32,7 +32,7 @@ enum berth_status range_thread_start(struct range_thread *thread, struct pipelin
 // not started.
 void range_thread_end(struct range_thread *thread);
 
-// As in core/comm.h.
+// As in comm/comm.h.
 int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_phases *phases,
                            const struct comm_range *range);
 void range_thread_wait(struct range_thread *thread, int64_t ticket);

@@ -12,9 +12,9 @@
 #ifndef BERTH_COMM_RANKS_H
 #define BERTH_COMM_RANKS_H
 
+#include "comm/comm.h"
 #include "comm/topology.h"
 #include "comm/transport.h"
-#include "core/comm.h"
 
 #include <stddef.h>
 

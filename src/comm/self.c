@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of a job of one process: every operation leaves the values as they are.
-#include "core/comm.h"
+#include "comm/comm.h"
 
 static void self_close(struct comm *comm) {
 }

@@ -2,9 +2,9 @@
 // The deadline of a job's start, and the line that says who is missing; see start.h.
 #include "comm/start.h"
 
+#include "comm/comm.h"
 #include "comm/peers.h"
 #include "comm/watch.h"
-#include "core/comm.h"
 #include "core/launcher.h"
 #include "core/number.h"
 

@@ -11,7 +11,7 @@
 #include "core/error.h"
 
 // The communicator is about to be opened, within `seconds` from now, or from an earlier comm_expect
-// (core/comm.h); 0: there is no deadline.
+// (comm/comm.h); 0: there is no deadline.
 enum berth_status start_connect(double seconds, struct berth_error *error);
 // It is open, or will not be.
 void start_end(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport contract: messages between the processes of a job. ranks.c builds a communicator
-// (core/comm.h) on it. A module for each MPI implements it, as do the tests, over sockets.
+// (comm/comm.h) on it. A module for each MPI implements it, as do the tests, over sockets.
 //
 // Messages from one process to another on one channel arrive in the order in which they were sent.
 // Several threads may use a transport at once, each with its own channels.

@@ -21,7 +21,7 @@ struct layer_buffers {
     struct mat qkv;     // [R, 3H]
     struct mat context; // [R, H]
     float *lse;         // [R * A]; NULL in inference
-    uint16_t *masks;    // of attention's dropout (core/device.h); NULL: not kept
+    uint16_t *masks;    // of attention's dropout (device/device.h); NULL: not kept
     struct norm_buffers attention_norm;
     struct mat u;    // [R, I] input of the GELU; empty in inference
     struct mat gelu; // [R, I] its output

@@ -7,8 +7,8 @@
 
 #include "core/arena.h"
 #include "core/batch.h"
-#include "core/device.h"
 #include "core/error.h"
+#include "device/device.h"
 #include "model/config.h"
 #include "model/int8.h"
 #include "model/params.h"

@@ -4,8 +4,8 @@
 #ifndef BERTH_MODEL_CONFIG_H
 #define BERTH_MODEL_CONFIG_H
 
-#include "core/device.h"
 #include "core/error.h"
+#include "device/device.h"
 
 #include <stddef.h>
 #include <stdint.h>

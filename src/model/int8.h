@@ -4,8 +4,8 @@
 #ifndef BERTH_MODEL_INT8_H
 #define BERTH_MODEL_INT8_H
 
-#include "core/device.h"
 #include "core/error.h"
+#include "device/device.h"
 #include "model/params.h"
 
 struct int8_layer {
@@ -33,11 +33,11 @@ void int8_weights_done(struct int8_weights *weights);
 // Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
 // Called once, after all parameters have been set; `master` is the buffer with those that stay in
-// f32. Finds the wide columns (core/device.h) without any data. The wide inputs of an intermediate
-// layer are those with the largest weights in the norm before it. The outliers of the residual
-// stream are in about the same columns one norm later, so the next layer's query, key and value use
-// these as well. Those of the first layer are the columns with the largest values among the
-// normalised embeddings of all words.
+// f32. Finds the wide columns (device/device.h) without any data. The wide inputs of an
+// intermediate layer are those with the largest weights in the norm before it. The outliers of the
+// residual stream are in about the same columns one norm later, so the next layer's query, key and
+// value use these as well. Those of the first layer are the columns with the largest values among
+// the normalised embeddings of all words.
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models that are opened for a task, by default for the one that their files name.
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"

@@ -11,8 +11,8 @@
 //        launched NAME ranks ELEMENTS      a communicator: a sum, and a range of so many elements
 //                                          reduced and gathered
 //        launched NAME expect              expects others for half a second, and none comes
+#include "comm/comm.h"
 #include "comm/mpi.h"
-#include "core/comm.h"
 
 #include <pthread.h>
 #include <sched.h>

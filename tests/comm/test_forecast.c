@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of exchanges (core/comm_forecast.h): the bytes are those that real ranks send, the
+// Forecasts of exchanges (comm/comm_forecast.h): the bytes are those that real ranks send, the
 // times those of the model computed by hand, and no faster link or processor makes a forecast
 // longer.
 #include "comm/collectives.h"
+#include "comm/comm_forecast.h"
 #include "comm/host_window.h"
-#include "core/comm_forecast.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "job.h"

@@ -2,10 +2,10 @@
 // How a communicator of several ranks (comm/ranks.h) handles failures: ranks that do not answer,
 // are killed or call another operation, corrupt messages, memory that cannot be shared or is
 // exhausted.
+#include "comm/heartbeat.h"
 #include "comm/range_message.h"
 #include "core/beside.h"
 #include "core/harness.h"
-#include "core/heartbeat.h"
 #include "core/memory.h"
 #include "job.h"
 
@@ -574,7 +574,7 @@ static void test_memory_that_is_out_while_opening(void **state) {
 
 // --- ranks that work independently --------------------------------------------------------------
 
-// What a rank does between heartbeats (core/heartbeat.h), and what it observed.
+// What a rank does between heartbeats (comm/heartbeat.h), and what it observed.
 struct worker {
     struct comm *comm;
     double seconds;      // of its work

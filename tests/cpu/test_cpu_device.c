@@ -2,11 +2,11 @@
 // The CPU device: opening, memory, dropout's rate and scale, what numbers that are not finite leave
 // behind, whether Berth or oneDNN ("the library") multiplies, products of few rows, and signals
 // while the library multiplies.
-#include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
-#include "cpu/gemm.h"
-#include "cpu/kernels.h"
+#include "device/cpu/gemm.h"
+#include "device/cpu/kernels.h"
+#include "device/device.h"
 
 #include <math.h>
 #include <pthread.h>

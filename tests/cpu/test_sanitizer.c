@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // AddressSanitizer sees what products read and write, although their loops are compiled without it
-// (src/cpu/kernels/sanitizer.h): a product of each instruction set ends the process if one of its
-// operands lacks its last number. Skipped without the sanitizer.
+// (src/device/cpu/kernels/sanitizer.h): a product of each instruction set ends the process if one
+// of its operands lacks its last number. Skipped without the sanitizer.
 #include "core/harness.h"
-#include "cpu/kernels.h"
+#include "device/cpu/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 //
 //   broken_kernels NAME    runs that kernel and prints whether its numbers are "right" or "wrong",
 //                          unless the emulation ends the process
-#include "gpu/gpu_api.h"
-#include "gpu/mma.h"
+#include "device/gpu/gpu_api.h"
+#include "device/gpu/mma.h"
 
 enum { THREADS = 128, BLOCKS = 3, NUMBERS = THREADS * BLOCKS };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the declarations in gpu/cudnn.h with cuDNN's header. It is compiled if the header is
 // found, and never run.
-#include "gpu/cudnn.h"
+#include "device/gpu/cudnn.h"
 
 #include <cudnn.h>
 #include <type_traits>

@@ -3,7 +3,7 @@
 // generations, it must choose kernels for every head size and type, compile them, and return the
 // workspace they need. If cuDNN is missing or too old for descriptions, the test is skipped.
 #define CUDNN_LIBRARY "libcudnn.so.9"
-#include "gpu/cudnn_plan.h"
+#include "device/gpu/cudnn_plan.h"
 
 #include <initializer_list>
 #include <stdio.h>

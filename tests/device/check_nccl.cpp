@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the declarations in gpu/nccl.h with NCCL's header. It is compiled if the header is
 // found, and never run.
-#include "gpu/nccl.h"
+#include "device/gpu/nccl.h"
 
 #include <nccl.h>
 #include <type_traits>

@@ -9,7 +9,7 @@
 // are written to BERTH_TEST_CUDNN_COUNTS=FILE. BERTH_TEST_CUDNN_FAILS=create, plan or execute makes
 // that call fail.
 #include "emulation/emulation_stream.h"
-#include "gpu/kernel.h"
+#include "device/gpu/kernel.h"
 
 #include <map>
 #include <math.h>

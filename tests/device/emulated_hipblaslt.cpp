@@ -4,7 +4,7 @@
 // headers are not included, so that our declarations are checked independently. What the library
 // would reject is rejected; misuse that it would not notice ends the process.
 #include "emulation/emulation_stream.h"
-#include "gpu/kernel.h"
+#include "device/gpu/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // memory_free: a read or write by the host crashes. Operations run on the CPU device's blocks that
 // belong to these addresses (translated_device.h), so results are the CPU's, byte for byte.
 //
-// device_gpu_open opens it: a program linked with this file instead of src/gpu gets it with
+// device_gpu_open opens it: a program linked with this file instead of src/device/gpu gets it with
 // `--device cuda`.
 #ifndef BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 #define BERTH_TESTS_DEVICE_GUARDED_DEVICE_H

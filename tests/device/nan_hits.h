@@ -3,7 +3,7 @@
 #ifndef BERTH_TESTS_NAN_HITS_H
 #define BERTH_TESTS_NAN_HITS_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 // Fails the test unless a row with a NaN, wherever it is, is no hit and has a loss of NaN.
 void nan_hits_check(struct device *dev);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of core/device.h as plain loops in double on dense row-major arrays, with which
-// the devices are compared. The formulas are in core/device.h. op_gradients.h checks the
+// The operations of device/device.h as plain loops in double on dense row-major arrays, with which
+// the devices are compared. The formulas are in device/device.h. op_gradients.h checks the
 // derivatives by finite differences.
 #ifndef BERTH_TESTS_DEVICE_REFERENCE_H
 #define BERTH_TESTS_DEVICE_REFERENCE_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 // The factor of each element of a [rows, columns] site (row of the batch, column): 0, the scale, or
 // 1 in the slack and without dropout.

@@ -2,7 +2,7 @@
 #ifndef BERTH_TESTS_DEVICE_REFERENCE_ACTIVATIONS_H
 #define BERTH_TESTS_DEVICE_REFERENCE_ACTIVATIONS_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 double reference_activation(double x, enum activation activation);
 double reference_activation_slope(double x, enum activation activation);

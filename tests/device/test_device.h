@@ -3,8 +3,8 @@
 #ifndef BERTH_TESTS_DEVICE_TEST_DEVICE_H
 #define BERTH_TESTS_DEVICE_TEST_DEVICE_H
 
-#include "core/device.h"
 #include "core/error.h"
+#include "device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

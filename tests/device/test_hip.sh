@@ -35,7 +35,7 @@ with_newer() { # ARCHITECTURE FILE
 }
 
 compile_all() { # COMPILER ARCHITECTURE
-    for file in "$SOURCE"/src/gpu/*.cu; do
+    for file in "$SOURCE"/src/device/gpu/*.cu; do
         if ! "$1" "$2" "$file"; then
             echo "FAILED: $file for $2"
             grep -E 'error' "$work/messages" | head -5
@@ -44,7 +44,7 @@ compile_all() { # COMPILER ARCHITECTURE
     done
 }
 echo '#include <hip/hip_runtime.h>' >"$work/empty.cpp"
-grep -qF 'set(BERTH_HIP_ARCHITECTURES gfx908 gfx90a gfx942 ' "$SOURCE/src/gpu/modules.cmake" ||
+grep -qF 'set(BERTH_HIP_ARCHITECTURES gfx908 gfx90a gfx942 ' "$SOURCE/src/device/gpu/modules.cmake" ||
     { echo "FAILED: the build is for others"; failures=1; }
 for architecture in gfx908 gfx90a; do
     if ! with_hipcc $architecture "$work/empty.cpp"; then

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests int8 on the CPU: the kernels of all instruction sets against integers computed one by one,
-// the operations of core/device.h against a reference in double, whatever the number of threads.
+// the operations of device/device.h against a reference in double, whatever the number of threads.
 #include "core/harness.h"
 #include "core/int8.h"
 #include "core/memory.h"
-#include "cpu/int8.h"
+#include "device/cpu/int8.h"
 #include "model/int8.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests packed weights: products with them have the bytes of products with the same weights
 // unpacked, whatever the number of rows, threads and instructions, and they take the same memory.
-#include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
+#include "device/device.h"
 
 #include <string.h>
 

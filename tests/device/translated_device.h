@@ -9,7 +9,7 @@
 #ifndef BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 #define BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 
-#include "core/device.h"
+#include "device/device.h"
 
 enum device_operation {
 #define OPERATION(name, ...) OPERATION_##name,

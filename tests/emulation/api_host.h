@@ -4,7 +4,7 @@
 #ifndef BERTH_EMULATION_API_HOST_H
 #define BERTH_EMULATION_API_HOST_H
 
-#include "core/device.h"
+#include "device/device.h"
 #include "emulation/emulation.h"
 #include "emulation/emulation_counts.h"
 #include "emulation/emulation_memory.h"

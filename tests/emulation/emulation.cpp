@@ -2,7 +2,7 @@
 // Runs the blocks of a kernel as fibers; see emulation.h.
 #include "emulation/emulation.h"
 
-#include "gpu/gpu_api.h"
+#include "device/gpu/gpu_api.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "emulation/emulation_counts.h"
 
 #include "emulation/emulation_memory.h"
-#include "gpu/gpu_api.h"
+#include "device/gpu/gpu_api.h"
 
 #include <inttypes.h>
 #include <map>

@@ -3,7 +3,7 @@
 #include "emulation/emulation_memory.h"
 
 #include "emulation/emulation_counts.h"
-#include "gpu/gpu_api.h"
+#include "device/gpu/gpu_api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

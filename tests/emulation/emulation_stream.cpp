@@ -2,7 +2,7 @@
 // Queues of tasks; see emulation_stream.h.
 #include "emulation/emulation_stream.h"
 
-#include "gpu/gpu_api.h"
+#include "device/gpu/gpu_api.h"
 
 #include <deque>
 #include <stdlib.h>

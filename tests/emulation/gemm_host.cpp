@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of the emulated device: loops over operands converted to f32.
-#include "gpu/gemm.h"
-#include "gpu/kernel.h"
+#include "device/gpu/gemm.h"
+#include "device/gpu/kernel.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The device module berth-device-emulated.so: the kernels of src/gpu, run by the host. Tests alone use it, so it is built
+# The device module berth-device-emulated.so: the kernels of src/device/gpu, run by the host. Tests alone use it, so it is built
 # with them and not installed; the program opens it at run time as it opens the module of a GPU.
 berth_switch(EMULATED_DEVICE "the emulated GPU, for tests")
 set(emulation ${CMAKE_CURRENT_LIST_DIR})

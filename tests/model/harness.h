@@ -3,7 +3,7 @@
 #ifndef BERTH_TESTS_MODEL_HARNESS_H
 #define BERTH_TESTS_MODEL_HARNESS_H
 
-#include "core/device_batch.h"
+#include "device/device_batch.h"
 #include "model/bert.h"
 #include "reference.h"
 

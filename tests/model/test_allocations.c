@@ -5,7 +5,7 @@
 #include "core/harness.h"
 #include "core/heap_meter.h"
 #include "core/memory.h"
-#include "cpu/gemm.h"
+#include "device/cpu/gemm.h"
 #include "harness.h"
 
 #include <string.h>

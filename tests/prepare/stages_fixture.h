@@ -4,8 +4,8 @@
 #ifndef BERTH_TESTS_PREPARE_STAGES_FIXTURE_H
 #define BERTH_TESTS_PREPARE_STAGES_FIXTURE_H
 
+#include "comm/comm.h"
 #include "core/buffer.h"
-#include "core/comm.h"
 #include "core/scratch.h"
 #include "text/tokenizer.h"
 

@@ -3,10 +3,10 @@
 // optimizer.safetensors, each with its reader. Truncated at any length (RELIABILITY 9), or written
 // by another version or for another model, they are refused with the file's name, and what was in
 // memory is unchanged. test_checkpoint_folder.c tests the output folder that holds them.
-#include "core/device.h"
 #include "core/json_memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
+#include "device/device.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/progress.h"

@@ -3,11 +3,11 @@
 // twenty updates of random gradients, some clipped, in fp32 and with a bf16 copy. Also tests the
 // lists of parameters without decay, the settings implied by a name, what is refused, and
 // bit-identical results for any number of threads.
-#include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
+#include "device/device.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
 // that the moments of every parameter and the number of updates are read from an optimizer's
 // state_dict in each form that the scripts write; that nothing is read, and the reason is reported,
 // where the parameters are numbered otherwise; which folders are the Trainer's.
-#include "core/device.h"
 #include "core/options.h"
 #include "core/scratch.h"
+#include "device/device.h"
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"
 #include "train/checkpoint/original.h"

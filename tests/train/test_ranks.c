@@ -4,7 +4,7 @@
 // name what is not finite, and a forecast counts the bytes that a run sends. Numbers that change in
 // memory: test_replica_check_ranks.c.
 #include "bench/recorder.h"
-#include "core/comm_forecast.h"
+#include "comm/comm_forecast.h"
 #include "core/harness.h"
 #include "ranks_fixture.h"
 #include "train/engine/nonfinite.h"

@@ -12,7 +12,7 @@
 #ifndef BERTH_DATA_STAGE_H
 #define BERTH_DATA_STAGE_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "format/json/json.h"

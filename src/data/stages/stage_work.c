@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stages/stage_work.h"
 
-#include "core/heartbeat.h"
+#include "comm/heartbeat.h"
 
 #include <stdatomic.h>
 

@@ -3,7 +3,7 @@
 #ifndef BERTH_DATA_STAGE_WORK_H
 #define BERTH_DATA_STAGE_WORK_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 

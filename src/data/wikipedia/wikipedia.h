@@ -16,7 +16,7 @@
 #ifndef BERTH_DATA_WIKIPEDIA_H
 #define BERTH_DATA_WIKIPEDIA_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 

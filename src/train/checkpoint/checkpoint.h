@@ -9,7 +9,7 @@
 #ifndef BERTH_TRAIN_CHECKPOINT_H
 #define BERTH_TRAIN_CHECKPOINT_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"

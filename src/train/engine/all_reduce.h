@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ranks exchange in an update: sums of gradients, range by range, while the backward pass
 // is still running, and the weights that their owners have updated, while the next forward pass
-// begins. core/comm.h moves the numbers; update.h decides when.
+// begins. comm/comm.h moves the numbers; update.h decides when.
 //
 //   stage 0   reduce each range, then gather the sums: every rank updates everything
 //   stage 1   reduce each range; its owners update their parts; gather the weights
@@ -9,7 +9,7 @@
 #ifndef BERTH_TRAIN_ALL_REDUCE_H
 #define BERTH_TRAIN_ALL_REDUCE_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "train/engine/range_exchange.h"

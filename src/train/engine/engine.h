@@ -4,15 +4,15 @@
 // and of a prediction (infer.h), which use all of this only through struct engine.
 //
 // Training and inference share the same activation memory, because they are never in use together.
-// A pass whose shapes occurred before allocates nothing (core/device.h).
+// A pass whose shapes occurred before allocates nothing (device/device.h).
 #ifndef BERTH_TRAIN_ENGINE_H
 #define BERTH_TRAIN_ENGINE_H
 
-#include "core/comm.h"
-#include "core/device.h"
-#include "core/device_batch.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "data/batches/packer.h"
+#include "device/device.h"
+#include "device/device_batch.h"
 #include "model/bert.h"
 #include "train/optimizer/state.h"
 

@@ -7,7 +7,7 @@
 #ifndef BERTH_TRAIN_FEED_H
 #define BERTH_TRAIN_FEED_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "data/batches/packer.h"
 #include "data/masked/word_masks.h"

@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_PLAN_H
 #define BERTH_TRAIN_PLAN_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "model/config.h"

@@ -10,9 +10,9 @@
 #ifndef BERTH_TRAIN_PROFILE_H
 #define BERTH_TRAIN_PROFILE_H
 
-#include "core/comm.h"
-#include "core/device.h"
+#include "comm/comm.h"
 #include "core/error.h"
+#include "device/device.h"
 
 struct profile_span {
     const char *category, *name; // static

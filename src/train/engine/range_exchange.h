@@ -7,9 +7,9 @@
 #ifndef BERTH_TRAIN_RANGE_EXCHANGE_H
 #define BERTH_TRAIN_RANGE_EXCHANGE_H
 
-#include "core/comm.h"
-#include "core/device.h"
+#include "comm/comm.h"
 #include "core/log.h"
+#include "device/device.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,7 +57,7 @@ void range_exchange_note(const struct range_exchange *exchange, const struct ber
 void range_exchange_close(struct range_exchange *exchange);
 void range_exchange_done(struct range_exchange *exchange);
 
-// As in core/comm.h, for ranges in the device's memory. `starts` must stay valid until the wait.
+// As in comm/comm.h, for ranges in the device's memory. `starts` must stay valid until the wait.
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range);
 int64_t range_exchange_gather(struct range_exchange *exchange, const struct comm_range *range);
 // The device's later operations see what was exchanged.

@@ -3,9 +3,9 @@
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 
-#include "core/device.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "device/device.h"
 #include "train/engine/engine.h"
 #include "train/engine/inputs.h"
 #include "train/optimizer/state.h"

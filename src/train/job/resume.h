@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_RESUME_H
 #define BERTH_TRAIN_RESUME_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/config.h"
 #include "core/log.h"
 

@@ -7,7 +7,7 @@
 #ifndef BERTH_TRAIN_STRAGGLERS_H
 #define BERTH_TRAIN_STRAGGLERS_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 
 #include <stdint.h>
 

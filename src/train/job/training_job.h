@@ -3,7 +3,7 @@
 #ifndef BERTH_TRAIN_TRAINING_JOB_H
 #define BERTH_TRAIN_TRAINING_JOB_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "train/progress/strategy.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/job/workers.h"
 
+#include "comm/heartbeat.h"
 #include "core/file.h"
-#include "core/heartbeat.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "report/run.h"

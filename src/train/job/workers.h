@@ -4,7 +4,7 @@
 //
 // An independent worker is an ordinary single-process run with its own seed and folder. If one
 // fails, the others continue; all start together and stop together. While they train they pass on
-// stop requests by heartbeats (core/heartbeat.h), so none waits for another before the end.
+// stop requests by heartbeats (comm/heartbeat.h), so none waits for another before the end.
 #ifndef BERTH_TRAIN_WORKERS_H
 #define BERTH_TRAIN_WORKERS_H
 

@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_CORES_H
 #define BERTH_TRAIN_CORES_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "core/log.h"
 
 // Whether this process was forked from one that had called cores_threads. It has none of OpenMP's

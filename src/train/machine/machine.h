@@ -4,10 +4,10 @@
 #ifndef BERTH_TRAIN_MACHINE_H
 #define BERTH_TRAIN_MACHINE_H
 
-#include "core/comm.h"
-#include "core/device.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "device/device.h"
 
 #include <stdint.h>
 

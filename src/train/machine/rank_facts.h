@@ -6,8 +6,8 @@
 #ifndef BERTH_TRAIN_RANK_FACTS_H
 #define BERTH_TRAIN_RANK_FACTS_H
 
+#include "comm/comm.h"
 #include "core/buffer.h"
-#include "core/comm.h"
 #include "core/error.h"
 
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_OPTIMIZER_PLAN_H
 #define BERTH_TRAIN_OPTIMIZER_PLAN_H
 
-#include "core/comm.h"
+#include "comm/comm.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/state.h"
 

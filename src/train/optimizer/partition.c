@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/partition.h"
 
-#include "core/device.h"
 #include "core/memory.h"
+#include "device/device.h"
 
 // The start of the tensor that contains element `position` or precedes the gap around it.
 static int64_t tensor_start(const struct param_table *table, int64_t position) {

@@ -6,8 +6,8 @@
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
-#include "core/device.h"
 #include "core/error.h"
+#include "device/device.h"
 #include "model/bert.h"
 #include "model/params.h"
 #include "train/optimizer/partition.h"

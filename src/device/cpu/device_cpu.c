@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU device: opening, memory, and the table of operations.
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "device/cpu/cpu.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+// Memory of oneDNN's generated code and descriptors, per cached product and in all, as measured:
+// see doc/performance.md.
+#define LIBRARY_BYTES_PER_PLAN (96 * 1024)
+#define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
+// Memory that a product uses per thread besides its operands.
+#define PAD_BYTES ((size_t)2 << 20)
+// Number of products that the library computes: those of heads with few columns.
+#define HEAD_PLANS 8
+
+// --- memory and state ---------------------------------------------------------------------------
+
+static const char *cpu_describe(struct device *dev) {
+    return cpu_of(dev)->description;
+}
+
+static void cpu_close(struct device *dev) {
+    if (dev == NULL) {
+        return;
+    }
+    struct cpu *cpu = cpu_of(dev);
+    gemm_close(cpu->gemm);
+    memory_pages_free(cpu->partials, cpu->partial_bytes);
+    memory_pages_free(cpu->packed, cpu->packed_bytes);
+    memory_pages_free(cpu->quantized, cpu->quantized_bytes);
+    memory_pages_free(cpu->attention, cpu->attention_bytes);
+    memory_free(cpu);
+}
+
+static void *cpu_memory_new(struct device *dev, size_t bytes) {
+    return memory_pages(bytes);
+}
+
+static void cpu_memory_free(struct device *dev, void *block, size_t bytes) {
+    memory_pages_free(block, bytes);
+}
+
+static void cpu_discard(struct device *dev, void *block, size_t bytes) {
+    memory_pages_discard(block, bytes);
+}
+
+static void cpu_upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
+    memcpy(to, from_host, bytes);
+}
+
+static void cpu_zero(struct device *dev, void *block, size_t bytes) {
+    const size_t part = (size_t)1 << 20;
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (size_t first = 0; first < bytes; first += part) {
+        memset((char *)block + first, 0, bytes - first < part ? bytes - first : part);
+    }
+}
+
+static size_t partial_bytes(const struct device_shape *shape) {
+    size_t norm = cpu_norm_partial_bytes(shape), linear = cpu_linear_partial_bytes(shape);
+    return shape->training ? (norm > linear ? norm : linear) : 0;
+}
+
+static int64_t widest(const struct device_shape *shape) {
+    int64_t qkv = 3 * shape->hidden;
+    return qkv > shape->intermediate ? qkv : shape->intermediate;
+}
+
+// Per thread: a packed tile of dy, or oneDNN's scratchpad and, if it converts bf16, f32 copies of
+// the operands.
+static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    if (cpu->kernels->multiplies_all_shapes || shape->compute == DTYPE_F32 ||
+        cpu->kernels->native_bf16) {
+        return PAD_BYTES;
+    }
+    const int64_t layer = widest(shape), words = shape->decoder_rows > 0 ? shape->vocabulary : 0;
+    const int64_t wide = layer > words ? layer : words;
+    int64_t tile = 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
+    int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide);
+    return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
+}
+
+// Per thread: memory that oneDNN allocates and frees within an f32 product of a head.
+static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    const int by_library = !cpu->kernels->multiplies_all_shapes &&
+                           (shape->compute == DTYPE_F32 || !cpu->kernels->native_bf16);
+    return shape->training && by_library ? gemm_heap_bytes(shape->hidden) : 0;
+}
+
+static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
+    const struct cpu *cpu = cpu_of(dev);
+    return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
+           cpu_quantized_bytes(cpu, shape) +
+           (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
+           LIBRARY_BYTES_BASE + HEAD_PLANS * LIBRARY_BYTES_PER_PLAN;
+}
+
+static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {
+    struct cpu *cpu = cpu_of(dev);
+    enum berth_status status = cpu->status;
+    if (status != BERTH_OK && error != NULL) {
+        *error = cpu->error;
+    }
+    cpu->status = BERTH_OK;
+    return status;
+}
+
+static void cpu_mark(struct device *dev, enum device_phase phase) {
+    struct cpu *cpu = cpu_of(dev);
+    const double now = clock_now();
+    cpu->seconds[cpu->phase] += now - cpu->marked;
+    cpu->marked = now;
+    cpu->phase = phase;
+}
+
+static void cpu_times(struct device *dev, double seconds[DEVICE_PHASES]) {
+    struct cpu *cpu = cpu_of(dev);
+    cpu_mark(dev, cpu->phase);
+    memcpy(seconds, cpu->seconds, sizeof cpu->seconds);
+    memset(cpu->seconds, 0, sizeof cpu->seconds);
+}
+
+static enum berth_status cpu_reserve(struct device *dev, const struct device_shape *shape,
+                                     struct berth_error *error) {
+    struct cpu *cpu = cpu_of(dev);
+    TRY(gemm_reserve(cpu->gemm, product_bytes(cpu, shape), error));
+    if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
+        cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, cpu_linear_packed_bytes(shape)) &&
+        cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
+                 cpu_quantized_bytes(cpu, shape))) {
+        cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
+                 cpu_attention_bytes(cpu, shape));
+    }
+    return cpu_status(dev, error);
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static const struct device operations = {
+    .name = "cpu",
+    .is_host = 1,
+    .dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_I8,
+    .fast_dtype = DTYPE_F32,
+    .keeps_masks = 1,
+    .describe = cpu_describe,
+    .close = cpu_close,
+    .memory_new = cpu_memory_new,
+    .memory_free = cpu_memory_free,
+    .upload = cpu_upload,
+    .download = cpu_upload,
+    .zero = cpu_zero,
+    .discard = cpu_discard,
+    .workspace_bytes = cpu_workspace_bytes,
+    .reserve = cpu_reserve,
+    .status = cpu_status,
+    .mark = cpu_mark,
+    .times = cpu_times,
+    .embed_forward = cpu_embed_forward,
+    .embed_backward = cpu_embed_backward,
+    .norm_forward = cpu_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .linear_forward = cpu_linear_forward,
+    .linear_gelu_forward = cpu_linear_gelu_forward,
+    .linear_backward_input = cpu_linear_backward_input,
+    .linear_gelu_backward = cpu_linear_gelu_backward,
+    .linear_backward_weight = cpu_linear_backward_weight,
+    .int8_bytes = cpu_int8_bytes,
+    .int8_pack = cpu_int8_pack,
+    .int8_finish = cpu_int8_finish,
+    .linear_int8_forward = cpu_linear_int8_forward,
+    .packs = cpu_packs,
+    .pack = cpu_pack,
+    .linear_packed_forward = cpu_linear_packed_forward,
+    .attention_forward = cpu_attention_forward,
+    .attention_backward = cpu_attention_backward,
+    .span_loss = cpu_span_loss,
+    .gather_rows = cpu_gather_rows,
+    .scatter_rows = cpu_scatter_rows,
+    .scatter_add_rows = cpu_scatter_add_rows,
+    .gelu_backward = cpu_gelu_backward,
+    .drop_rows = cpu_drop_rows,
+    .tanh_forward = cpu_tanh_forward,
+    .tanh_backward = cpu_tanh_backward,
+    .class_loss = cpu_class_loss,
+    .weighted_loss = cpu_weighted_loss,
+    .squared_loss = cpu_squared_loss,
+    .sigmoid_loss = cpu_sigmoid_loss,
+    .pool_forward = cpu_pool_forward,
+    .pool_backward = cpu_pool_backward,
+    .normalize_forward = cpu_normalize_forward,
+    .normalize_backward = cpu_normalize_backward,
+    .similarity_loss = cpu_similarity_loss,
+    .add_losses = cpu_add_losses,
+    .squares = cpu_squares,
+    .norms = cpu_norms,
+    .adamw = cpu_adamw,
+    .lamb_moments = cpu_lamb_moments,
+    .lamb_apply = cpu_lamb_apply,
+    .add = cpu_add,
+    .convert = cpu_convert,
+    .checksums = cpu_checksums,
+    .measure_peak = cpu_measure_peak,
+};
+
+static int usable_processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
+}
+
+enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
+                                  struct berth_error *error) {
+    struct berth_error own;
+    error = error != NULL ? error : &own;
+    const struct kernels *kernels = kernels_choose(options->instructions, error);
+    if (kernels == NULL) {
+        return error->status;
+    }
+    if (options->threads < 0 || options->threads > 4096) {
+        return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 4096, found %d",
+                         options->threads);
+    }
+    struct cpu *cpu = memory_array_zeroed(1, sizeof *cpu);
+    if (cpu == NULL) {
+        return error_no_memory(error, sizeof *cpu, "the CPU device");
+    }
+    cpu->kernels = kernels;
+    cpu->int8 = int8_kernels_choose(kernels->name);
+    cpu->processors = usable_processors();
+    cpu->threads = options->threads > 0 ? options->threads : cpu->processors;
+    cpu->device = operations;
+    cpu->device.state = cpu;
+    cpu->device.threads = cpu->threads;
+    cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    cpu->marked = clock_now();
+    enum berth_status status =
+        gemm_open(cpu->threads, kernels->native_bf16 && !kernels->multiplies_all_shapes, kernels,
+                  &cpu->gemm, error);
+    if (status != BERTH_OK) {
+        memory_free(cpu);
+        return status;
+    }
+    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s, %s",
+             kernels->name, cpu->threads, number_plural(cpu->threads), gemm_library());
+    *device = &cpu->device;
+    return BERTH_OK;
+}

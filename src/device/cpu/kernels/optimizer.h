@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions, the sum of squares and the optimizer's update: one pass over memory each.
+#ifndef BERTH_CPU_KERNELS_OPTIMIZER_H
+#define BERTH_CPU_KERNELS_OPTIMIZER_H
+
+#include "device/cpu/kernels/math.h"
+
+static void copy(struct mat to, struct mat from) {
+    for (int64_t row = 0; row < from.rows; row++) {
+        if (to.dtype == from.dtype) {
+            copy_bytes(row_at(to, row, 0), row_at(from, row, 0),
+                       (size_t)from.cols * dtype_size(from.dtype));
+            continue;
+        }
+        for (int64_t c = 0; c < from.cols; c += KERNEL_COLUMNS) {
+            int64_t count = chunk_length(c, from.cols, KERNEL_COLUMNS);
+            float x[KERNEL_COLUMNS];
+            load(x, from, row, c, count);
+            store(to, row, c, x, count);
+        }
+    }
+}
+
+static double sum_squares(const float *x, int64_t count) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)x[i] * (double)x[i];
+    }
+    return sum;
+}
+
+// The scalars of one update in the width of the loop.
+struct adamw_factors {
+    float gradient, decay_into_gradient, beta1, beta2, rest1, rest2, inverse1, inverse2;
+    float epsilon, inner_epsilon; // added outside and inside the root
+    float rate, decay;
+};
+
+static struct adamw_factors adamw_factors_of(const struct adamw_range *range, double factor) {
+    const struct adamw_args *args = range->args;
+    const double decay = range->weight_decay;
+    return (struct adamw_factors){
+        .gradient = (float)factor,
+        .decay_into_gradient = args->l2_mode ? (float)decay : 0.0f,
+        .beta1 = (float)args->beta1,
+        .beta2 = (float)args->beta2,
+        .rest1 = (float)(1.0 - args->beta1),
+        .rest2 = (float)(1.0 - args->beta2),
+        .inverse1 = (float)(1.0 / args->correction1),
+        .inverse2 = (float)(1.0 / args->correction2),
+        .epsilon = args->epsilon_inside_root ? 0.0f : (float)args->epsilon,
+        .inner_epsilon = args->epsilon_inside_root ? (float)args->epsilon : 0.0f,
+        .rate = (float)args->learning_rate,
+        .decay = args->l2_mode ? 0.0f : (float)decay,
+    };
+}
+
+// The update to multiply by the rate: the quotient of the moments and the decoupled decay.
+ALWAYS_INLINE float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
+    float root = sqrtf(v * f->inverse2 + f->inner_epsilon) + f->epsilon;
+    return m * f->inverse1 / root + f->decay * p;
+}
+
+ALWAYS_INLINE void adamw_chunk(const struct adamw_factors *f, float *restrict p, float *restrict g,
+                               float *restrict m, float *restrict v, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float gradient = g[i] * f->gradient + f->decay_into_gradient * p[i];
+        m[i] = f->beta1 * m[i] + f->rest1 * gradient;
+        v[i] = f->beta2 * v[i] + f->rest2 * gradient * gradient;
+        p[i] -= f->rate * adamw_update(f, p[i], m[i], v[i]);
+        g[i] = 0.0f;
+    }
+}
+
+// Elements processed at a time, to fit the caches.
+#define ADAMW_CHUNK 1024
+
+static void adamw(const struct adamw_range *range, double factor, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(range, factor);
+    for (int64_t i = first; i < last; i += ADAMW_CHUNK) {
+        int64_t count = chunk_length(i, last, ADAMW_CHUNK);
+        adamw_chunk(&f, range->parameters + i, range->gradients + i, range->first_moment + i,
+                    range->second_moment + i, count);
+        if (!mat_is_empty(range->compute)) {
+            store(range->compute, 0, i, range->parameters + i, count);
+        }
+    }
+}
+
+static void lamb_moments(const struct adamw_range *range, double factor, int64_t first,
+                         int64_t last, double squares[2]) {
+    const struct adamw_factors f = adamw_factors_of(range, factor);
+    const float *restrict p = range->parameters;
+    float *restrict g = range->gradients;
+    float *restrict m = range->first_moment;
+    float *restrict v = range->second_moment;
+    double parameters = 0.0, updates = 0.0;
+#pragma omp simd reduction(+ : parameters, updates)
+    for (int64_t i = first; i < last; i++) {
+        float gradient = g[i] * f.gradient;
+        m[i] = f.beta1 * m[i] + f.rest1 * gradient;
+        v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
+        float update = adamw_update(&f, p[i], m[i], v[i]);
+        parameters += (double)p[i] * (double)p[i];
+        updates += (double)update * (double)update;
+        g[i] = 0.0f;
+    }
+    squares[0] = parameters;
+    squares[1] = updates;
+}
+
+static void lamb_apply(const struct adamw_range *range, double rate, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(range, 1.0);
+    const float *restrict m = range->first_moment;
+    const float *restrict v = range->second_moment;
+    for (int64_t i = first; i < last; i += ADAMW_CHUNK) {
+        const int64_t count = chunk_length(i, last, ADAMW_CHUNK);
+        float *restrict p = range->parameters + i;
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) {
+            p[j] -= (float)rate * adamw_update(&f, p[j], m[i + j], v[i + j]);
+        }
+        if (!mat_is_empty(range->compute)) {
+            store(range->compute, 0, i, p, count);
+        }
+    }
+}
+
+#endif

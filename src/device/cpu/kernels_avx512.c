@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels compiled for the instruction set in this file's name (flags in room.cmake).
+#if defined(__x86_64__)
+#define KERNELS_TABLE kernels_avx512
+#define KERNELS_NAME "avx512"
+#include "device/cpu/kernels/table.h"
+#endif

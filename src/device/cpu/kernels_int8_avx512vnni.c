@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of int8 compiled for the instruction set in this file's name (flags in room.cmake).
+#if defined(__x86_64__)
+#define INT8_TABLE int8_avx512vnni
+#define INT8_NAME "avx512vnni"
+#include "device/cpu/kernels/product_int8.h"
+#endif
