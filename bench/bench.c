@@ -6,6 +6,7 @@
 #include "bench/recorder.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "settings/settings.h"
 #include "train/engine/plan.h"
 #include "train/engine/update.h"
 #include "train/machine/cores.h"
@@ -19,8 +20,8 @@
 struct bench {
     const struct bench_settings *settings;
     struct berth_log log;
-    struct comm *comm, silent;  // `silent` exchanges nothing
-    struct berth_config config; // with the optimizer's defaults
+    struct comm *comm, silent; // `silent` exchanges nothing
+    struct settings config;    // with the optimizer's defaults
     struct state_sharding sharding;
     int64_t parts; // of an update
     int pairs;     // measure each update with and without its exchanges
@@ -101,7 +102,7 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     TRY(all_reduce_sharding(&bench->config, bench->comm, &bench->log, &bench->sharding, error));
     bench->pairs =
         settings->no_exchange && bench->comm->size > 1 && !forecasts(bench) && !replays(bench);
-    if (bench->pairs && settings->config->replica_check_steps > 0) {
+    if (bench->pairs && settings->config->engine.replica_check_steps > 0) {
         return error_set(error, BERTH_USAGE,
                          "--no_exchange lets processes have different weights, which "
                          "replica_check_steps refuses: omit one of them");
@@ -123,7 +124,7 @@ static struct update_rules rules_of(const struct bench *bench) {
 
 static struct engine_shape shape_of(const struct bench *bench) {
     struct engine_shape shape = {.gradient_checkpointing =
-                                     bench->settings->config->gradient_checkpointing,
+                                     bench->settings->config->engine.gradient_checkpointing,
                                  .attention_dropout = rules_of(bench).attention_dropout};
     *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
     return shape;
@@ -158,7 +159,7 @@ static enum berth_status open_data(struct bench *bench, struct berth_error *erro
 }
 
 static enum berth_status describe_state(struct bench *bench, struct berth_error *error) {
-    struct berth_config *config = bench->settings->config;
+    struct settings *config = bench->settings->config;
     const struct param_table *table = &bench->data.files.table;
     enum dtype compute;
     TRY(trains(bench) ? machine_compute_dtype(config, bench->comm, bench->device, &bench->log,
@@ -168,7 +169,7 @@ static enum berth_status describe_state(struct bench *bench, struct berth_error 
     bench->state = (struct state){.device = bench->device,
                                   .table = table,
                                   .compute = compute,
-                                  .is_int8 = config->precision == BERTH_INT8,
+                                  .is_int8 = config->machine.precision == BERTH_INT8,
                                   .sharding = bench->sharding};
     if (forecasts(bench)) {
         TRY(recorder_init(&bench->recorder, bench->cluster, table, error));
@@ -237,7 +238,7 @@ static enum berth_status forecast(struct bench *bench, struct berth_error *error
 
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
-    const struct berth_config *config = bench->settings->config;
+    const struct settings *config = bench->settings->config;
     const struct bench_data *data = &bench->data;
     struct comm *comm = bench->comm;
     const struct engine_shape shape = shape_of(bench);
@@ -298,7 +299,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                .order = data->order + data->cuts[step],
                                .count = count,
                                .step = step,
-                               .learning_rate = bench->settings->config->learning_rate};
+                               .learning_rate = bench->settings->config->optimizer.learning_rate};
     return update_run(&bench->updater, &args, update, error);
 }
 

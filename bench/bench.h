@@ -14,6 +14,7 @@
 #include "comm/comm_forecast.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 
 #include <stdint.h>
 
@@ -21,7 +22,7 @@ enum bench_kind { BENCH_TRAIN, BENCH_PREDICT, BENCH_PRETRAIN, BENCH_RANKS };
 
 struct bench_settings {
     enum bench_kind kind;
-    struct berth_config
+    struct settings
         *config; // precision (auto is replaced by the choice), threads, device, instructions, seed,
                  // dropouts, optimizer, max_seq_length, vocab_file, ...
     const char *geometry; // tiny, minilm, base, large, a model folder or a config.json

@@ -3,11 +3,11 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/bert.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "task/task.h"
 #include "train/engine/division.h"
 
@@ -42,12 +42,12 @@ static char *vocabulary_in(const char *folder) {
 }
 
 static char *find_vocabulary(const struct bench_settings *settings) {
-    if (settings->config->vocab_file != NULL) {
-        return memory_string(settings->config->vocab_file);
+    if (settings->config->model.vocab_file != NULL) {
+        return memory_string(settings->config->model.vocab_file);
     }
     char *path = dir_exists(settings->geometry) ? vocabulary_in(settings->geometry) : NULL;
     char *beside = settings->data != NULL ? file_parent(settings->data)
-                                          : memory_string(settings->config->data_dir);
+                                          : memory_string(settings->config->task.data_dir);
     char *sibling = beside != NULL ? path_join(beside, "../vocab") : NULL;
     path = path != NULL ? path : vocabulary_in(beside);
     path = path != NULL ? path : vocabulary_in(sibling);
@@ -62,7 +62,7 @@ static enum berth_status open_tokenizer(struct bench_data *data,
     const char *path = data->files.vocab_path = find_vocabulary(settings);
     if (path == NULL) {
         return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with vocab_file",
-                         settings->data != NULL ? settings->data : settings->config->data_dir);
+                         settings->data != NULL ? settings->data : settings->config->task.data_dir);
     }
     TRY(model_files_open_tokenizer(&data->files, settings->config, NULL, error));
     if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
@@ -171,12 +171,12 @@ static void shuffle_into(struct bench_data *data, int64_t seed, int64_t epoch, s
 static void cut_once(struct bench_data *data, const struct bench_settings *settings,
                      const struct batch_extent *limits) {
     const size_t features = data->real.count;
-    shuffle_into(data, settings->config->seed, 0, 0);
+    shuffle_into(data, settings->config->run.seed, 0, 0);
     while (data->updates < settings->warm_up_steps && data->cuts[data->updates] < features) {
         cut_update(data, limits, features);
     }
     const size_t first = data->cuts[data->updates], end = first + features;
-    shuffle_into(data, settings->config->seed, 1, first);
+    shuffle_into(data, settings->config->run.seed, 1, first);
     data->warm_up = data->updates;
     while (data->cuts[data->updates] < end) {
         cut_update(data, limits, end);
@@ -187,7 +187,7 @@ static void cut_steps(struct bench_data *data, const struct bench_settings *sett
                       const struct batch_extent *limits, size_t epochs) {
     const size_t features = data->real.count;
     for (size_t i = 0; i < epochs; i++) {
-        shuffle_into(data, settings->config->seed, (int64_t)i, i * features);
+        shuffle_into(data, settings->config->run.seed, (int64_t)i, i * features);
     }
     data->warm_up = settings->warm_up_steps;
     while (data->updates < settings->steps + settings->warm_up_steps) {
@@ -267,22 +267,22 @@ static enum berth_status check(const struct bench_data *data, const struct bench
     return BERTH_OK;
 }
 
-static enum berth_status read_set(struct bench_data *data, struct berth_config *config,
+static enum berth_status read_set(struct bench_data *data, struct settings *config,
                                   const struct berth_log *log, enum task_use use,
                                   struct berth_error *error) {
     TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
     TRY(task_set_open(&data->set, data->task, &args, error));
     data->real = data->set.source;
-    data->row_length = config->max_seq_length;
+    data->row_length = config->features.max_seq_length;
     return BERTH_OK;
 }
 
 static enum berth_status read_instances(struct bench_data *data,
                                         const struct bench_settings *settings,
                                         struct berth_error *error) {
-    const struct berth_config *config = settings->config;
-    const int asked = option_name_is_given(config, "max_seq_length");
+    const struct settings *config = settings->config;
+    const int asked = settings_is_given(config, "max_seq_length");
     const int64_t updates = settings->steps + settings->warm_up_steps;
     struct bench_shards shards = {.path = settings->data,
                                   .tokens = settings->update_sequences > 0
@@ -290,20 +290,20 @@ static enum berth_status read_instances(struct bench_data *data,
                                                       data->files.shape.max_position_embeddings
                                                 : updates * settings->update_tokens,
                                   .vocab_size = (int32_t)data->files.shape.vocab_size,
-                                  .max_seq_length = asked ? config->max_seq_length : 0};
+                                  .max_seq_length = asked ? config->features.max_seq_length : 0};
     TRY(bench_shards_read(&shards, &data->instances, error));
     data->real = instance_source(&data->instances);
     for (size_t i = 0; i < data->instances.count; i++) {
         int64_t length = data->instances.items[i].length;
         data->row_length = length > data->row_length ? length : data->row_length;
     }
-    data->row_length = asked ? config->max_seq_length : data->row_length;
+    data->row_length = asked ? config->features.max_seq_length : data->row_length;
     TRY(check(data, settings, data->row_length, error));
     return param_table_init(&data->files.table, &data->files.shape, PARAM_HEAD_PRETRAINING, error);
 }
 
 static enum berth_status read_task(struct bench_data *data, const struct bench_settings *settings,
-                                   struct berth_config *config, struct berth_error *error) {
+                                   struct settings *config, struct berth_error *error) {
     enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
     TRY(data->task->settle(config, use, error)); // what follows needs the files' names
     const struct length_limits limits = {
@@ -311,7 +311,7 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
         .positions = data->files.shape.max_position_embeddings,
         .source = settings->geometry};
     TRY(inputs_fit_length(config, &limits, &settings->log, error));
-    TRY(check(data, settings, config->max_seq_length, error));
+    TRY(check(data, settings, config->features.max_seq_length, error));
     TRY(open_tokenizer(data, settings, error));
     return read_set(data, config, &settings->log, use, error);
 }
@@ -330,9 +330,9 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     if (settings->steps < min_steps || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
-    struct berth_config config = *settings->config;
-    config.train_file = config.predict_file = settings->data;
-    const int is_squad = config.task_name == NULL;
+    struct settings config = *settings->config;
+    config.task.train_file = config.task.predict_file = settings->data;
+    const int is_squad = config.task.task_name == NULL;
     data->task =
         is_pretraining(settings) ? NULL : task_training_find(is_squad ? "squad" : "classify");
     enum berth_status status;

@@ -6,6 +6,7 @@
 #include "compat/compat.h"
 #include "core/number.h"
 #include "core/utf8.h"
+#include "settings/settings.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -232,11 +233,11 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
     row = row_of_value(row, value);
     TRY(check_value(reader->name, row, value, error));
     if (row->unit != NULL && strcmp(row->unit, "FILE") == 0 &&
-        option_is_given(&call->config, row)) {
+        settings_row_is_given(&call->config, row)) {
         cli_note(call, "--%s replaces the file that was given before: only one is read",
                  reader->name);
     }
-    return option_set(&call->config, row, value, error);
+    return settings_set_row(&call->config, row, value, error);
 }
 
 // --- one option ----------------------------------------------------------------------------------
@@ -417,7 +418,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
 static const char *text_of(const struct cli_call *call, const char *name) {
     const struct option_row *row = option_find(name);
     return find_own(call->verb, name) >= 0 ? cli_value(call, name)
-           : row != NULL && option_is_given(&call->config, row)
+           : row != NULL && settings_row_is_given(&call->config, row)
                ? *(const char *const *)((const char *)&call->config + row->offset)
                : NULL;
 }
@@ -462,7 +463,7 @@ static enum berth_status read_words(struct cli_call *call, struct reader *reader
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb};
-    berth_config_init(&call->config);
+    settings_init(&call->config);
     const char *file = count == 1 && cli_is_arguments_file(verb, words[0]) ? words[0] : NULL;
     if (file != NULL) {
         TRY(cli_read_arguments_file(file, &count, &words, error));
@@ -485,12 +486,12 @@ int cli_is_given(const struct cli_call *call, const char *name) {
         return call->values[own] != NULL;
     }
     const struct option_row *row = option_find(name);
-    return row != NULL && option_is_given(&call->config, row);
+    return row != NULL && settings_row_is_given(&call->config, row);
 }
 
 enum berth_status cli_set(struct cli_call *call, const char *row, const char *value,
                           struct berth_error *error) {
-    return option_set(&call->config, option_find(row), value, error);
+    return settings_set_row(&call->config, option_find(row), value, error);
 }
 
 enum berth_status cli_set_default(struct cli_call *call, const char *row, const char *value,
@@ -529,7 +530,7 @@ int cli_flag(const struct cli_call *call, const char *name) {
 
 enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *error) {
     if (cli_flag(call, "cased")) {
-        if (call->config.do_lower_case > 0) {
+        if (call->config.model.do_lower_case > 0) {
             return error_set(error, BERTH_USAGE,
                              "--cased and --do_lower_case true contradict each other: give one");
         }

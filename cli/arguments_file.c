@@ -4,9 +4,9 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 
 #include <string.h>
 

@@ -85,7 +85,7 @@ static enum berth_status end_object(const struct cli_call *call, struct json_lin
                                     struct berth_error *error) {
     enum berth_status status = BERTH_OK;
     json_line_close(line, '}');
-    if (call->config.report != NULL && line->text != NULL) {
+    if (call->config.report.report != NULL && line->text != NULL) {
         run_feed(&measured, line->text, line->length);
         run_feed(&measured, "\n", 1);
     }
@@ -171,7 +171,7 @@ static enum berth_status check_options(const struct cli_call *call, enum bench_k
         return error_set(error, BERTH_USAGE,
                          "missing option --input_dir, which `berth bench pretrain` needs");
     }
-    if (cli_value(call, "data") == NULL && call->config.task_name == NULL) {
+    if (cli_value(call, "data") == NULL && call->config.task.task_name == NULL) {
         return error_set(error, BERTH_USAGE,
                          "missing option --data or --task_name, which `berth bench %s` needs",
                          call->arguments[0]);
@@ -212,7 +212,7 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     }
     json_line_open(&line, NULL, '{');
     put_words(&line, as_json, "config", settings.geometry);
-    put_words(&line, as_json, "precision", machine_precision_name(call->config.precision));
+    put_words(&line, as_json, "precision", machine_precision_name(call->config.machine.precision));
     put_figures(&line, as_json, &figures);
     return end_object(call, &line, error);
 }
@@ -306,7 +306,7 @@ static enum berth_status put_forecast(const struct cli_call *call,
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "config", cli_value(call, "config"));
-    json_line_text(&line, "precision", machine_precision_name(call->config.precision));
+    json_line_text(&line, "precision", machine_precision_name(call->config.machine.precision));
     json_line_integer(&line, "hosts", cluster->hosts);
     json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
     json_line_real(&line, "link_gbit", gbit);
@@ -345,8 +345,8 @@ static void put_head(const struct cli_call *call) {
 // If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's threads.
 static int64_t threads_of(const struct cli_call *call) {
     const int64_t ranks = cli_integer(call, "ranks_per_host"), all = machine_threads(&call->config);
-    const int is_chosen = call->config.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
-    return is_chosen ? call->config.threads : all > ranks ? all / ranks : 1;
+    const int is_chosen = call->config.machine.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
+    return is_chosen ? call->config.machine.threads : all > ranks ? all / ranks : 1;
 }
 
 static enum berth_status forecast_hosts(struct cli_call *call, const struct requested *requested,
@@ -380,7 +380,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     enum berth_status status = BERTH_OK;
     TRY(check_options(call, BENCH_RANKS, error));
     TRY(read_request(call, &requested, error));
-    call->config.threads = threads_of(call);
+    call->config.machine.threads = threads_of(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     for (size_t i = 0; i < requested.hosts.count && status == BERTH_OK; i++) {
         status = forecast_hosts(call, &requested, i, reporter, error);
@@ -466,7 +466,8 @@ static enum berth_status check_unused(const struct cli_call *call,
 static enum berth_status write_report(const struct cli_call *call, struct berth_error *error) {
     const struct run_set set = {.runs = &measured, .count = 1};
     TRY(run_end(&measured, error));
-    return measured.records > 0 ? html_write_report(&set, call->config.report, error) : BERTH_OK;
+    return measured.records > 0 ? html_write_report(&set, call->config.report.report, error)
+                                : BERTH_OK;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
@@ -478,10 +479,11 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     char name[64];
     snprintf(name, sizeof name, "bench %s", benchmark->name);
     TRY(check_unused(call, benchmark, error));
-    TRY(call->config.report != NULL ? html_check_output(call->config.report, error) : BERTH_OK);
+    TRY(call->config.report.report != NULL ? html_check_output(call->config.report.report, error)
+                                           : BERTH_OK);
     TRY(run_init(&measured, name, error));
     enum berth_status status = benchmark->run(call, error);
-    if (status == BERTH_OK && call->config.report != NULL) {
+    if (status == BERTH_OK && call->config.report.report != NULL) {
         status = write_report(call, error);
     }
     run_done(&measured);

@@ -10,7 +10,7 @@
 #include "api/job.h"
 #include "api/jobs.h"
 #include "core/error.h"
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ extern const struct cli_verb cli_as, cli_show, cli_tokenize, cli_features, cli_b
 
 struct cli_call {
     const struct cli_verb *verb;
-    struct berth_config config;
+    struct settings config;
     const char *values[CLI_OPTIONS_MAX]; // values of the verb's own options; NULL: not given
     const char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;
@@ -234,7 +234,7 @@ enum berth_status cli_complete(size_t count, const char *const *words, struct be
 // --- input and output ----------------------------------------------------------------------------
 
 // Shows samples of config->predict_file by the model of model_name_or_path (show.c).
-enum berth_status cli_show_samples(struct cli_call *call, const struct berth_config *config,
+enum berth_status cli_show_samples(struct cli_call *call, const struct settings *config,
                                    struct berth_selection samples, struct berth_error *error);
 
 struct json_line;

@@ -7,8 +7,8 @@
 #include "comm/mpi.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
-#include "core/options.h"
 #include "core/words.h"
+#include "settings/settings.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -161,7 +161,7 @@ static void put_gpus(struct facts *facts) {
 static void put_precisions(struct facts *facts, const struct device *device) {
     char found[64] = "";
     for (enum berth_precision i = 0; i < BERTH_PRECISION_AUTO; i++) {
-        struct berth_config config = {.precision = i};
+        struct settings config = {.machine.precision = i};
         enum dtype compute;
         if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, NULL) ==
             BERTH_OK) {
@@ -171,7 +171,7 @@ static void put_precisions(struct facts *facts, const struct device *device) {
     put_text(facts, "precisions", found);
 }
 
-static enum berth_status put_device(struct facts *facts, struct berth_config *config,
+static enum berth_status put_device(struct facts *facts, struct settings *config,
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
@@ -184,7 +184,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     put_integer(facts, "threads", machine_threads(config));
     enum berth_status status =
         machine_inference_dtype(config, comm_self(), device, NULL, &compute, error);
-    put_text(facts, "precision", machine_precision_name(config->precision));
+    put_text(facts, "precision", machine_precision_name(config->machine.precision));
     put_precisions(facts, device);
     device->close(device);
     return status;
@@ -231,8 +231,8 @@ static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
     const char *name = cli_value(call, "comm");
     char host[HOST_NAME_MAX + 1] = "";
     struct comm *comm;
-    call->config.comm = name != NULL ? name : "auto";
-    call->config.comm_timeout = call->config.start_timeout = COMM_SECONDS;
+    call->config.machine.comm = name != NULL ? name : "auto";
+    call->config.machine.comm_timeout = call->config.machine.start_timeout = COMM_SECONDS;
     gethostname(host, sizeof host - 1);
     put_text(facts, "host", host);
     TRY(machine_comm_open("doctor", &call->config, &log, &comm, error));

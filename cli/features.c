@@ -8,6 +8,7 @@
 #include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "task/squad_input.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
@@ -89,7 +90,7 @@ static enum berth_status put_features(const struct features *job, struct berth_e
 
 // A vocabulary alone has no number of positions, nor has a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
-    const char *folder = call->config.model_name_or_path;
+    const char *folder = call->config.model.model_name_or_path;
     OWNED char *path = folder != NULL ? folder_config_path(folder) : NULL;
     struct bert_config shape DONE_BY(bert_config_done) = {0};
     if (path == NULL || !file_exists(path)) {
@@ -106,7 +107,7 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
 static enum berth_status build(struct features *job, struct cli_call *call,
                                struct berth_error *error) {
     TRY(fit_length(call, error));
-    const struct berth_config *config = &call->config;
+    const struct settings *config = &call->config;
     struct squad_feature_options rules;
     TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
@@ -115,8 +116,8 @@ static enum berth_status build(struct features *job, struct cli_call *call,
     struct berth_log log = cli_log(call);
     squad_input_note_unused(config, &log);
     TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
-    TRY(squad_read(config->predict_file, 0, &job->dataset, error));
-    if (config->strict_answers) {
+    TRY(squad_read(config->task.predict_file, 0, &job->dataset, error));
+    if (config->features.strict_answers) {
         TRY(squad_refuse_misplaced(&job->dataset, error));
     }
     return squad_features_build(&job->dataset, job->tokenizer, &rules, &log, &job->set, error);

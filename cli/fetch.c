@@ -57,7 +57,7 @@ static int wants_progress(const struct cli_call *call) {
     if (disabled != NULL) {
         number_parse_boolean(disabled, &off);
     }
-    return !cli_flag(call, "no_progress") && !call->config.no_progress &&
+    return !cli_flag(call, "no_progress") && !call->config.report.no_progress &&
            terminal_is(STDERR_FILENO) && !off;
 }
 
@@ -73,7 +73,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const char *name = call->arguments[0];
     struct berth_reporter *reporter;
     OWNED char *path = NULL;
-    call->config.no_progress = !wants_progress(call);
+    call->config.report.no_progress = !wants_progress(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     const enum berth_status status =
         fetch_files(name, &settings, berth_reporter_log(reporter),

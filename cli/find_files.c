@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/hub/model_files.h"
+#include "settings/settings.h"
 
 #include <string.h>
 
@@ -52,14 +53,14 @@ static void find_vocabulary(const char **name) {
 }
 
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {
-    struct berth_config *config = &call->config;
+    struct settings *config = &call->config;
     for (size_t i = 0; i < call->verb->models && i < call->argument_count; i++) {
         TRY(find(&call->arguments[i], NULL, error));
     }
-    TRY(find(&config->model_name_or_path, NULL, error));
-    TRY(find_config(&config->config_file, error));
-    find_vocabulary(&config->vocab_file);
-    TRY(find(&config->train_file, "train", error));
-    TRY(find(&config->validation_file, "dev", error));
-    return find(&config->predict_file, "dev", error);
+    TRY(find(&config->model.model_name_or_path, NULL, error));
+    TRY(find_config(&config->model.config_file, error));
+    find_vocabulary(&config->model.vocab_file);
+    TRY(find(&config->task.train_file, "train", error));
+    TRY(find(&config->task.validation_file, "dev", error));
+    return find(&config->task.predict_file, "dev", error);
 }

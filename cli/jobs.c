@@ -57,7 +57,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct job job = job_of(call);
     file_limit_raise(); // for files that are written at the same time
     if (job.row->jobs != 0) {
-        call->config.no_progress |= !terminal_is(STDERR_FILENO);
+        call->config.report.no_progress |= !terminal_is(STDERR_FILENO);
         TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
         job.log = berth_reporter_log(reporter);
     }

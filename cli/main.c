@@ -158,10 +158,10 @@ static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
 // others open the communicator for their work.
 static enum berth_status agree_on_words(const struct cli_call *call, enum berth_status status,
                                         struct berth_error *error) {
-    const struct comm_options options = {.name = "auto",
-                                         .timeout_seconds = (double)call->config.comm_timeout,
-                                         .start_timeout_seconds =
-                                             (double)call->config.start_timeout};
+    const struct comm_options options = {
+        .name = "auto",
+        .timeout_seconds = (double)call->config.machine.comm_timeout,
+        .start_timeout_seconds = (double)call->config.machine.start_timeout};
     struct comm *comm;
     if (status != BERTH_USAGE || call->verb->processes != CLI_DIVIDED || launch_find().size <= 1 ||
         comm_was_opened() || comm_open(&options, &comm, &(struct berth_error){0}) != BERTH_OK) {
@@ -178,7 +178,7 @@ static enum berth_status run_parsed(struct cli_call *call, struct berth_error *e
     int runs;
     TRY(decide_if_runs(call, &runs, error));
     if (launch_is_parallel(&launch) && processes_of(call) == CLI_DIVIDED) {
-        TRY(comm_expect((double)call->config.start_timeout, error));
+        TRY(comm_expect((double)call->config.machine.start_timeout, error));
     } else {
         comm_expect_none();
     }

@@ -68,7 +68,7 @@ void cli_warning(const char *format, ...) {
 void cli_note(const struct cli_call *call, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    if (!call->config.quiet && cli_reports()) {
+    if (!call->config.report.quiet && cli_reports()) {
         put_formatted("note: ", format, arguments);
     }
     va_end(arguments);

@@ -15,6 +15,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 #include "task/task.h"
 #include "train/machine/machine.h"
 
@@ -38,7 +39,7 @@ struct run {
     char *pair_bytes; // of the file with the pair
     struct berth_model *model;
     const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
-    struct task_settings asked;                    // the same
+    struct call_settings asked;                    // the same
     const atomic_int *stop;                        // NULL: signals end the program
     struct comm *comm;                             // of the processes that divide the texts
     char *block;                                   // those of the first process, in another
@@ -406,7 +407,7 @@ static void print_for_people(const struct run *run, const struct task_text *text
     } else {
         print_numbers(text);
     }
-    if (has_long_pair(run->task) && !run->call->config.quiet && text->item_count > 0) {
+    if (has_long_pair(run->task) && !run->call->config.report.quiet && text->item_count > 0) {
         int width = terminal_is(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 0;
         putchar('\n');
         cli_highlight(text->texts[1], text->items[0].start, text->items[0].end, cli_colour(), width,
@@ -594,7 +595,7 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
     const struct berth_log log = cli_log(call);
     const struct model_opening opening = {.task = task_find(task), .comm = comm, .log = &log};
     const struct option_row *precision = option_find("precision");
-    struct berth_config *config = berth_config_new();
+    struct settings *config = settings_new();
     struct berth_model *model = NULL;
     if (config == NULL) {
         (void)error_no_memory(error, sizeof *config, "settings");
@@ -604,12 +605,12 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
     *config = call->config;
     config->owned = owned;
     if ((call->verb->jobs & precision->jobs) != 0) {
-        option_apply_default(config, "precision", call->verb->jobs);
+        settings_apply_default(config, "precision", call->verb->jobs);
     }
     if (batch != NULL && !cli_is_given(call, "predict_batch_size")) {
-        (void)option_set(config, option_find("predict_batch_size"), batch, error);
+        (void)settings_set_row(config, option_find("predict_batch_size"), batch, error);
     }
-    (void)model_open(config->model_name_or_path, config, &opening, &model, error);
+    (void)model_open(config->model.model_name_or_path, config, &opening, &model, error);
     return model;
 }
 

@@ -60,7 +60,7 @@ static const struct option_row options[] = {
 // A larger batch is hardly faster for each token, and all of it waits for its end.
 static int64_t choose_batch_tokens(const struct cli_call *call) {
     const int64_t asked = cli_integer(call, "max_batch_tokens");
-    const int64_t chosen = THREAD_TOKENS * cores_threads((int)call->config.threads);
+    const int64_t chosen = THREAD_TOKENS * cores_threads((int)call->config.machine.threads);
     return asked > 0 ? asked : chosen < BATCH_TOKENS_MAX ? chosen : BATCH_TOKENS_MAX;
 }
 

@@ -8,6 +8,7 @@
 #include "core/number.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
+#include "settings/settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -147,11 +148,11 @@ static enum berth_status choose(const struct cli_call *call, struct berth_select
     return BERTH_OK;
 }
 
-enum berth_status cli_show_samples(struct cli_call *call, const struct berth_config *config,
+enum berth_status cli_show_samples(struct cli_call *call, const struct settings *config,
                                    struct berth_selection samples, struct berth_error *error) {
     struct show show = {.colour = cli_colour(),
                         .json = cli_flag(call, "json"),
-                        .scores_first = strcmp(config->keras_answers, "all") == 0,
+                        .scores_first = strcmp(config->features.keras_answers, "all") == 0,
                         .width = terminal_width(STDOUT_FILENO),
                         .error = error};
     show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;

@@ -4,6 +4,7 @@
 // of predictions.
 #include "cli.h"
 #include "core/json_line.h"
+#include "settings/settings.h"
 #include "task/task.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 // --- running a job ------------------------------------------------------------------------------
 
-typedef enum berth_status job_function(const char *task, const struct berth_config *config,
+typedef enum berth_status job_function(const char *task, const struct settings *config,
                                        struct berth_log log, const atomic_int *stop,
                                        struct berth_run_result *result, struct berth_error *error);
 
@@ -59,7 +60,7 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
         return job(task_of(call->verb), &call->config, (struct berth_log){0},
                    cli_stop_on_signals(follows), NULL, error);
     }
-    int descriptor = call->config.dry_run && !prints_json ? STDOUT_FILENO : STDERR_FILENO;
+    int descriptor = call->config.run.dry_run && !prints_json ? STDOUT_FILENO : STDERR_FILENO;
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
     enum berth_status status =
@@ -75,9 +76,10 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
 }
 
 // Predictions after training begin when the model is already saved.
-static const char *training_follows(const struct berth_config *config) {
-    const int predicts = config->do_predict < 0 ? config->predict_file != NULL : config->do_predict;
-    return config->skip_checkpoint ? "finishing this update; nothing is saved (skip_checkpoint)"
+static const char *training_follows(const struct settings *config) {
+    const int predicts =
+        config->task.do_predict < 0 ? config->task.predict_file != NULL : config->task.do_predict;
+    return config->run.skip_checkpoint ? "finishing this update; nothing is saved (skip_checkpoint)"
            : predicts ? "finishing this update and saving; unfinished predictions are dropped"
                       : "finishing this update and saving";
 }
@@ -95,12 +97,12 @@ static enum berth_status date_output(struct cli_call *call, char *dated, size_t 
     char date[32];
     localtime_r(&now, &local);
     strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
-    snprintf(dated, size, "%s_%s", call->config.output_dir, date);
-    if (rename(call->config.output_dir, dated) != 0) {
+    snprintf(dated, size, "%s_%s", call->config.run.output_dir, date);
+    if (rename(call->config.run.output_dir, dated) != 0) {
         return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s: cannot rename %s to it", dated,
-                               call->config.output_dir);
+                               call->config.run.output_dir);
     }
-    call->config.output_dir = dated;
+    call->config.run.output_dir = dated;
     cli_note(call, "the model is %s", dated);
     return BERTH_OK;
 }
@@ -110,17 +112,17 @@ static enum berth_status train_squad(struct cli_call *call, struct berth_error *
     const struct berth_selection samples = {.count = cli_integer(call, "show_samples"),
                                             .random = cli_flag(call, "show_random")};
     TRY(train(call, error));
-    if (!cli_reports() || call->config.dry_run) {
+    if (!cli_reports() || call->config.run.dry_run) {
         return BERTH_OK;
     }
     TRY(cli_flag(call, "date_output") ? date_output(call, dated, sizeof dated, error) : BERTH_OK);
     if (samples.count == 0) {
         return BERTH_OK;
     }
-    struct berth_config shown = call->config;
-    shown.model_name_or_path = call->config.output_dir;
-    shown.vocab_file = shown.config_file = NULL; // the folder has both
-    shown.predict_file = call->config.validation_file;
+    struct settings shown = call->config;
+    shown.model.model_name_or_path = call->config.run.output_dir;
+    shown.model.vocab_file = shown.model.config_file = NULL; // the folder has both
+    shown.task.predict_file = call->config.task.validation_file;
     return cli_show_samples(call, &shown, samples, error);
 }
 
@@ -131,34 +133,34 @@ static enum berth_status evaluate(struct cli_call *call, struct berth_error *err
     return run_job(call, job_evaluate, nothing_written, &result, error);
 }
 
-static enum berth_status evaluate_and_predict(const char *task, const struct berth_config *config,
+static enum berth_status evaluate_and_predict(const char *task, const struct settings *config,
                                               struct berth_log log, const atomic_int *stop,
                                               struct berth_run_result *result,
                                               struct berth_error *error) {
-    struct berth_config own = *config;
+    struct settings own = *config;
     TRY(job_evaluate(task, config, log, stop, result, error));
-    if (config->dry_run) {
+    if (config->run.dry_run) {
         return BERTH_OK;
     }
-    own.overwrite_output_dir = 1; // it contains what was just written
+    own.run.overwrite_output_dir = 1; // it contains what was just written
     return job_predict(task, &own, log, stop, NULL, error);
 }
 
 // --do_eval scores the development set, --do_predict predicts; the default is the latter.
 static enum berth_status predict_or_evaluate(struct cli_call *call, struct berth_error *error) {
-    const struct berth_config *config = &call->config;
-    const int evaluates = cli_is_given(call, "do_eval") && config->do_eval;
-    if (!evaluates && config->do_predict == 0) {
+    const struct settings *config = &call->config;
+    const int evaluates = cli_is_given(call, "do_eval") && config->run.do_eval;
+    if (!evaluates && config->task.do_predict == 0) {
         return error_set(error, BERTH_USAGE,
                          "nothing to do: --do_predict is false and --do_eval is not given");
     }
-    if (config->predict_file == NULL && (call->verb->jobs & JOB_PREDICT_TOKENS) != 0 &&
-        (!evaluates || config->do_predict > 0)) {
+    if (config->task.predict_file == NULL && (call->verb->jobs & JOB_PREDICT_TOKENS) != 0 &&
+        (!evaluates || config->task.do_predict > 0)) {
         return error_set(error, BERTH_USAGE, "option --predict_file is required to predict");
     }
-    job_function *job = !evaluates               ? job_predict
-                        : config->do_predict > 0 ? evaluate_and_predict
-                                                 : job_evaluate;
+    job_function *job = !evaluates                    ? job_predict
+                        : config->task.do_predict > 0 ? evaluate_and_predict
+                                                      : job_evaluate;
     struct berth_run_result result = {0};
     return run_job(call, job,
                    job == evaluate_and_predict ? "nothing more will be written" : nothing_written,

@@ -4,9 +4,9 @@
 #include "core/launcher.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "program.h"
+#include "settings/settings.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
 // values, sets the options that they become, and lets the program's function complete the command.
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "program.h"
+#include "settings/settings.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -67,14 +67,13 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/hub": {"json", "checksum"},
     "format/manifest": {"json", "checksum"},
     "train/machine": set(),
-    "train/settings": set(),
     "train/optimizer": set(),
     "train/engine": {"machine", "optimizer"},
-    "train/tasks": {"machine", "settings", "engine"},
+    "train/tasks": {"machine", "engine"},
     "train/progress": {"optimizer", "engine", "tasks"},
     "train/checkpoint": {"optimizer", "engine", "progress"},
     "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
-    "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
+    "train/job": {"machine", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
 CLI_MAY = {"core", "comm", "api", *PARTS}
 CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
@@ -83,9 +82,9 @@ CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", 
 FOREIGN_WORDS = {
     "cli/as.c": {"do_train", "run_squad"},  # examples of the door
     "src/task/pretrain.c": "recipes",
-    "src/core/option_rows.c": "recipes",
-    "src/train/settings/recipes.c": "recipes",
-    "src/train/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
+    "src/settings/rows.c": "recipes",
+    "src/settings/recipes.c": "recipes",
+    "src/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
     "src/api/convert.c": {"torch_dtype"},
     "src/model/config.c": {"model_type", "torch_dtype"},
     "src/model/folder_class.c": {"model_type"},
@@ -104,7 +103,7 @@ PARALLEL = re.compile(r'^\s*#\s*pragma omp parallel\b(?:[^\n]*\\\n)*[^\n]*', re.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
 # The rows of the option table, whose descriptions are the program's --help.
-OPTION_ROWS = "src/core/option_rows.c"
+OPTION_ROWS = "src/settings/rows.c"
 ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+, (\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
 # What the help of the program's verbs says, which are made of these rows.
 HELP_OF_TASKS = re.compile(r"^static const struct task_command .*?^    \{\.verb = NULL\}\};", re.M | re.S)
@@ -199,7 +198,7 @@ def foreign_words(root: pathlib.Path) -> list:
             listed = ": " not in line
         elif listed and not line.startswith("#"):
             flags |= {flag.replace("-", "_") for flag in line.split()}
-    recipes = set(re.findall(r'RECIPE\([^,]*, "([\w-]+)"', (root / "src/train/settings/recipes.c").read_text("utf-8")))
+    recipes = set(re.findall(r'RECIPE\([^,]*, "([\w-]+)"', (root / "src/settings/recipes.c").read_text("utf-8")))
     texts = {path.relative_to(root).as_posix(): COMMENT.sub("", path.read_text(encoding="utf-8"))
              for folder in ("src", *PARTS) if folder != "compat" for path in sorted((root / folder).rglob("*")) if path.suffix in CODE}
     flags -= native_names(texts)

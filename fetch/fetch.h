@@ -3,7 +3,7 @@
 #ifndef BERTH_FETCH_FETCH_H
 #define BERTH_FETCH_FETCH_H
 
-#include "core/error.h"
+#include "core/log.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

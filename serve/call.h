@@ -55,7 +55,7 @@ struct call {
     size_t ignored; // number of members that were ignored
     struct task_text *items;
     size_t count, max_items; // of which max_items are allowed
-    struct task_settings settings;
+    struct call_settings settings;
     int is_list;             // the request has a list of inputs, so the reply is one
     int is_base64;           // embeddings as base64 of their floats
     int has_texts;           // the reply repeats the ranked texts

@@ -7,10 +7,10 @@
 // does not, because the reply would be another with it.
 #include "core/caseless.h"
 #include "core/log.h"
-#include "core/options.h"
 #include "core/utf8.h"
 #include "core/words.h"
 #include "serve/call.h"
+#include "settings/settings.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "settings/settings.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct models {
     pthread_mutex_t lock; // of `current` and the references
     struct model *list;
     size_t count;
-    const struct berth_config *config;
+    const struct settings *config;
 };
 
 // --- names ---------------------------------------------------------------------------------------
@@ -71,9 +72,8 @@ static enum berth_status parse_specs(struct models *models, const char *const *s
     return BERTH_OK;
 }
 
-enum berth_status models_open(const char *const *specs, size_t count,
-                              const struct berth_config *config, struct models **models,
-                              struct berth_error *error) {
+enum berth_status models_open(const char *const *specs, size_t count, const struct settings *config,
+                              struct models **models, struct berth_error *error) {
     struct models *opened = memory_array_zeroed(1, sizeof *opened);
     struct model *list = memory_array_zeroed(count, sizeof *list);
     if (opened == NULL || list == NULL) {
@@ -128,9 +128,9 @@ size_t models_find(const struct models *models, const char *name) {
 
 static enum berth_status load(struct models *models, struct model *model, struct berth_log log,
                               struct berth_error *error) {
-    struct berth_config config = *models->config;
+    struct settings config = *models->config;
     struct task_model *instance;
-    config.model_name_or_path = model->path;
+    config.model.model_name_or_path = model->path;
     const struct task_opening opening = {.log = &log};
     TRY(task_model_open(NULL, &config, &opening, &instance, error));
     instance->references = 1;

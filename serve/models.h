@@ -4,6 +4,7 @@
 #ifndef BERTH_SERVE_MODELS_H
 #define BERTH_SERVE_MODELS_H
 
+#include "settings/settings.h"
 #include "task/task.h"
 
 enum { MODEL_NAME_SIZE = 256 }; // of a model's name, with its NUL
@@ -13,9 +14,8 @@ struct models;
 // `specs` are "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name on the hub.
 // BERTH_USAGE: two have the same name, or a name is too long or has characters other than letters,
 // digits, "-", "_" and ".". Borrows specs and config.
-enum berth_status models_open(const char *const *specs, size_t count,
-                              const struct berth_config *config, struct models **models,
-                              struct berth_error *error);
+enum berth_status models_open(const char *const *specs, size_t count, const struct settings *config,
+                              struct models **models, struct berth_error *error);
 void models_close(struct models *models);
 size_t models_count(const struct models *models);
 const char *models_name(const struct models *models, size_t index);

@@ -7,12 +7,13 @@
 
 #include "serve/http.h"
 #include "serve/queue.h"
+#include "settings/settings.h"
 
 struct server_settings {
     const char *const *models; // [model_count] words, as of models_open
     size_t model_count;
-    const struct berth_config *config; // of all models
-    struct http_settings http;         // without listener and TLS; the TLS files are:
+    const struct settings *config; // of all models
+    struct http_settings http;     // without listener and TLS; the TLS files are:
     const char *certificate_file, *key_file;
     struct queue_limits queue;
     const char *api_key_file;  // NULL: no key is needed

@@ -164,7 +164,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const double measured = table.peaks[geometry.compute];
     const double peak = measured > 0 ? measured : (double)NAN;
     if (cli_flag(call, "json")) {
-        return put_table(&table, peak, call->config.precision, error);
+        return put_table(&table, peak, call->config.machine.precision, error);
     }
     print_table(&table, peak);
     return BERTH_OK;

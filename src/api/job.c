@@ -7,6 +7,7 @@
 #include "api/model.h"
 #include "core/memory.h"
 #include "format/hub/model_files.h"
+#include "settings/settings.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -52,7 +53,7 @@ int job_flag(const struct job *job, const char *name) {
 int job_is_given(const struct job *job, const char *name) {
     const size_t own = find_own(job->row, name);
     return own < job->row->row_count ? job->values[own] != NULL
-                                     : option_name_is_given(job->config, name);
+                                     : settings_is_given(job->config, name);
 }
 
 // A setting of the option table; for the name of a fetched model or data set its path.
@@ -67,7 +68,7 @@ static enum berth_status set_found(struct job *job, const struct option_row *row
                strcmp(row->name, "predict_file") == 0) {
         TRY(hub_find_data(value, "dev", &path, error));
     }
-    return berth_config_set(job->config, row->name, path != NULL ? path : value, error);
+    return settings_set(job->config, row->name, path != NULL ? path : value, error);
 }
 
 enum berth_status job_set(struct job *job, const char *name, const char *value,

@@ -4,9 +4,8 @@
 #ifndef BERTH_API_JOB_H
 #define BERTH_API_JOB_H
 
-#include "core/config.h"
 #include "core/log.h"
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,7 +55,7 @@ extern const struct job_row job_vocab, job_compare, job_verify, job_init, job_pr
 
 struct job {
     const struct job_row *row;
-    struct berth_config *config;
+    struct settings *config;
     const char *values[JOB_SETTINGS_MAX]; // of the row's own settings; NULL: not given
     const char *const *list;              // [list_count] of its JOB_LIST
     size_t list_count;

@@ -4,7 +4,9 @@
 #include "api/job.h"
 #include "api/jobs.h"
 #include "api/model.h"
+#include "core/stop.h"
 #include "core/words.h"
+#include "settings/settings.h"
 
 #include <string.h>
 
@@ -147,7 +149,8 @@ static enum berth_status run(struct job *job, struct watching *watching,
     }
     TRY(job->row->settle != NULL ? job->row->settle(job, error) : BERTH_OK);
     TRY(check_required(job, error));
-    const int has_files = job->config->json_summary != NULL || job->config->logging_dir != NULL;
+    const int has_files =
+        job->config->report.json_summary != NULL || job->config->report.logging_dir != NULL;
     job->log =
         has_files ? (struct berth_log){.write = report, .context = &reporting} : watching->log;
     const enum berth_status status = job_perform(job, error);
@@ -169,11 +172,11 @@ struct berth_result *berth_job(const char *name, const char *const *settings,
         return NULL;
     }
     struct job job = {
-        .row = row, .config = berth_config_new(), .log = watching.log, .stop = &watching.stop};
+        .row = row, .config = settings_new(), .log = watching.log, .stop = &watching.stop};
     if (run(&job, &watching, settings, error) != BERTH_OK) {
         berth_result_free(job.result);
         job.result = NULL;
     }
-    berth_config_free(job.config);
+    settings_free(job.config);
     return job.result;
 }

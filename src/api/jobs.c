@@ -6,13 +6,14 @@
 #include "core/memory.h"
 #include "core/words.h"
 #include "metrics/squad_metrics.h"
+#include "settings/deepspeed.h"
+#include "settings/recipes.h"
+#include "settings/settings.h"
 #include "task/squad_input.h"
 #include "task/task.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inference/predict.h"
 #include "train/job/workers.h"
-#include "train/settings/deepspeed.h"
-#include "train/settings/recipes.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -40,10 +41,10 @@ static enum berth_status find_task(const char *name, const struct task **task,
 }
 
 // Another run must not replace the model while it is converted.
-static enum berth_status save_formats(const struct berth_config *config, int64_t steps,
+static enum berth_status save_formats(const struct settings *config, int64_t steps,
                                       const struct berth_log *log, struct berth_error *error) {
     struct file_lock lock = {.descriptor = -1};
-    if (config->save_format == NULL || strcmp(config->save_format, "hf") == 0) {
+    if (config->run.save_format == NULL || strcmp(config->run.save_format, "hf") == 0) {
         return BERTH_OK; // the model is there; the next run may already have the lock
     }
     TRY(output_lock(config, &lock, NULL, error));
@@ -53,26 +54,26 @@ static enum berth_status save_formats(const struct berth_config *config, int64_t
 }
 
 // The settings of the training, with the new model.
-static enum berth_status settings_trained(const struct task *task, const struct berth_config *given,
-                                          struct berth_config *own, struct berth_error *error) {
+static enum berth_status settings_trained(const struct task *task, const struct settings *given,
+                                          struct settings *own, struct berth_error *error) {
     static const struct berth_log silent = {0}; // training has already logged the file's messages
-    if (own->deepspeed_config != NULL) {
-        TRY(deepspeed_apply(own, own->deepspeed_config, &silent, error));
+    if (own->run.deepspeed_config != NULL) {
+        TRY(deepspeed_apply(own, own->run.deepspeed_config, &silent, error));
     }
     TRY(recipe_apply(own, given, task->jobs, error));
-    own->model_name_or_path = own->output_dir;
-    own->config_file = own->vocab_file = NULL; // the model's folder has both
-    own->overwrite_output_dir = 1;
+    own->model.model_name_or_path = own->run.output_dir;
+    own->model.config_file = own->model.vocab_file = NULL; // the model's folder has both
+    own->run.overwrite_output_dir = 1;
     return BERTH_OK;
 }
 
 // Predicts the test set with the new model, unless `status`, this process's own so far, is a
 // failure in any process: the others would wait for it. They compare their settings first, so these
 // are filled in even then.
-static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
+static enum berth_status predict_trained(const struct task *task, const struct settings *config,
                                          struct berth_log log, const atomic_int *stop,
                                          enum berth_status status, struct berth_error *error) {
-    struct berth_config own = *config;
+    struct settings own = *config;
     const enum berth_status settled =
         settings_trained(task, config, &own, status == BERTH_OK ? error : NULL);
     const struct predict_args args = {.task = task,
@@ -86,17 +87,17 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     return predict(&args, clear_result(NULL, &ignored), error);
 }
 
-enum berth_status job_train(const char *task, const struct berth_config *config,
-                            struct berth_log log, const atomic_int *stop,
-                            struct berth_run_result *result, struct berth_error *error) {
+enum berth_status job_train(const char *task, const struct settings *config, struct berth_log log,
+                            const atomic_int *stop, struct berth_run_result *result,
+                            struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
     int rank;
     result = clear_result(result, &ignored);
     TRY(find_task(task, &found, error));
-    TRY(save_formats_check(config->save_format, error));
+    TRY(save_formats_check(config->run.save_format, error));
     TRY(workers_train(found, config, log, stop, result, &rank, error));
-    if (config->dry_run || result->best_worker < 0) {
+    if (config->run.dry_run || result->best_worker < 0) {
         return BERTH_OK; // there is no model
     }
     const enum berth_status status =
@@ -106,9 +107,9 @@ enum berth_status job_train(const char *task, const struct berth_config *config,
                : status;
 }
 
-enum berth_status job_predict(const char *task, const struct berth_config *config,
-                              struct berth_log log, const atomic_int *stop,
-                              struct berth_run_result *result, struct berth_error *error) {
+enum berth_status job_predict(const char *task, const struct settings *config, struct berth_log log,
+                              const atomic_int *stop, struct berth_run_result *result,
+                              struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
@@ -118,7 +119,7 @@ enum berth_status job_predict(const char *task, const struct berth_config *confi
     return predict(&args, result, error);
 }
 
-enum berth_status job_evaluate(const char *task, const struct berth_config *config,
+enum berth_status job_evaluate(const char *task, const struct settings *config,
                                struct berth_log log, const atomic_int *stop,
                                struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
@@ -152,8 +153,8 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
     return status;
 }
 
-enum berth_status berth_show_squad(const struct berth_config *config,
-                                   struct berth_selection samples, struct berth_log log,
+enum berth_status berth_show_squad(const struct settings *config, struct berth_selection samples,
+                                   struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error) {
     struct show_args args = {

@@ -4,7 +4,7 @@
 #ifndef BERTH_API_JOBS_H
 #define BERTH_API_JOBS_H
 
-#include "core/config.h"
+#include "settings/settings.h"
 #include "task/samples.h"
 #include "train/tasks/run_result.h"
 
@@ -18,7 +18,7 @@
  * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
  * another kind, or the log of a run. */
 struct berth_reporter;
-enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
+enum berth_status berth_reporter_open(const struct settings *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log berth_reporter_log(struct berth_reporter *reporter);
 /* A failed write does not stop the job. Returns BERTH_IO if a line could not be written to standard
@@ -38,23 +38,23 @@ void berth_reporter_close(struct berth_reporter *reporter);
  * to all after the best of the others was published.
  *
  * After a failure *result holds what was reached before it, or else 0 and NaN. */
-enum berth_status job_train(const char *task, const struct berth_config *config,
-                            struct berth_log log, const atomic_int *stop,
-                            struct berth_run_result *result, struct berth_error *error);
+enum berth_status job_train(const char *task, const struct settings *config, struct berth_log log,
+                            const atomic_int *stop, struct berth_run_result *result,
+                            struct berth_error *error);
 /* Predicts the prediction set with the model of model_name_or_path, and scores it if it has
  * labels. */
-enum berth_status job_predict(const char *task, const struct berth_config *config,
-                              struct berth_log log, const atomic_int *stop,
-                              struct berth_run_result *result, struct berth_error *error);
+enum berth_status job_predict(const char *task, const struct settings *config, struct berth_log log,
+                              const atomic_int *stop, struct berth_run_result *result,
+                              struct berth_error *error);
 /* Scores the model of model_name_or_path on the evaluation set, as training does at its end. */
-enum berth_status job_evaluate(const char *task, const struct berth_config *config,
+enum berth_status job_evaluate(const char *task, const struct settings *config,
                                struct berth_log log, const atomic_int *stop,
                                struct berth_run_result *result, struct berth_error *error);
 
 /* The value of the metric `name`; NaN if the result has no such metric. */
 double berth_run_metric(const struct berth_run_result *result, const char *name);
 
-/* How tags of words are scored. Columns as those of berth_config; "0" is not allowed. */
+/* How tags of words are scored. Columns as those of settings; "0" is not allowed. */
 struct berth_tag_scoring {
     const char *text_column, *label_column;
     const char *scheme; /* NULL: tags are read as conlleval does, seqeval's default; "IOB1", "IOB2",
@@ -82,8 +82,8 @@ void berth_string_free(char *text);
 /* Answers questions of config->predict_file and passes each to `visit`, which returns 0 to
  * continue. BERTH_USAGE if no sample has the index `first`; if fewer than `count` samples exist,
  * all of them are visited. */
-enum berth_status berth_show_squad(const struct berth_config *config,
-                                   struct berth_selection samples, struct berth_log log,
+enum berth_status berth_show_squad(const struct settings *config, struct berth_selection samples,
+                                   struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error);
 

@@ -5,6 +5,7 @@
 #define BERTH_API_MODEL_H
 
 #include "api/watch.h"
+#include "settings/settings.h"
 #include "task/task.h"
 
 #include <pthread.h>
@@ -17,9 +18,9 @@ enum { MODEL_TASKS_MAX = 16 };
 // its user, and one of each result, whose items may borrow from it.
 struct berth_model {
     atomic_int references;
-    char *path;                  // folder or file of weights
-    struct berth_config *config; // with the settings that were given to berth_open
-    const struct task_row *own;  // the task that it was opened for
+    char *path;                 // folder or file of weights
+    struct settings *config;    // with the settings that were given to berth_open
+    const struct task_row *own; // the task that it was opened for
     int without_weights;
     char *config_json;               // NULL: there is none
     char *architecture;              // ""; the class in config.json
@@ -41,7 +42,7 @@ struct model_opening {
 };
 // Opens a folder or file with `config`, which the model owns from then on, also after a failure.
 // The path may be NULL for the task tokenize.
-enum berth_status model_open(const char *path, struct berth_config *config,
+enum berth_status model_open(const char *path, struct settings *config,
                              const struct model_opening *opening, struct berth_model **model,
                              struct berth_error *error);
 struct berth_model *model_keep(const struct berth_model *model);
@@ -62,7 +63,7 @@ struct result_number {
 
 // What a call of the task asks for by settings of names and values.
 enum berth_status task_settings_read(const struct task_row *task, const char *const *settings,
-                                     struct task_settings *asked, struct berth_error *error);
+                                     struct call_settings *asked, struct berth_error *error);
 
 struct berth_result {
     // Of a task; otherwise NULL and 0.

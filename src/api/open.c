@@ -11,6 +11,7 @@
 #include "core/words.h"
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 #include "train/engine/inputs.h"
 
 #include <math.h>
@@ -46,7 +47,7 @@ static enum berth_status find_files(struct berth_model *model, const char *path,
                                     struct berth_error *error) {
     TRY(hub_find_model(path, &model->path, error));
     TRY(path_require(model->path, MODEL_EXPECTED, error));
-    model->config->model_name_or_path = model->path;
+    model->config->model.model_name_or_path = model->path;
     return read_config(model, error);
 }
 
@@ -82,20 +83,20 @@ static void model_free(struct berth_model *model) {
         memory_free(model->temporary);
     }
     pthread_mutex_destroy(&model->lock);
-    berth_config_free(model->config);
+    settings_free(model->config);
     memory_free(model->architecture);
     memory_free(model->config_json);
     memory_free(model->path);
     memory_free(model);
 }
 
-enum berth_status model_open(const char *path, struct berth_config *config,
+enum berth_status model_open(const char *path, struct settings *config,
                              const struct model_opening *opening, struct berth_model **model,
                              struct berth_error *error) {
     struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
     *model = NULL;
     if (opened == NULL || config == NULL) {
-        berth_config_free(config);
+        settings_free(config);
         memory_free(opened);
         return error_no_memory(error, sizeof *opened, "a model");
     }
@@ -194,7 +195,7 @@ static enum berth_status set_task(const char *value, const struct task_row **tas
                : error_set(error, BERTH_USAGE, "setting task: unknown task \"%s\"", value);
 }
 
-static enum berth_status read_settings(const char *const *settings, struct berth_config *config,
+static enum berth_status read_settings(const char *const *settings, struct settings *config,
                                        struct model_opening *opening, struct berth_error *error) {
     const char *name, *value;
     TRY(settings_check(settings, error));
@@ -207,7 +208,7 @@ static enum berth_status read_settings(const char *const *settings, struct berth
         } else if (row == NULL || !model_opens_with(row)) {
             return setting_refuse(name, "berth_open", error);
         } else {
-            TRY(berth_config_set(config, name, value, error));
+            TRY(settings_set(config, name, value, error));
         }
     }
     return BERTH_OK;
@@ -218,7 +219,7 @@ struct berth_model *berth_open(const char *path, const char *const *settings,
     struct berth_error own;
     struct watching watching;
     struct berth_model *model = NULL;
-    struct berth_config *config = berth_config_new();
+    struct settings *config = settings_new();
     struct model_opening opening = {.log = &watching.log};
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
@@ -232,7 +233,7 @@ struct berth_model *berth_open(const char *path, const char *const *settings,
         status = error_set(error, BERTH_USAGE, "berth_open: the path is NULL");
     }
     if (status != BERTH_OK) {
-        berth_config_free(config);
+        settings_free(config);
         return NULL;
     }
     (void)model_open(path, config, &opening, &model, error);

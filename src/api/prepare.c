@@ -9,7 +9,6 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/utf8.h"
 #include "data/corpus/article_lines.h"
 #include "data/stages/instance_stage.h"
@@ -18,6 +17,7 @@
 #include "data/stages/stage_work.h"
 #include "data/wikipedia/wikipedia_state.h"
 #include "format/checksum/digest.h"
+#include "settings/settings.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
 
@@ -51,7 +51,7 @@ struct input {
 };
 
 struct preparing {
-    struct berth_config *config;
+    struct settings *config;
     struct input input;
     const struct berth_log *log;
     const atomic_int *stop;
@@ -89,7 +89,8 @@ static enum berth_status select_stage(struct preparing *own, const char *name, s
 }
 
 static enum berth_status find_stages(struct preparing *own, struct berth_error *error) {
-    const char *at = own->config->stages != NULL ? own->config->stages : "text,shards,hdf5";
+    const char *at =
+        own->config->features.stages != NULL ? own->config->features.stages : "text,shards,hdf5";
     for (;;) {
         size_t length = strcspn(at, ",");
         TRY(select_stage(own, at, length, error));
@@ -98,10 +99,10 @@ static enum berth_status find_stages(struct preparing *own, struct berth_error *
         }
         at += length + 1;
     }
-    own->wanted[PACK] |= own->config->pack;
-    if (own->wanted[PACK] && strcmp(own->config->format, "hdf5") != 0) {
+    own->wanted[PACK] |= own->config->features.pack;
+    if (own->wanted[PACK] && strcmp(own->config->features.format, "hdf5") != 0) {
         return error_set(error, BERTH_USAGE, "stages: pack reads and writes hdf5, but format is %s",
-                         own->config->format);
+                         own->config->features.format);
     }
     return BERTH_OK;
 }
@@ -120,7 +121,7 @@ static enum berth_status check_input(struct preparing *own, struct berth_error *
             error, BERTH_USAGE,
             "wikipedia and extracted both provide the articles of a dump; give only one");
     }
-    if (own->config->output_dir == NULL) {
+    if (own->config->run.output_dir == NULL) {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
     if (input->name != NULL && (*input->name == '\0' || strchr(input->name, '/') != NULL)) {
@@ -137,9 +138,10 @@ static enum berth_status check_input(struct preparing *own, struct berth_error *
 }
 
 static enum berth_status set_defaults(struct preparing *own, struct berth_error *error) {
-    struct berth_config *config = own->config;
-    option_apply_defaults(config, JOB_PREPARE);
-    config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
+    struct settings *config = own->config;
+    settings_apply_defaults(config, JOB_PREPARE);
+    config->features.test_shards =
+        config->features.test_shards < 0 ? config->features.shards : config->features.test_shards;
     own->threads = machine_threads(config);
     return machine_start_threads(own->threads, error);
 }
@@ -147,26 +149,27 @@ static enum berth_status set_defaults(struct preparing *own, struct berth_error 
 // --- folders ------------------------------------------------------------------------------------
 
 static char *make_path(const struct preparing *own, const char *first, const char *second) {
-    OWNED char *above = path_join(own->config->output_dir, first);
+    OWNED char *above = path_join(own->config->run.output_dir, first);
     return above != NULL ? path_join(above, second) : NULL;
 }
 
 static enum berth_status make_paths(struct preparing *own, struct berth_error *error) {
-    const struct berth_config *config = own->config;
+    const struct settings *config = own->config;
     char name[400];
-    own->text = path_join(config->output_dir, TEXT_FOLDER);
+    own->text = path_join(config->run.output_dir, TEXT_FOLDER);
     number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
-                  (long long)config->shards, (long long)config->test_shards,
-                  config->fraction_test_set);
+                  (long long)config->features.shards, (long long)config->features.test_shards,
+                  config->features.fraction_test_set);
     own->shards = make_path(own, name, own->name);
     if (own->tokenizer != NULL) {
         number_format(name, sizeof name,
                       "%s_lower_case_%d_seq_len_%lld_max_pred_%lld_masked_lm_prob_%g_random_seed_"
                       "%lld_dupe_factor_%lld",
-                      config->format, tokenizer_rules_of(own->tokenizer)->lower_case,
-                      (long long)config->max_seq_length, (long long)config->max_predictions_per_seq,
-                      config->masked_lm_prob, (long long)config->seed,
-                      (long long)config->dupe_factor);
+                      config->features.format, tokenizer_rules_of(own->tokenizer)->lower_case,
+                      (long long)config->features.max_seq_length,
+                      (long long)config->features.max_predictions_per_seq,
+                      config->features.masked_lm_prob, (long long)config->run.seed,
+                      (long long)config->features.dupe_factor);
         own->instances = make_path(own, name, own->name);
         strcat(name, "_packed");
         own->packs = make_path(own, name, own->name);
@@ -174,7 +177,7 @@ static enum berth_status make_paths(struct preparing *own, struct berth_error *e
     return own->text != NULL && own->shards != NULL &&
                    ((own->instances != NULL && own->packs != NULL) || own->tokenizer == NULL)
                ? BERTH_OK
-               : error_no_memory(error, strlen(config->output_dir), "the folders' names");
+               : error_no_memory(error, strlen(config->run.output_dir), "the folders' names");
 }
 
 // --- text ---------------------------------------------------------------------------------------
@@ -243,18 +246,18 @@ static size_t list_sources(const struct input *input, const char *const *extract
 
 static enum berth_status make_shards(struct preparing *own, struct done_stage *done,
                                      struct berth_error *error) {
-    const struct berth_config *config = own->config;
+    const struct settings *config = own->config;
     const struct input *input = &own->input;
     const char *extracted = input->wikipedia != NULL ? own->text : input->extracted;
     struct shard_stage *stage = &own->sharded;
     *stage = (struct shard_stage){.folder = own->shards,
                                   .name = own->name,
-                                  .plan = {.training = (uint32_t)config->shards,
-                                           .test = (uint32_t)config->test_shards,
-                                           .test_fraction = config->fraction_test_set,
-                                           .seed = (uint64_t)config->seed},
-                                  .training_is_named = option_name_is_given(config, "shards"),
-                                  .test_is_named = option_name_is_given(config, "test_shards"),
+                                  .plan = {.training = (uint32_t)config->features.shards,
+                                           .test = (uint32_t)config->features.test_shards,
+                                           .test_fraction = config->features.fraction_test_set,
+                                           .seed = (uint64_t)config->run.seed},
+                                  .training_is_named = settings_is_given(config, "shards"),
+                                  .test_is_named = settings_is_given(config, "test_shards"),
                                   .threads = own->threads,
                                   .comm = own->comm};
     TRY(stage_settle_input(
@@ -290,23 +293,23 @@ static enum berth_status describe_tokenizer(const struct preparing *own,
 }
 
 static struct instance_stage instance_stage_of(const struct preparing *own) {
-    const struct berth_config *config = own->config;
+    const struct settings *config = own->config;
     return (struct instance_stage){
         .shards = own->shards,
         .folder = own->instances,
         .tokenizer = own->tokenizer,
-        .options = {.max_seq_length = (int)config->max_seq_length,
-                    .max_predictions = (int)config->max_predictions_per_seq,
-                    .dupe_factor = (int)config->dupe_factor,
-                    .masked_lm_prob = config->masked_lm_prob,
-                    .short_seq_prob = config->short_seq_prob,
-                    .seed = (uint64_t)config->seed,
-                    .python = strcmp(config->rng, "python") == 0,
-                    .whole_word = config->whole_word_mask,
+        .options = {.max_seq_length = (int)config->features.max_seq_length,
+                    .max_predictions = (int)config->features.max_predictions_per_seq,
+                    .dupe_factor = (int)config->features.dupe_factor,
+                    .masked_lm_prob = config->features.masked_lm_prob,
+                    .short_seq_prob = config->features.short_seq_prob,
+                    .seed = (uint64_t)config->run.seed,
+                    .python = strcmp(config->features.rng, "python") == 0,
+                    .whole_word = config->features.whole_word_mask,
                     .stop = own->stop},
         .statistics = own->made,
-        .tfrecord = strcmp(config->format, "tfrecord") == 0,
-        .follows_name = !option_name_is_given(config, "format"),
+        .tfrecord = strcmp(config->features.format, "tfrecord") == 0,
+        .follows_name = !settings_is_given(config, "format"),
         .threads = own->threads,
         .comm = own->comm};
 }
@@ -333,7 +336,7 @@ static enum berth_status make_packs(struct preparing *own, struct done_stage *do
                                     struct berth_error *error) {
     own->packed = (struct pack_stage){.input = own->instances,
                                       .folder = own->packs,
-                                      .seed = (uint64_t)own->config->seed,
+                                      .seed = (uint64_t)own->config->run.seed,
                                       .threads = own->threads,
                                       .comm = own->comm};
     TRY(stage_settle_input(own->comm,
@@ -369,11 +372,11 @@ static enum berth_status open_tokenizer(struct preparing *own, struct berth_erro
     if (!own->wanted[INSTANCES] && !own->wanted[PACK]) {
         return BERTH_OK;
     }
-    if (own->config->vocab_file == NULL) {
+    if (own->config->model.vocab_file == NULL) {
         return error_set(error, BERTH_USAGE, "missing option vocab_file: the stage hdf5 needs it");
     }
     TRY(inputs_find_tokenizer(own->config, &own->tokenizer, error));
-    inputs_warn_of_casing(own->tokenizer, own->config->vocab_file, own->log);
+    inputs_warn_of_casing(own->tokenizer, own->config->model.vocab_file, own->log);
     return BERTH_OK;
 }
 
@@ -424,7 +427,7 @@ static enum berth_status check_stages(const struct preparing *own, struct berth_
         const struct instance_stage stage = instance_stage_of(own);
         enum berth_status status = instance_stage_check(&stage, error);
         if (status != BERTH_OK) {
-            return error_prefix(error, status, "%s", own->config->vocab_file);
+            return error_prefix(error, status, "%s", own->config->model.vocab_file);
         }
     }
     const struct instance_options options = instance_stage_of(own).options;
@@ -447,7 +450,7 @@ static enum berth_status begin(struct preparing *own, struct berth_error *error)
 static enum berth_status check_outputs(const struct preparing *own, char **outputs,
                                        struct berth_error *error) {
     for (size_t i = 0; outputs[i] != NULL; i++) {
-        TRY(file_check_output(outputs[i], own->config->vocab_file, error));
+        TRY(file_check_output(outputs[i], own->config->model.vocab_file, error));
         for (size_t k = 0; k < i; k++) {
             if (path_is_same(outputs[k], outputs[i])) {
                 return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
@@ -581,7 +584,7 @@ static void put_shards(const struct job *job, const struct shard_stage *stage) {
 
 static void put_instances(const struct job *job, const struct preparing *own) {
     const struct pretraining_statistics *made = own->made;
-    const int64_t longest = own->config->max_seq_length;
+    const int64_t longest = own->config->features.max_seq_length;
     int64_t lengths[LENGTHS] = {0};
     const double fill = made->instances > 0
                             ? (double)made->tokens / ((double)made->instances * (double)longest)
@@ -687,8 +690,9 @@ static void put_result(const struct job *job, const struct preparing *own) {
 // The stage text reads only a dump; the others also name their files after the input.
 static void note_unused(const struct job *job) {
     static const char *const inputs[] = {"extracted", "books", "text"};
-    const char *stages = job->config->stages;
-    const int is_only_text = stages != NULL && strcmp(stages, "text") == 0 && !job->config->pack;
+    const char *stages = job->config->features.stages;
+    const int is_only_text =
+        stages != NULL && strcmp(stages, "text") == 0 && !job->config->features.pack;
     for (size_t i = 0; is_only_text && i < sizeof inputs / sizeof *inputs; i++) {
         if (job_is_given(job, inputs[i])) {
             log_note(&job->log, "%s has no effect with stages text, which reads only a dump",
@@ -737,7 +741,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     }
     note_unused(job);
     return has_output && !job_is_given(job, "output_dir") // the job needs a folder
-               ? option_set(job->config, option_find("output_dir"), ".", error)
+               ? settings_set_row(job->config, option_find("output_dir"), ".", error)
                : BERTH_OK;
 }
 
@@ -831,12 +835,12 @@ const struct job_row job_prepare = {
 // output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and output_dir_metadata.json
 // next to output_dir.
 static enum berth_status run_pack(struct job *job, struct berth_error *error) {
-    struct berth_config *config = job->config;
-    option_apply_defaults(config, JOB_PACK);
+    struct settings *config = job->config;
+    settings_apply_defaults(config, JOB_PACK);
     struct pack_stage stage = {.input = job_text(job, "input_dir"),
                                .folder = job_text(job, "output_dir"),
                                .length = (int)job_integer(job, "max_seq_length"),
-                               .seed = (uint64_t)config->seed,
+                               .seed = (uint64_t)config->run.seed,
                                .threads = 1};
     TRY(machine_comm_open("pack", config, &job->log, &stage.comm, error));
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors

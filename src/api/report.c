@@ -3,18 +3,19 @@
 #include "api/jobs.h"
 #include "core/memory.h"
 #include "report/reporter.h"
+#include "settings/deepspeed.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/settings/deepspeed.h"
 
-enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
+enum berth_status berth_reporter_open(const struct settings *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {
     *reporter = NULL;
     TRY(output_check_summary(config, error));
-    struct berth_config own = *config;
+    struct settings own = *config;
     char *folder = NULL;
-    if (config->logging_dir == NULL && config->deepspeed_config != NULL) {
-        TRY(deepspeed_logging_dir(config->deepspeed_config, &folder, error));
-        own.logging_dir = folder;
+    if (config->report.logging_dir == NULL && config->run.deepspeed_config != NULL) {
+        TRY(deepspeed_logging_dir(config->run.deepspeed_config, &folder, error));
+        own.report.logging_dir = folder;
     }
     enum berth_status status = reporter_open(&own, file_descriptor, reporter, error);
     memory_free(folder);

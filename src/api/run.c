@@ -15,7 +15,7 @@
 // --- settings and texts --------------------------------------------------------------------------
 
 enum berth_status task_settings_read(const struct task_row *task, const char *const *settings,
-                                     struct task_settings *asked, struct berth_error *error) {
+                                     struct call_settings *asked, struct berth_error *error) {
     const char *name, *value;
     *asked = task_usual;
     TRY(settings_check(settings, error));
@@ -53,7 +53,7 @@ static void keep_texts(struct task_text *text) {
 }
 
 static enum berth_status make_texts(struct berth_result *result, const struct berth_text *texts,
-                                    const struct task_settings *settings,
+                                    const struct call_settings *settings,
                                     struct berth_error *error) {
     result->texts = memory_array_zeroed(result->count, sizeof *result->texts);
     if (result->texts == NULL) {
@@ -163,7 +163,7 @@ static enum berth_status run(struct berth_result *result, const struct berth_tex
                              const char *const *settings, struct watching *watching,
                              struct berth_error *error) {
     const struct task_model *model;
-    struct task_settings asked;
+    struct call_settings asked;
     TRY(task_settings_read(result->task, settings, &asked, error));
     TRY(model_for(result->model, result->task, &watching->log, &model, error));
     result->opened = model;

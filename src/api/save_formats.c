@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/checkpoint/original_write.h"
 
 #include <inttypes.h>
@@ -128,10 +129,10 @@ done:
 
 // Whether the last checkpoint is in the folder and was also written in NVIDIA's format, in which
 // case the result must not replace it. Independent workers have theirs in their own folders.
-static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
+static enum berth_status has_original(const struct settings *config, const char *step, int *has,
                                       struct berth_error *error) {
-    OWNED char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
-    OWNED char *checkpoint = result_path(config->output_dir, "checkpoint-%s", step);
+    OWNED char *path = result_path(config->run.output_dir, "ckpt_%s.pt", step);
+    OWNED char *checkpoint = result_path(config->run.output_dir, "checkpoint-%s", step);
     *has = path != NULL && checkpoint != NULL && original_is_written(config) && file_exists(path) &&
            dir_exists(checkpoint);
     return path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
@@ -147,18 +148,18 @@ static enum berth_status save_configuration(const char *output, struct berth_err
 }
 
 // Next to the best model, the file of this step has the last one.
-static void note_last(const struct berth_config *config, const char *step,
+static void note_last(const struct settings *config, const char *step,
                       const struct berth_log *log) {
     log_note(
         log,
         "%s contains the last model as nvidia, in ckpt_%s.pt, from which a run can be resumed; "
         "with load_best_model_at_end the best one is in the file of its own update",
-        config->output_dir, step);
+        config->run.output_dir, step);
 }
 
-enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
+enum berth_status save_formats_write(const struct settings *config, int64_t steps,
                                      const struct berth_log *log, struct berth_error *error) {
-    const char *list = config->save_format;
+    const char *list = config->run.save_format;
     char step[32];
     snprintf(step, sizeof step, "%" PRId64, steps);
     while (list != NULL && *list != '\0') {
@@ -171,12 +172,13 @@ enum berth_status save_formats_write(const struct berth_config *config, int64_t 
         if (strcmp(format->name, "nvidia") == 0) {
             TRY(has_original(config, step, &has, error));
         }
-        TRY(has ? save_configuration(config->output_dir, error)
-                : save(format, config->output_dir, step, error));
-        if (has && config->load_best_model_at_end) {
+        TRY(has ? save_configuration(config->run.output_dir, error)
+                : save(format, config->run.output_dir, step, error));
+        if (has && config->run.load_best_model_at_end) {
             note_last(config, step, log);
         } else {
-            log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
+            log_note(log, "%s also contains the result as %s", config->run.output_dir,
+                     format->name);
         }
     }
     return BERTH_OK;

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 
 #include <stdint.h>
 
@@ -14,7 +15,7 @@
 enum berth_status save_formats_check(const char *list, struct berth_error *error);
 
 // Writes the result of `steps` updates into the output folder in each of the formats.
-enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
+enum berth_status save_formats_write(const struct settings *config, int64_t steps,
                                      const struct berth_log *log, struct berth_error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"
+#include "settings/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ struct training {
     const struct berth_model *base;
     const char *task;
     const struct task *training;
-    struct berth_config *config;
+    struct settings *config;
     struct watching *watching;
     char *temporary; // folder; NULL: none
     struct berth_run_result result;
@@ -69,7 +70,7 @@ static enum berth_status set_examples(struct training *training, const char *opt
         status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
     }
     if (status == BERTH_OK) {
-        status = berth_config_set(training->config, option, path, error);
+        status = settings_set(training->config, option, path, error);
     }
     json_line_done(&line);
     return status;
@@ -89,8 +90,8 @@ static enum berth_status set_columns(struct training *training, const struct ber
                        (strcmp(column, "label") == 0 && examples[i].label != NULL) ||
                        (strcmp(column, "negative") == 0 && examples[i].more_count > 0);
         }
-        if (is_used && !option_name_is_given(training->config, name)) {
-            TRY(berth_config_set(training->config, name, column, error));
+        if (is_used && !settings_is_given(training->config, name)) {
+            TRY(settings_set(training->config, name, column, error));
         }
     }
     return BERTH_OK;
@@ -99,13 +100,13 @@ static enum berth_status set_columns(struct training *training, const struct ber
 // --- settings ------------------------------------------------------------------------------------
 
 // Copies the settings that were given, of some jobs.
-static enum berth_status copy_settings(const struct berth_config *from, struct berth_config *to,
+static enum berth_status copy_settings(const struct settings *from, struct settings *to,
                                        unsigned jobs, struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         char text[4096];
-        if ((option_rows[i].jobs & jobs) != 0 && option_is_given(from, &option_rows[i])) {
-            option_print(from, &option_rows[i], text, sizeof text);
-            TRY(berth_config_set(to, option_rows[i].name, text, error));
+        if ((option_rows[i].jobs & jobs) != 0 && settings_row_is_given(from, &option_rows[i])) {
+            settings_print(from, &option_rows[i], text, sizeof text);
+            TRY(settings_set(to, option_rows[i].name, text, error));
         }
     }
     return BERTH_OK;
@@ -119,13 +120,13 @@ static enum berth_status read_settings(struct training *training, unsigned job,
     snprintf(call, sizeof call, "training for %s", training->task);
     TRY(settings_check(settings, error));
     TRY(copy_settings(training->base->config, training->config, job, error));
-    TRY(berth_config_set(training->config, "model_name_or_path", training->base->path, error));
+    TRY(settings_set(training->config, "model_name_or_path", training->base->path, error));
     while (settings_next(&settings, &name, &value)) {
         const struct option_row *row = option_find(name);
         if (row == NULL || (row->jobs & job) == 0 || strcmp(row->name, "model_name_or_path") == 0) {
             return setting_refuse(name, call, error);
         }
-        TRY(berth_config_set(training->config, name, value, error));
+        TRY(settings_set(training->config, name, value, error));
     }
     return BERTH_OK;
 }
@@ -145,10 +146,10 @@ static enum berth_status make_temporary(struct training *training, struct berth_
 static enum berth_status set_output(struct training *training, struct berth_error *error) {
     char path[4096];
     snprintf(path, sizeof path, "%s/model", training->temporary);
-    TRY(berth_config_set(training->config, "output_dir", path, error));
-    return option_name_is_given(training->config, "save_strategy")
+    TRY(settings_set(training->config, "output_dir", path, error));
+    return settings_is_given(training->config, "save_strategy")
                ? BERTH_OK
-               : berth_config_set(training->config, "save_strategy", "no", error);
+               : settings_set(training->config, "save_strategy", "no", error);
 }
 
 // --- the training --------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ static enum berth_status check_source(const struct training *training, const cha
         return error_set(error, BERTH_USAGE, "no examples in memory; NULL is for the setting %s",
                          option);
     }
-    return !option_name_is_given(training->config, option)
+    return !settings_is_given(training->config, option)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "both examples in memory and the setting %s; expected one of them",
@@ -175,7 +176,7 @@ static enum berth_status check_source(const struct training *training, const cha
 static enum berth_status train(struct training *training, const struct berth_text *examples,
                                size_t count, const struct berth_text *held_out,
                                size_t held_out_count, struct berth_error *error) {
-    const int has_output = training->config->output_dir != NULL;
+    const int has_output = training->config->run.output_dir != NULL;
     TRY(check_source(training, "train_file", examples, count, error));
     TRY(check_source(training, "validation_file", held_out, held_out_count, error));
     if (!has_output || examples != NULL || held_out != NULL) {
@@ -197,11 +198,11 @@ static enum berth_status train(struct training *training, const struct berth_tex
 
 // The new model keeps the temporary folder if it is in it.
 static struct berth_model *open_trained(struct training *training, struct berth_error *error) {
-    struct berth_config *config = berth_config_new();
+    struct settings *config = settings_new();
     struct berth_model *model;
-    const char *output = training->config->output_dir;
+    const char *output = training->config->run.output_dir;
     if (config != NULL && copy_settings(training->base->config, config, ~0u, error) != BERTH_OK) {
-        berth_config_free(config);
+        settings_free(config);
         return NULL;
     }
     if (model_open(output, config, &(struct model_opening){.log = &training->watching->log}, &model,
@@ -243,7 +244,7 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
     struct training training = {.base = base,
                                 .task = name,
                                 .training = task_training_find(name),
-                                .config = berth_config_new(),
+                                .config = settings_new(),
                                 .watching = &watching};
     if (training.training == NULL || row == NULL) {
         (void)error_set(error, BERTH_USAGE,
@@ -257,6 +258,6 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
         model = open_trained(&training, error);
     }
     remove_temporary(&training);
-    berth_config_free(training.config);
+    settings_free(training.config);
     return model;
 }

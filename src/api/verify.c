@@ -24,7 +24,7 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
         json_line_text(line, "reason", error->message);
     }
     job->is_told = status == BERTH_BAD_DATA;
-    if (status == BERTH_OK && !job->config->quiet) {
+    if (status == BERTH_OK && !job->config->report.quiet) {
         job_say(job, "%s: intact, %lld files have the sizes and hashes of the manifest\n", path,
                 (long long)files);
     }

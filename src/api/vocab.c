@@ -44,7 +44,7 @@ static enum berth_status check(const struct job *job, const struct source source
                          "no input: give text files, or a folder written by WikiExtractor or "
                          "`berth prepare` (extracted)");
     }
-    if (file_exists(output) && !job->config->overwrite_output_dir) {
+    if (file_exists(output) && !job->config->run.overwrite_output_dir) {
         return error_set(error, BERTH_CANT_CREATE,
                          "%s already exists; overwrite_output_dir replaces it", output);
     }
@@ -65,7 +65,7 @@ static enum berth_status count(const struct job *job, const struct source *sourc
     }
     TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
-                                           .lower_case = job->config->do_lower_case != 0,
+                                           .lower_case = job->config->model.do_lower_case != 0,
                                            .threads = machine_threads(job->config),
                                            .log = &job->log,
                                            .stop = job->stop};

@@ -3,6 +3,8 @@
 #include "api/watch.h"
 
 #include "core/log.h"
+#include "core/stop.h"
+#include "settings/settings.h"
 #include "task/task.h"
 
 #include <math.h>
@@ -79,7 +81,7 @@ enum berth_status setting_refuse(const char *name, const char *call, struct bert
     if (option_find(name) != NULL || task_option_find(name) != NULL) {
         return error_set(error, BERTH_USAGE, "%s has no use for the setting %s", call, name);
     }
-    return berth_config_set(NULL, name, NULL, error); // names the nearest one
+    return settings_set(NULL, name, NULL, error); // names the nearest one
 }
 
 // --- fields of a record --------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #define BERTH_API_WATCH_H
 
 #include "core/error.h"
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 

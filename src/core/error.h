@@ -7,7 +7,7 @@
 #ifndef BERTH_CORE_ERROR_H
 #define BERTH_CORE_ERROR_H
 
-#include "core/config.h"
+#include "berth.h"
 
 // Fills `error` (if not NULL) with a formatted message and returns `status`, so that a failing
 // function can end in `return error_set(error, BERTH_BAD_DATA, "...")`.

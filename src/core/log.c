@@ -11,7 +11,6 @@
 #include <string.h>
 
 // The maximum length of a setting's text; longer ones are truncated.
-#define SETTING_SIZE 512
 // That of a note or warning.
 #define TEXT_SIZE sizeof(((struct berth_error *)0)->message) // a note is as long as an error
 
@@ -76,28 +75,4 @@ void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t 
 
 void log_event(const struct berth_log *log, const char *name) {
     log_fields(log, BERTH_EVENT, name, NULL, 0);
-}
-
-enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
-                               unsigned jobs, struct berth_error *error) {
-    struct berth_field *fields = memory_array(option_row_count, sizeof *fields);
-    char(*texts)[SETTING_SIZE] = memory_array(option_row_count, sizeof *texts);
-    enum berth_status status = BERTH_OK;
-    if (fields == NULL || texts == NULL) {
-        status = error_no_memory(error, option_row_count * sizeof *texts, "the settings' texts");
-    } else {
-        size_t count = 0;
-        for (size_t i = 0; i < option_row_count; i++) {
-            const struct option_row *row = &option_rows[i];
-            if (row->jobs & jobs) {
-                option_print(config, row, texts[count], sizeof texts[count]);
-                fields[count] = log_text(row->name, texts[count]);
-                count++;
-            }
-        }
-        log_fields(log, BERTH_EVENT, "Config", fields, count);
-    }
-    memory_free(fields);
-    memory_free(texts);
-    return status;
 }

@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct berth_log {
+    void (*write)(void *context, const struct berth_record *record);
+    void *context;
+};
+
 // A note in words.
 void log_note(const struct berth_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -33,9 +38,6 @@ void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t 
 
 // Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
-// "Config": the name and text of every setting of the jobs `jobs` (core/options.h).
-enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
-                               unsigned jobs, struct berth_error *error);
 
 // --- fields -------------------------------------------------------------------------------------
 

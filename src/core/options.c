@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on the option table: find rows, set and print fields, suggest the nearest name for an
-// unknown one. The rows are in option_rows.c.
+// Functions on options: names, values of text, suggest the nearest name for an
+// unknown one. The rows of the settings are in settings/rows.c.
 #include "core/options.h"
 
 #include "core/number.h"
@@ -40,15 +40,6 @@ int option_is_named(const struct option_row *row, const char *name) {
         same = option_same_name(name, alias);
     }
     return same;
-}
-
-const struct option_row *option_find(const char *name) {
-    for (size_t i = 0; i < option_row_count; i++) {
-        if (option_is_named(&option_rows[i], name)) {
-            return &option_rows[i];
-        }
-    }
-    return NULL;
 }
 
 // --- the nearest name ----------------------------------------------------------------------------
@@ -99,16 +90,6 @@ void option_row_nearer(const char *name, const struct option_row *row,
                        struct option_spelling *nearest) {
     option_nearer(name, row->name, nearest);
     option_nearer(name, row->aliases, nearest);
-}
-
-const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest) {
-    *nearest = (struct option_spelling){.distance = ~0u};
-    for (size_t i = 0; i < option_row_count; i++) {
-        if ((option_rows[i].jobs & jobs) != 0) {
-            option_row_nearer(name, &option_rows[i], nearest);
-        }
-    }
-    return option_is_near(name, nearest->distance) ? nearest->text : NULL;
 }
 
 // --- setting -------------------------------------------------------------------------------------
@@ -274,12 +255,12 @@ static enum berth_status bad_choice(const struct option_row *row, const char *va
     return bad_value(row, value, expected, error);
 }
 
-static enum berth_status parse_choice(const struct option_row *row, const char *text,
-                                      enum berth_precision *value, struct berth_error *error) {
+static enum berth_status parse_choice(const struct option_row *row, const char *text, int *value,
+                                      struct berth_error *error) {
     const char *choice;
     size_t length;
     int number = find_choice(row->choices, text, &choice, &length);
-    *value = (enum berth_precision)number;
+    *value = number;
     return number >= 0 ? BERTH_OK : bad_choice(row, text, error);
 }
 
@@ -312,119 +293,7 @@ enum berth_status option_parse(const struct option_row *row, const char *text,
     return parse_text(row, text, &value->text, error);
 }
 
-// Sets the field and nothing else.
-static enum berth_status set_field(struct berth_config *config, const struct option_row *row,
-                                   const char *text, struct berth_error *error) {
-    static const size_t sizes[] = {[OPTION_INTEGER] = sizeof(int64_t),
-                                   [OPTION_REAL] = sizeof(double),
-                                   [OPTION_FLAG] = sizeof(int),
-                                   [OPTION_TEXT] = sizeof(const char *),
-                                   [OPTION_CHOICE] = sizeof(enum berth_precision)};
-    union option_value value;
-    TRY(option_parse(row, text, &value, error));
-    memcpy((char *)config + row->offset, &value, sizes[row->type]);
-    return BERTH_OK;
-}
-
-enum berth_status option_set(struct berth_config *config, const struct option_row *row,
-                             const char *value, struct berth_error *error) {
-    TRY(set_field(config, row, value, error));
-    size_t index = (size_t)(row - option_rows);
-    config->given[index / 64] |= UINT64_C(1) << index % 64;
-    return BERTH_OK;
-}
-
-enum berth_status option_check_choice(const struct berth_config *config, const char *name,
-                                      struct berth_error *error) {
-    const struct option_row *row = option_find(name);
-    const char *value = *(const char *const *)((const char *)config + row->offset), *choice;
-    size_t length;
-    return value == NULL || find_choice(row->choices, value, &choice, &length) >= 0
-               ? BERTH_OK
-               : bad_choice(row, value, error);
-}
-
-int option_is_given(const struct berth_config *config, const struct option_row *row) {
-    size_t index = (size_t)(row - option_rows);
-    return config->given[index / 64] >> index % 64 & 1;
-}
-
-static int prints_alike(const struct berth_config *a, const struct berth_config *b,
-                        const struct option_row *row) {
-    char first[256], second[256];
-    option_print(a, row, first, sizeof first);
-    option_print(b, row, second, sizeof second);
-    return strcmp(first, second) == 0;
-}
-
-static void set_value(struct berth_config *config, const struct option_row *row,
-                      const char *value) {
-    if (value != NULL) {
-        (void)set_field(config, row, value, NULL); // good: the table's test sets every default
-    }
-}
-
-void option_forget(struct berth_config *config, const struct option_row *row) {
-    const size_t index = (size_t)(row - option_rows);
-    config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
-    if (row->default_value == NULL) {
-        *(const char **)((char *)config + row->offset) = NULL;
-    }
-    set_value(config, row, row->default_value);
-}
-
-int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
-    struct berth_config defaults = {0};
-    set_value(&defaults, row, row->default_value);
-    return option_is_given(config, row) || !prints_alike(config, &defaults, row);
-}
-
-int option_name_is_given(const struct berth_config *config, const char *name) {
-    return option_is_given(config, option_find(name));
-}
-
-int option_name_is_chosen(const struct berth_config *config, const char *name) {
-    return option_is_chosen(config, option_find(name));
-}
-
-// Prints as NULL does, but berth_config_set refuses it.
-static int is_empty_text(const struct berth_config *config, const struct option_row *row) {
-    const char *const *text = (const char *const *)((const char *)config + row->offset);
-    return row->type == OPTION_TEXT && *text != NULL && **text == '\0';
-}
-
-// A value is valid when its text can be parsed.
-enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
-    struct berth_config defaults;
-    option_defaults(&defaults);
-    for (size_t i = 0; i < option_row_count; i++) {
-        const struct option_row *row = &option_rows[i];
-        union option_value value;
-        char text[256];
-        option_print(config, row, text, sizeof text);
-        if (is_empty_text(config, row) || !prints_alike(config, &defaults, row)) {
-            TRY(option_parse(row, text, &value, error));
-        }
-    }
-    return BERTH_OK;
-}
-
-int option_resumes(const struct berth_config *config) {
-    return config->resume_from_checkpoint != NULL || config->resume_step >= 0;
-}
-
-int option_is_independent(const struct berth_config *config) {
-    return config->workers != NULL && strcmp(config->workers, "independent") == 0;
-}
-
 // --- defaults ------------------------------------------------------------------------------------
-
-void option_defaults(struct berth_config *config) {
-    *config = (struct berth_config){.owned = NULL};
-    for (size_t i = 0; i < option_row_count; i++) {
-        set_value(config, &option_rows[i], option_rows[i].default_value);
-    }
-}
 
 struct option_default option_default(const struct option_row *row, unsigned jobs) {
     for (size_t i = 0; i < sizeof row->job_defaults / sizeof *row->job_defaults; i++) {
@@ -435,92 +304,4 @@ struct option_default option_default(const struct option_row *row, unsigned jobs
         }
     }
     return (struct option_default){.value = row->default_value, .shown = row->shown};
-}
-
-int64_t option_default_integer(const char *name, unsigned job) {
-    int64_t value = 0;
-    (void)number_parse_integer(option_default(option_find(name), job).value, &value);
-    return value;
-}
-
-static void apply_default(struct berth_config *config, const struct option_row *row, unsigned job) {
-    if (!option_is_chosen(config, row)) {
-        set_value(config, row, option_default(row, job).value);
-    }
-}
-
-void option_apply_default(struct berth_config *config, const char *name, unsigned job) {
-    apply_default(config, option_find(name), job);
-}
-
-void option_apply_defaults(struct berth_config *config, unsigned job) {
-    for (size_t i = 0; i < option_row_count; i++) {
-        apply_default(config, &option_rows[i], job);
-    }
-}
-
-// --- printing ------------------------------------------------------------------------------------
-
-// A number that is no choice is printed as a number.
-static void print_choice(const char *choices, unsigned number, char *text, size_t size) {
-    const char *choice = choices;
-    for (unsigned left = number; left > 0 && choice != NULL; left--) {
-        choice = strchr(choice, '|');
-        choice = choice != NULL ? choice + 1 : NULL;
-    }
-    if (choice == NULL) {
-        snprintf(text, size, "%u", number);
-    } else {
-        snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
-    }
-}
-
-// A number that is no truth value is printed as a number.
-static void print_flag(const struct option_row *row, int flag, char *text, size_t size) {
-    if (flag == 0 || flag == 1) {
-        snprintf(text, size, "%s", flag ? "true" : "false");
-    } else if (flag == OPTION_AUTO && row->has_auto) {
-        snprintf(text, size, "auto");
-    } else {
-        snprintf(text, size, "%d", flag);
-    }
-}
-
-void option_print(const struct berth_config *config, const struct option_row *row, char *text,
-                  size_t size) {
-    const void *field = (const char *)config + row->offset;
-    switch (row->type) {
-    case OPTION_INTEGER: {
-        const int64_t number = *(const int64_t *)field;
-        if (row->has_auto && number == OPTION_AUTO) {
-            snprintf(text, size, "auto");
-        } else if (row->has_fraction && option_fraction(number) > 0) {
-            number_print_real(text, size, option_fraction(number));
-        } else {
-            snprintf(text, size, "%lld", (long long)number);
-        }
-        break;
-    }
-    case OPTION_REAL: {
-        const double number = *(const double *)field;
-        if (row->has_auto && isnan(number)) {
-            snprintf(text, size, "auto");
-        } else {
-            number_print_real(text, size, number);
-        }
-        break;
-    }
-    case OPTION_FLAG:
-        print_flag(row, *(const int *)field, text, size);
-        break;
-    case OPTION_CHOICE:
-        print_choice(row->choices, (unsigned)*(const enum berth_precision *)field, text, size);
-        break;
-    case OPTION_TEXT:
-    case OPTION_LIST: {
-        const char *value = *(const char *const *)field;
-        snprintf(text, size, "%s", value != NULL ? value : "");
-        break;
-    }
-    }
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option table: one row per setting drives the command line, the defaults, the DeepSpeed JSON,
-// --help, the settings saved beside a checkpoint and what a resumed run may change of them. A new
-// option is one row and one field of berth_config. Options of the program that are no settings
-// (cli/) are rows of the same shape.
+// What describes an option: a setting (settings/rows.c), or one of the program that is none (cli/).
 #ifndef BERTH_CORE_OPTIONS_H
 #define BERTH_CORE_OPTIONS_H
 
@@ -77,10 +74,10 @@ struct option_default {
 };
 
 struct option_row {
-    const char *name;    // the field of berth_config and the flag, with underscores
+    const char *name;    // the field and the flag, with underscores
     const char *aliases; // other names, separated by blanks; NULL: none
     enum option_type type;
-    size_t offset;       // of the field in struct berth_config
+    size_t offset;       // of the field in struct settings
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
@@ -124,7 +121,7 @@ union option_value {
     int64_t integer;
     double real;
     int flag;
-    enum berth_precision choice;
+    int choice;
     const char *text;
 };
 
@@ -136,29 +133,13 @@ struct option_spelling {
     unsigned distance;
 };
 
-extern const struct option_row option_rows[];
-extern const size_t option_row_count;
-
-// Sets every option to the default of its row.
-void option_defaults(struct berth_config *config);
 // The row's default in a job, and what --help shows for it (NULL: the value). `jobs` 0: in any; of
 // several the one that comes first in job_defaults.
 struct option_default option_default(const struct option_row *row, unsigned jobs);
-int64_t option_default_integer(const char *name, unsigned job);
-// Sets the option of that name, or every one, to its default in a job unless it was chosen. It does
-// not count as given.
-void option_apply_default(struct berth_config *config, const char *name, unsigned job);
-void option_apply_defaults(struct berth_config *config, unsigned job);
-
 // Takes the next of the names that are separated by blanks; 0 at the end. NULL is an empty list.
 int option_next_name(const char **names, char name[OPTION_NAME_SIZE]);
 // 1 when `name` is the row's or one of its aliases; `-` and `_` are the same.
 int option_is_named(const struct option_row *row, const char *name);
-// The row of a name or alias; `-` and `_` are the same. NULL: unknown.
-const struct option_row *option_find(const char *name);
-// The name or alias in the rows of `jobs` that is nearest to an unknown one; NULL when none is
-// near.
-const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest);
 // 1 when both names are the same option name (`-` equals `_`).
 int option_same_name(const char *a, const char *b);
 // The edit distance of two names: insertions, deletions, changes and swaps of neighbours, over
@@ -171,33 +152,8 @@ void option_row_nearer(const char *name, const struct option_row *row,
                        struct option_spelling *nearest);
 int option_is_near(const char *typed, unsigned distance);
 
-// The value that `text` is for a row; a text is borrowed. Errors as of option_set.
+// The value that `text` is for a row; a text is borrowed. Errors as of settings_set_row.
 enum berth_status option_parse(const struct option_row *row, const char *text,
                                union option_value *value, struct berth_error *error);
-// Sets the field of `row` from text and marks the row as given. Text and choice values must outlive
-// the config. A malformed or out-of-range value: BERTH_USAGE naming option, value and range.
-enum berth_status option_set(struct berth_config *config, const struct option_row *row,
-                             const char *value, struct berth_error *error);
-int option_is_given(const struct berth_config *config, const struct option_row *row);
-// Sets the field of `row` to its default; it no longer counts as given.
-void option_forget(struct berth_config *config, const struct option_row *row);
-// 1 when the setting was given by name or is not the default.
-int option_is_chosen(const struct berth_config *config, const struct option_row *row);
-// The same of the option of that name.
-int option_name_is_given(const struct berth_config *config, const char *name);
-int option_name_is_chosen(const struct berth_config *config, const char *name);
-// 1 when the settings resume a run from a checkpoint.
-int option_resumes(const struct berth_config *config);
-// 1 when each process trains a model of its own.
-int option_is_independent(const struct berth_config *config);
-// BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
-enum berth_status option_check_choice(const struct berth_config *config, const char *name,
-                                      struct berth_error *error);
-// BERTH_USAGE where a value is neither the default nor one that option_set accepts: a struct can be
-// filled by hand.
-enum berth_status option_check(const struct berth_config *config, struct berth_error *error);
-// The field's value as text, independent of the locale.
-void option_print(const struct berth_config *config, const struct option_row *row, char *text,
-                  size_t size);
 
 #endif

@@ -34,8 +34,8 @@
 #ifndef BERTH_DEVICE_DEVICE_H
 #define BERTH_DEVICE_DEVICE_H
 
+#include "berth.h"
 #include "core/batch.h"
-#include "core/config.h"
 #include "core/mat.h"
 #include "core/pooling.h"
 #include "core/rng.h"

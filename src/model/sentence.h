@@ -8,7 +8,7 @@
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
-#include "core/config.h"
+#include "core/log.h"
 #include "core/pooling.h"
 #include "format/json/json.h"
 

@@ -4,7 +4,7 @@
 #ifndef BERTH_REPORT_LINES_H
 #define BERTH_REPORT_LINES_H
 
-#include "core/config.h"
+#include "berth.h"
 #include "core/json_line.h"
 
 #include <stddef.h>

@@ -21,6 +21,7 @@
 #include "report/console.h"
 #include "report/event_file.h"
 #include "report/json_file.h"
+#include "settings/settings.h"
 
 struct berth_reporter {
     struct console console;
@@ -35,7 +36,7 @@ struct berth_reporter {
 // Opens config->json_summary if set ("-": standard output; appends if the run resumes).
 // config->logging_dir gets a new file with the first scalar of each run. Close with reporter_close;
 // the descriptor stays open.
-enum berth_status reporter_open(const struct berth_config *config, int descriptor,
+enum berth_status reporter_open(const struct settings *config, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log reporter_log(struct berth_reporter *reporter);
 // See berth_reporter_check.

@@ -7,7 +7,7 @@
 #ifndef BERTH_REPORT_RUN_LOG_H
 #define BERTH_REPORT_RUN_LOG_H
 
-#include "core/error.h"
+#include "core/log.h"
 
 #include <stdint.h>
 

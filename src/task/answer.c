@@ -3,10 +3,10 @@
 //
 // Its sets are files of SQuAD, both versions (squad_input.h).
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/utf8.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_metrics.h"
+#include "settings/settings.h"
 #include "task/details.h"
 #include "task/network.h"
 #include "task/squad_input.h"
@@ -28,9 +28,9 @@ static const struct answerer *answerer_of(const struct task_model *model) {
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
                                   struct berth_error *error) {
     struct answerer *own = model->own;
-    const struct berth_config *config = &model->config;
-    if (!config->version_2_with_negative &&
-        option_name_is_given(config, "null_score_diff_threshold")) {
+    const struct settings *config = &model->config;
+    if (!config->features.version_2_with_negative &&
+        settings_is_given(config, "null_score_diff_threshold")) {
         log_note(opening->log,
                  "null_score_diff_threshold has no effect without version_2_with_negative");
     }
@@ -43,10 +43,10 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     squad_input_note_unused(config, opening->log);
     own->answers = squad_input_answer_options(config);
     own->answers.all_spans = 1;
-    own->answers.whole_words = config->align_to_words != 0;
-    TRY(option_check_choice(config, "answer_score", error));
+    own->answers.whole_words = config->task.align_to_words != 0;
+    TRY(settings_check_choice(config, "answer_score", error));
     own->answers.by_span =
-        config->answer_score == NULL || strcmp(config->answer_score, "softmax") != 0;
+        config->task.answer_score == NULL || strcmp(config->task.answer_score, "softmax") != 0;
     return network_load(model, opening, error);
 }
 
@@ -157,7 +157,7 @@ static size_t top_of(const struct task_text *text) {
 
 static struct squad_answer_options options_of(const struct task_model *model,
                                               const struct task_text *text) {
-    const struct task_settings *asked = &text->settings;
+    const struct call_settings *asked = &text->settings;
     struct squad_answer_options options = answerer_of(model)->answers;
     const size_t top = top_of(text), wanted = top < SQUAD_N_BEST_MAX ? top : SQUAD_N_BEST_MAX;
     if ((size_t)options.n_best_size < wanted) {
@@ -310,12 +310,12 @@ struct squad {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
     return task_need_file(config, use, "", error);
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     return task_has_validation(config, "a SQuAD file", answer, error);
 }
@@ -339,8 +339,8 @@ static void warn_of_version(const struct squad *squad, const char *path,
 }
 
 static void note_threshold(const struct task_open *args) {
-    if (!args->config->version_2_with_negative &&
-        option_name_is_chosen(args->config, "null_score_diff_threshold")) {
+    if (!args->config->features.version_2_with_negative &&
+        settings_is_chosen(args->config, "null_score_diff_threshold")) {
         log_note(args->log,
                  "null_score_diff_threshold has no effect without version_2_with_negative");
     }
@@ -357,7 +357,7 @@ static int64_t count_examples(const struct squad_input *input, int training) {
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
     struct squad *squad = set->own;
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     int training = args->use == TASK_TRAIN;
     // transformers gives the span head an output for each class; the model's were of another head.
     if (training && args->files->shape.num_labels != 2) {
@@ -365,8 +365,8 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     }
     set->path = task_file(config, args->use);
     struct squad_input_args input = {.path = set->path,
-                                     .limit = training ? config->max_train_samples
-                                                       : config->max_eval_samples,
+                                     .limit = training ? config->features.max_train_samples
+                                                       : config->features.max_eval_samples,
                                      .training = training,
                                      .config = config,
                                      .tokenizer = args->files->tokenizer,

@@ -13,8 +13,8 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "task/network.h"
 #include "train/machine/machine.h"
 
@@ -148,7 +148,7 @@ static char *hypothesis_of(const char *form, const char *label) {
     return text;
 }
 
-static enum berth_status read_candidates(const struct task_settings *asked,
+static enum berth_status read_candidates(const struct call_settings *asked,
                                          struct candidates *candidates, struct berth_error *error) {
     const struct option_row *usual = task_option_find("hypothesis_template");
     const char *form =
@@ -303,7 +303,7 @@ static void classify_candidates(const struct task_model *model, struct task_text
 
 // --- the rows -----------------------------------------------------------------------------------
 
-static int have_same_candidates(const struct task_settings *a, const struct task_settings *b) {
+static int have_same_candidates(const struct call_settings *a, const struct call_settings *b) {
     return a->candidate_labels == b->candidate_labels &&
            a->hypothesis_template == b->hypothesis_template && a->multi_label == b->multi_label;
 }
@@ -312,7 +312,7 @@ static enum berth_status run_classify(const struct task_model *model,
                                       struct task_text *const *texts, size_t count,
                                       struct berth_error *error) {
     for (size_t first = 0, end = 0; first < count; first = end) {
-        const struct task_settings *asked = &texts[first]->settings;
+        const struct call_settings *asked = &texts[first]->settings;
         while (end < count && have_same_candidates(asked, &texts[end]->settings)) {
             end++;
         }
@@ -379,25 +379,27 @@ static enum berth_status run_rerank(const struct task_model *model, struct task_
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status check_own(const struct berth_config *config, enum task_use use,
+static enum berth_status check_own(const struct settings *config, enum task_use use,
                                    struct berth_error *error) {
     static const char or_task[] = "; name it, or a task of GLUE with task_name";
-    const int needs_label = use == TASK_TRAIN && config->text_column != NULL;
+    const int needs_label = use == TASK_TRAIN && config->features.text_column != NULL;
     TRY(task_need_file(config, use, or_task, error));
-    if (config->text_pair_column != NULL) {
-        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    if (config->features.text_pair_column != NULL) {
+        TRY(task_need(config->features.text_column, "text_column", ", the column of first texts",
+                      error));
     }
-    return needs_label ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
+    return needs_label ? task_need(config->features.label_column, "label_column", or_task, error)
+                       : BERTH_OK;
 }
 
-static enum berth_status check_settings(const struct berth_config *config, enum task_use use,
+static enum berth_status check_settings(const struct settings *config, enum task_use use,
                                         struct berth_error *error) {
-    if (config->task_name == NULL) {
+    if (config->task.task_name == NULL) {
         return check_own(config, use, error);
     }
     const struct glue_task *task;
-    TRY(glue_task_find(config->task_name, &task, error));
-    return config->data_dir != NULL || task_file(config, use) != NULL
+    TRY(glue_task_find(config->task.task_name, &task, error));
+    return config->task.data_dir != NULL || task_file(config, use) != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "data_dir is missing, the folder with the files of %s; `berth fetch "
@@ -408,47 +410,51 @@ static enum berth_status check_settings(const struct berth_config *config, enum 
 }
 
 // Checks before training what prediction after training will need.
-static enum berth_status check_prediction(const struct berth_config *config,
+static enum berth_status check_prediction(const struct settings *config,
                                           struct berth_error *error) {
     const struct glue_task *task;
     char *path;
     TRY(check_settings(config, TASK_PREDICT, error));
-    if (config->predict_file != NULL) {
-        return file_require(config->predict_file, "a table of texts", error);
+    if (config->task.predict_file != NULL) {
+        return file_require(config->task.predict_file, "a table of texts", error);
     }
-    TRY(glue_task_find(config->task_name, &task, error));
-    TRY(glue_task_path(task, config->data_dir, GLUE_TEST, config->language, &path, error));
+    TRY(glue_task_find(config->task.task_name, &task, error));
+    TRY(glue_task_path(task, config->task.data_dir, GLUE_TEST, config->task.language, &path,
+                       error));
     memory_free(path);
     return BERTH_OK;
 }
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
     // As in run_glue and run_classifier, because there are few texts.
-    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
+    settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
 // --- files ---------------------------------------------------------------------------------------
 
-static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
-    const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
+static enum glue_split split_of(const struct settings *config, enum task_use use) {
+    const char *split = use == TASK_TRAIN      ? "train"
+                        : use == TASK_VALIDATE ? "dev"
+                                               : config->task.split;
     return strcmp(split, "train") == 0 ? GLUE_TRAIN
            : strcmp(split, "dev") == 0 ? GLUE_DEV
                                        : GLUE_TEST;
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     TRY(task_has_validation(config, "a table of texts", answer, error));
-    if (*answer || !config->do_eval || config->task_name == NULL || config->data_dir == NULL) {
+    if (*answer || !config->run.do_eval || config->task.task_name == NULL ||
+        config->task.data_dir == NULL) {
         return BERTH_OK;
     }
     const struct glue_task *task;
     char *path;
-    TRY(glue_task_find(config->task_name, &task, error));
-    TRY(glue_task_path(task, config->data_dir, GLUE_DEV, config->language, &path, error));
+    TRY(glue_task_find(config->task.task_name, &task, error));
+    TRY(glue_task_path(task, config->task.data_dir, GLUE_DEV, config->task.language, &path, error));
     memory_free(path);
     *answer = 1;
     return BERTH_OK;
@@ -467,22 +473,22 @@ static void note_without_effect(const struct glue_task *named, const struct task
     static const char *const own[] = {"text_column", "text_pair_column", "label_column",
                                       "problem_type", NULL};
     static const char *const of_task[] = {"data_dir", "language", "split", NULL};
-    const char *task = args->config->task_name;
+    const char *task = args->config->task.task_name;
     for (const char *const *name = task != NULL ? own : of_task; *name != NULL; name++) {
-        if (option_name_is_chosen(args->config, *name)) {
+        if (settings_is_chosen(args->config, *name)) {
             log_note(args->log, "%s has no effect %s%s", *name,
                      task != NULL ? "with task_name " : "without task_name",
                      task != NULL ? task : "");
         }
     }
     if (named != NULL && !glue_task_has_languages(named) &&
-        option_name_is_chosen(args->config, "language")) {
+        settings_is_chosen(args->config, "language")) {
         log_note(args->log, "language has no effect with task_name %s", task);
     }
 }
 
 // Adds the mismatched file of a split, if there is one.
-static enum berth_status add_mismatched(struct classify *own, const struct berth_config *config,
+static enum berth_status add_mismatched(struct classify *own, const struct settings *config,
                                         enum glue_split split, struct berth_error *error) {
     enum glue_split other = split == GLUE_DEV    ? GLUE_DEV_MISMATCHED
                             : split == GLUE_TEST ? GLUE_TEST_MISMATCHED
@@ -492,7 +498,7 @@ static enum berth_status add_mismatched(struct classify *own, const struct berth
     }
     char *path;
     enum berth_status status =
-        glue_task_path(own->task, config->data_dir, other, NULL, &path, NULL);
+        glue_task_path(own->task, config->task.data_dir, other, NULL, &path, NULL);
     if (status == BERTH_NO_INPUT) {
         return BERTH_OK;
     }
@@ -506,10 +512,10 @@ static enum berth_status add_mismatched(struct classify *own, const struct berth
 
 static enum berth_status find_parts(struct classify *own, const struct task_open *args,
                                     struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const char *file = task_file(config, args->use);
-    if (config->task_name != NULL) {
-        TRY(glue_task_find(config->task_name, &own->task, error));
+    if (config->task.task_name != NULL) {
+        TRY(glue_task_find(config->task.task_name, &own->task, error));
     }
     if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
         note_without_effect(own->task, args);
@@ -519,7 +525,8 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     }
     enum glue_split split = split_of(config, args->use);
     char *path;
-    TRY(glue_task_path(own->task, config->data_dir, split, config->language, &path, error));
+    TRY(glue_task_path(own->task, config->task.data_dir, split, config->task.language, &path,
+                       error));
     enum berth_status status = add_part(own, path, "", error);
     memory_free(path);
     return status == BERTH_OK ? add_mismatched(own, config, split, error) : status;
@@ -528,7 +535,7 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
 // --- reading -------------------------------------------------------------------------------------
 
 static enum pair_target target_of(const struct task_open *args) {
-    const char *type = args->config->problem_type;
+    const char *type = args->config->task.problem_type;
     if (args->use != TASK_TRAIN) {
         return args->files->shape.problem == BERT_REGRESSION    ? PAIR_REAL
                : args->files->shape.problem == BERT_MULTI_LABEL ? PAIR_MULTI_LABEL
@@ -551,14 +558,14 @@ static const char *const label_remedies[] = {
 static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
                                      const struct task_open *args, struct pair_settings *settings,
                                      struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     if (own->task != NULL) {
         enum glue_split split = split_of(config, args->use);
-        return glue_task_settings(own->task, split, config->language, settings, error);
+        return glue_task_settings(own->task, split, config->task.language, settings, error);
     }
-    *settings = (struct pair_settings){.text_column = config->text_column,
-                                       .text_pair_column = config->text_pair_column,
-                                       .label_column = config->label_column,
+    *settings = (struct pair_settings){.text_column = config->features.text_column,
+                                       .text_pair_column = config->features.text_pair_column,
+                                       .label_column = config->features.label_column,
                                        .label_optional = args->use == TASK_PREDICT,
                                        .label_remedy = label_remedies[args->use],
                                        .target = target_of(args)};
@@ -606,7 +613,8 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
                                    const struct task_open *args, struct berth_error *error) {
     struct pair_settings settings;
     int training = args->use == TASK_TRAIN;
-    int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
+    int64_t limit = training ? args->config->features.max_train_samples
+                             : args->config->features.max_eval_samples;
     TRY(settings_of(own, part, args, &settings, error));
     settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
@@ -664,14 +672,14 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         struct classify_part *part = &own->parts[i];
         double begin = clock_now();
         TRY(pair_features_build(&part->dataset, args->files->tokenizer,
-                                args->config->max_seq_length, machine_threads(args->config),
-                                &part->features, error));
+                                args->config->features.max_seq_length,
+                                machine_threads(args->config), &part->features, error));
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
         log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
                  part->path, part->features.count, part->features.token_count,
-                 part->features.truncated, (long long)args->config->max_seq_length,
+                 part->features.truncated, (long long)args->config->features.max_seq_length,
                  clock_now() - begin);
     }
     return BERTH_OK;
@@ -716,7 +724,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     TRY(make_features(own, set, args, error));
     set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
     own->width = (size_t)args->files->shape.num_labels;
-    own->smoothing = args->config->label_smoothing_factor;
+    own->smoothing = args->config->task.label_smoothing_factor;
     if (args->use == TASK_TRAIN) {
         return weigh_classes(own, args, set, error);
     }

@@ -40,7 +40,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     struct pair_dataset *dataset = &part->dataset;
     own->is_multi_label = dataset->target == PAIR_MULTI_LABEL;
     if (own->task == NULL) {
-        args->config->problem_type = pair_target_name(dataset->target);
+        args->config->task.problem_type = pair_target_name(dataset->target);
     }
     if (dataset->target == PAIR_CLASS && dataset->label_count < 2) {
         return error_set(error, BERTH_BAD_DATA,

@@ -5,7 +5,6 @@
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
 #include "data/pairs/pair_features.h"
@@ -14,6 +13,7 @@
 #include "metrics/glue_metrics.h"
 #include "metrics/results.h"
 #include "model/sentence.h"
+#include "settings/settings.h"
 #include "task/network.h"
 #include "train/machine/machine.h"
 
@@ -31,7 +31,7 @@ static const struct sentence *sentence_of(const struct task_model *model) {
 }
 
 static void note_other_length(const struct task_model *model, const struct berth_log *log) {
-    const int64_t found = model->config.max_seq_length;
+    const int64_t found = model->config.features.max_seq_length;
     const struct length_limits limits =
         model_files_limits(&model->network->predictor.files, LENGTH_OF_MODEL, "");
     const int64_t length = limits.usual < limits.positions ? limits.usual : limits.positions;
@@ -65,7 +65,7 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
         sentence->found ? sentence->how
                         : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
     *usual = own;
-    sentence_choose(usual, model->config.pooling, model->config.normalize);
+    sentence_choose(usual, model->config.task.pooling, model->config.task.normalize);
     model->network->predictor.files.shape.embedding =
         (struct bert_embedding){.pooling = usual->pooling, .normalize = usual->normalize};
     note_other_length(model, opening->log);
@@ -185,37 +185,39 @@ struct embed {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static int64_t group_of(const struct berth_config *config) {
-    return config->negatives_batch > 0               ? config->negatives_batch
-           : config->per_device_train_batch_size > 0 ? config->per_device_train_batch_size
-                                                     : config->train_batch_size;
+static int64_t group_of(const struct settings *config) {
+    return config->task.negatives_batch > 0 ? config->task.negatives_batch
+           : config->engine.per_device_train_batch_size > 0
+               ? config->engine.per_device_train_batch_size
+               : config->engine.train_batch_size;
 }
 
 // `evaluate` reads predict_file, as it does not train.
-static const char *file_of(const struct berth_config *config, enum task_use use) {
+static const char *file_of(const struct settings *config, enum task_use use) {
     const char *file = task_file(config, use);
-    return use == TASK_VALIDATE && file == NULL ? config->predict_file : file;
+    return use == TASK_VALIDATE && file == NULL ? config->task.predict_file : file;
 }
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
-    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
+    settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
     if (use == TASK_PREDICT) {
         return error_set(error, BERTH_USAGE,
                          "the task embed predicts nothing: `berth embed` makes vectors of texts");
     }
-    if (config->text_column != NULL) {
-        TRY(task_need(config->text_pair_column, "text_pair_column", ", the column of second texts",
-                      error));
+    if (config->features.text_column != NULL) {
+        TRY(task_need(config->features.text_pair_column, "text_pair_column",
+                      ", the column of second texts", error));
     }
-    if (config->text_pair_column != NULL || config->negative_column != NULL) {
-        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    if (config->features.text_pair_column != NULL || config->features.negative_column != NULL) {
+        TRY(task_need(config->features.text_column, "text_column", ", the column of first texts",
+                      error));
     }
     return task_need(file_of(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
                      error);
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     return task_has_validation(config, "a table of texts", answer, error);
 }
@@ -223,10 +225,10 @@ static enum berth_status has_validation(const struct berth_config *config, int *
 // --- the embedding and its loss ------------------------------------------------------------------
 
 static void settle_pooling(const struct task_open *args) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     struct sentence *sentence = &args->files->sentence;
-    sentence_choose(&sentence->how, config->pooling, config->normalize);
-    sentence->max_length = config->max_seq_length;
+    sentence_choose(&sentence->how, config->task.pooling, config->task.normalize);
+    sentence->max_length = config->features.max_seq_length;
     args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
                                                            .normalize = sentence->how.normalize};
 }
@@ -256,36 +258,36 @@ static enum berth_status check_scores(const struct embed *own, struct berth_erro
     return BERTH_OK;
 }
 
-static const char *loss_of(const struct embed *own, const struct berth_config *config) {
-    return strcmp(config->embedding_loss, "auto") != 0 ? config->embedding_loss
-           : own->examples.has_scores                  ? "cosine"
-           : own->examples.texts == 3                  ? "triplet"
-                                                       : "negatives";
+static const char *loss_of(const struct embed *own, const struct settings *config) {
+    return strcmp(config->task.embedding_loss, "auto") != 0 ? config->task.embedding_loss
+           : own->examples.has_scores                       ? "cosine"
+           : own->examples.texts == 3                       ? "triplet"
+                                                            : "negatives";
 }
 
 static enum berth_status settle_loss(const struct embed *own, const struct task_open *args,
                                      struct berth_error *error) {
-    struct berth_config *config = args->config;
+    struct settings *config = args->config;
     struct bert_embedding *embedding = &args->files->shape.embedding;
     const char *loss = loss_of(own, config);
     embedding->texts = (int64_t)own->examples.texts;
     embedding->group = 1;
-    embedding->margin = config->triplet_margin;
-    embedding->scale = config->similarity_scale;
-    config->embedding_loss = loss;
+    embedding->margin = config->task.triplet_margin;
+    embedding->scale = config->task.similarity_scale;
+    config->task.embedding_loss = loss;
     if (strcmp(loss, "cosine") == 0) {
         embedding->similarity = SIMILARITY_COSINE;
         return own->examples.has_scores ? check_scores(own, error)
                                         : refuse_loss(own, loss, "pairs with scores", error);
     }
     if (strcmp(loss, "triplet") == 0) {
-        embedding->similarity = strcmp(config->triplet_distance, "cosine") == 0
+        embedding->similarity = strcmp(config->task.triplet_distance, "cosine") == 0
                                     ? SIMILARITY_TRIPLET_COSINE
                                     : SIMILARITY_TRIPLET_EUCLIDEAN;
         return own->examples.texts == 3 ? BERTH_OK : refuse_loss(own, loss, "triplets", error);
     }
     embedding->loss = BERT_NEGATIVES;
-    embedding->group = config->negatives_batch = group_of(config);
+    embedding->group = config->task.negatives_batch = group_of(config);
     return !own->examples.has_scores
                ? BERTH_OK
                : refuse_loss(own, loss, "pairs without scores or triplets", error);
@@ -302,7 +304,7 @@ static void note_loss(const struct embed *own, const struct task_open *args) {
     const char *loss = loss_of(own, args->config);
     const struct bert_embedding *embedding = &args->files->shape.embedding;
     for (size_t i = 0; i < sizeof loss_options / sizeof *loss_options; i++) {
-        if (option_name_is_chosen(args->config, loss_options[i].option) &&
+        if (settings_is_chosen(args->config, loss_options[i].option) &&
             strcmp(loss, loss_options[i].loss) != 0) {
             log_note(args->log, "%s has no effect with the loss %s", loss_options[i].option, loss);
         }
@@ -322,12 +324,13 @@ static void note_loss(const struct embed *own, const struct task_open *args) {
 
 static enum berth_status read_examples(struct embed *own, const struct task_open *args,
                                        struct berth_error *error) {
-    const struct berth_config *config = args->config;
-    const int64_t limit =
-        args->use == TASK_TRAIN ? config->max_train_samples : config->max_eval_samples;
-    const struct text_example_settings settings = {
-        .texts = {config->text_column, config->text_pair_column, config->negative_column},
-        .score = config->label_column};
+    const struct settings *config = args->config;
+    const int64_t limit = args->use == TASK_TRAIN ? config->features.max_train_samples
+                                                  : config->features.max_eval_samples;
+    const struct text_example_settings settings = {.texts = {config->features.text_column,
+                                                             config->features.text_pair_column,
+                                                             config->features.negative_column},
+                                                   .score = config->features.label_column};
     struct text_examples *examples = &own->examples;
     TRY(text_examples_read(file_of(config, args->use), &settings, examples, error));
     if (limit > 0 && (size_t)limit < examples->count) {
@@ -392,13 +395,15 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     const double begin = clock_now();
     own->threads = machine_threads(args->config);
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
-    TRY(pair_features_build(&own->texts, args->files->tokenizer, args->config->max_seq_length,
-                            own->threads, &own->features, error));
+    TRY(pair_features_build(&own->texts, args->files->tokenizer,
+                            args->config->features.max_seq_length, own->threads, &own->features,
+                            error));
     set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
              own->texts.name, own->features.count, own->features.token_count,
-             own->features.truncated, (long long)args->config->max_seq_length, clock_now() - begin);
+             own->features.truncated, (long long)args->config->features.max_seq_length,
+             clock_now() - begin);
     return BERTH_OK;
 }
 

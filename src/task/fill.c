@@ -8,11 +8,11 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/utf8.h"
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "task/network.h"
 #include "text/tokenizer.h"
 #include "train/engine/infer.h"
@@ -385,31 +385,31 @@ struct mlm {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
     const struct option_row *length = option_find("max_seq_length");
-    const int is_chosen = option_is_chosen(config, length);
-    option_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
+    const int is_chosen = settings_row_is_chosen(config, length);
+    settings_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
     if (!is_chosen) {
-        option_forget(config, length); // the default depends on the model (inputs_fit_length)
+        settings_forget(config, length); // the default depends on the model (inputs_fit_length)
     }
     return task_need_file(config, use, "", error);
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     TRY(task_has_validation(config, "text", answer, error));
-    const int holds_out = config->do_eval && config->validation_file == NULL &&
-                          config->validation_split_percentage > 0;
+    const int holds_out = config->run.do_eval && config->task.validation_file == NULL &&
+                          config->features.validation_split_percentage > 0;
     *answer |= holds_out;
-    return !holds_out || config->train_file == NULL || !path_is_fifo(config->train_file)
+    return !holds_out || config->task.train_file == NULL || !path_is_fifo(config->task.train_file)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "train_file %s is a FIFO, which can be read only once, but it would be "
                            "read again for the %" PRId64 " %% of its lines that are held out; name "
                            "a file, other text with validation_file, or use "
                            "validation_split_percentage 0",
-                           config->train_file, config->validation_split_percentage);
+                           config->task.train_file, config->features.validation_split_percentage);
 }
 
 // --- sets ---------------------------------------------------------------------------------------
@@ -421,15 +421,16 @@ struct part {
     int64_t percent; // 0: all lines belong to the set
 };
 
-static struct part part_of(const struct berth_config *config, enum task_use use) {
+static struct part part_of(const struct settings *config, enum task_use use) {
     const int is_held_out = use != TASK_TRAIN;
-    if (is_held_out && config->validation_file != NULL) {
-        return (struct part){.path = config->validation_file};
+    if (is_held_out && config->task.validation_file != NULL) {
+        return (struct part){.path = config->task.validation_file};
     }
-    return (struct part){
-        .path = config->train_file,
-        .is_held_out = is_held_out,
-        .percent = config->validation_file == NULL ? config->validation_split_percentage : 0};
+    return (struct part){.path = config->task.train_file,
+                         .is_held_out = is_held_out,
+                         .percent = config->task.validation_file == NULL
+                                        ? config->features.validation_split_percentage
+                                        : 0};
 }
 
 // Rounds as the library "datasets" does.
@@ -440,7 +441,7 @@ static size_t held_out_lines(const struct part *part, size_t count) {
 // Lines [first, end) of the file yield no sequence.
 static enum berth_status refuse_empty(const struct task_open *args, const struct part *part,
                                       size_t first, size_t end, struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     if (first == end) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: validation_split_percentage %" PRId64
@@ -448,26 +449,26 @@ static enum berth_status refuse_empty(const struct task_open *args, const struct
                          part->path, part->percent,
                          part->is_held_out ? "to evaluate on" : "to train on");
     }
-    if (config->line_by_line) {
+    if (config->features.line_by_line) {
         return error_set(error, BERTH_BAD_DATA, "%s: lines %zu to %zu: no words", part->path,
                          first + 1, end);
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: lines %zu to %zu: fewer than the %" PRId64
                      " tokens of a sequence; use a smaller max_seq_length or line_by_line%s",
-                     part->path, first + 1, end, config->max_seq_length,
+                     part->path, first + 1, end, config->features.max_seq_length,
                      part->percent > 0 ? ", or another validation_split_percentage" : "");
 }
 
 static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
                                   const struct part *part, const struct text_lines *lines,
                                   struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const size_t held_out = held_out_lines(part, lines->count);
     const size_t first = part->is_held_out ? 0 : held_out;
     const size_t end = part->is_held_out && part->percent > 0 ? held_out : lines->count;
-    const struct text_sequence_rules rules = {.by_line = config->line_by_line,
-                                              .max_length = config->max_seq_length,
+    const struct text_sequence_rules rules = {.by_line = config->features.line_by_line,
+                                              .max_length = config->features.max_seq_length,
                                               .threads = machine_threads(config)};
     const double begin = clock_now();
     TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,
@@ -484,7 +485,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
 
 static void note_column(const struct task_open *args, const struct part *part,
                         const struct text_lines *lines) {
-    const int is_given = args->config->text_column != NULL;
+    const int is_given = args->config->features.text_column != NULL;
     if (part->is_held_out && part->percent > 0) {
         return; // the file is read twice, and the training set notes it
     }
@@ -498,9 +499,9 @@ static void note_column(const struct task_open *args, const struct part *part,
 }
 
 static void note_without_effect(const struct task_open *args) {
-    const struct berth_config *config = args->config;
-    if (args->use == TASK_TRAIN && config->validation_file != NULL &&
-        option_name_is_chosen(config, "validation_split_percentage")) {
+    const struct settings *config = args->config;
+    if (args->use == TASK_TRAIN && config->task.validation_file != NULL &&
+        settings_is_chosen(config, "validation_split_percentage")) {
         log_note(args->log, "validation_split_percentage has no effect with validation_file");
     }
 }
@@ -510,7 +511,8 @@ static enum berth_status read_text(struct mlm *own, const struct task_open *args
     const struct part part = part_of(args->config, args->use);
     struct text_lines lines = {0};
     set->path = part.path;
-    enum berth_status status = text_lines_read(part.path, args->config->text_column, &lines, error);
+    enum berth_status status =
+        text_lines_read(part.path, args->config->features.text_column, &lines, error);
     if (status == BERTH_OK) {
         note_column(args, &part, &lines);
         note_without_effect(args);
@@ -524,10 +526,10 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
                                     struct word_mask_rules *rules, struct berth_error *error) {
     const struct tokenizer *tokenizer = args->files->tokenizer;
     const size_t words = tokenizer_size(tokenizer);
-    *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->seed,
-                                      .probability = args->config->masked_lm_prob,
+    *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->run.seed,
+                                      .probability = args->config->features.masked_lm_prob,
                                       .vocab_size = (int32_t)words,
-                                      .whole_words = (int)args->config->whole_word_mask,
+                                      .whole_words = (int)args->config->features.whole_word_mask,
                                       .special = tokenizer_special_ids(tokenizer)};
     if (rules->special.mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
@@ -544,11 +546,12 @@ static void limit(struct text_sequences *text, int64_t max_count) {
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
     struct mlm *own = set->own;
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const int trains = args->use == TASK_TRAIN;
     TRY(find_rules(own, args, &set->masks, error));
     TRY(read_text(own, args, set, error));
-    limit(&own->text, trains ? config->max_train_samples : config->max_eval_samples);
+    limit(&own->text,
+          trains ? config->features.max_train_samples : config->features.max_eval_samples);
     set->examples = (int64_t)own->text.count;
     set->tokens = (int64_t)own->text.starts[own->text.count];
     if (trains) {

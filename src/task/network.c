@@ -6,7 +6,7 @@
 
 #include "core/finite.h"
 #include "core/memory.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
 #include "train/machine/machine.h"
@@ -23,7 +23,8 @@ static struct network *find_lender(const struct task_model *model,
                                    const struct task_opening *opening) {
     const struct task_model *other = opening->other;
     return other != NULL && other->network != NULL && kind->head == PARAM_HEAD_EMBEDDING &&
-                   other->config.precision == model->config.precision && opening->comm->size == 1
+                   other->config.machine.precision == model->config.machine.precision &&
+                   opening->comm->size == 1
                ? other->network
                : NULL;
 }
@@ -31,7 +32,7 @@ static struct network *find_lender(const struct task_model *model,
 enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error) {
-    struct berth_config *config = &model->config;
+    struct settings *config = &model->config;
     struct network *network = memory_array_zeroed(1, sizeof *network);
     if (network == NULL) {
         return error_no_memory(error, sizeof *network, "a model");
@@ -48,7 +49,7 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
     }
     TRY(predictor_open(&network->predictor, config, &own, opening->comm, opening->log, error));
     model->tokenizer = network->predictor.files.tokenizer;
-    const int64_t length = config->max_seq_length, batch = config->predict_batch_size;
+    const int64_t length = config->features.max_seq_length, batch = config->task.predict_batch_size;
     const int64_t all = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;
     const int64_t tokens = all > length ? all : length;
     network->extent =
@@ -74,7 +75,7 @@ void network_close(struct network *network) {
     memory_free(network);
 }
 
-static void clear_strings(struct berth_config *config) {
+static void clear_strings(struct settings *config) {
     for (size_t i = 0; i < option_row_count; i++) {
         if (option_rows[i].type == OPTION_TEXT) {
             *(const char **)((char *)config + option_rows[i].offset) = NULL;

@@ -3,11 +3,11 @@
 #include "comm/comm.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "task/network.h"
 
 #include <stdio.h>
@@ -96,12 +96,12 @@ static enum berth_status task_of_file(const char *path, const struct task_row **
 }
 
 static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
-    struct berth_config *config = &model->config;
-    if (config->model_name_or_path == NULL) {
+    struct settings *config = &model->config;
+    if (config->model.model_name_or_path == NULL) {
         return BERTH_OK; // a vocabulary alone
     }
-    TRY(hub_find_model(config->model_name_or_path, &model->path, error));
-    config->model_name_or_path = model->path;
+    TRY(hub_find_model(config->model.model_name_or_path, &model->path, error));
+    config->model.model_name_or_path = model->path;
     TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
     if (model->task != NULL) {
         return BERTH_OK;
@@ -112,23 +112,23 @@ static enum berth_status find_files(struct task_model *model, struct berth_error
 
 static enum berth_status open_parts(struct task_model *model, const struct task_opening *opening,
                                     struct berth_error *error) {
-    struct berth_config *config = &model->config;
-    TRY(option_check(config, error));
+    struct settings *config = &model->config;
+    TRY(settings_check_values(config, error));
     TRY(comm_settle(opening->comm, find_files(model, error), error));
-    if (config->precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
-        option_forget(config, option_find("precision"));
-        option_apply_default(config, "precision", model->task->job);
+    if (config->machine.precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
+        settings_forget(config, option_find("precision"));
+        settings_apply_default(config, "precision", model->task->job);
     }
     model->own = memory_array_zeroed(1, model->task->own_size);
     if (model->own == NULL) {
         return error_no_memory(error, model->task->own_size, "a model");
     }
     TRY(model->task->open(model, opening, error));
-    model->max_tokens = config->max_seq_length;
+    model->max_tokens = config->features.max_seq_length;
     return BERTH_OK;
 }
 
-enum berth_status task_model_open(const struct task_row *task, const struct berth_config *config,
+enum berth_status task_model_open(const struct task_row *task, const struct settings *config,
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error) {
     struct task_model *opened = memory_array_zeroed(1, sizeof *opened);

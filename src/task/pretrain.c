@@ -4,11 +4,11 @@
 // max_eval_samples held-out sequences are in memory.
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/shard_list.h"
 #include "data/pretraining/shard_origin.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "train/engine/infer.h"
 #include "train/tasks/task.h"
 
@@ -27,21 +27,21 @@ struct pretrain {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
-    const int epochs_decide = option_name_is_chosen(config, "num_train_epochs") &&
-                              !option_name_is_chosen(config, "max_steps");
-    option_apply_defaults(config, JOB_PRETRAIN);
-    config->max_steps = epochs_decide ? 0 : config->max_steps;
-    return task_need(config->input_dir, "input_dir", "", error);
+static enum berth_status settle_training(struct settings *config, struct berth_error *error) {
+    const int epochs_decide =
+        settings_is_chosen(config, "num_train_epochs") && !settings_is_chosen(config, "max_steps");
+    settings_apply_defaults(config, JOB_PRETRAIN);
+    config->engine.max_steps = epochs_decide ? 0 : config->engine.max_steps;
+    return task_need(config->task.input_dir, "input_dir", "", error);
 }
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
     if (use == TASK_TRAIN) {
         return settle_training(config, error);
     }
-    option_apply_defaults(config, JOB_EVALUATE_PRETRAIN);
-    return config->input_dir != NULL || config->eval_dir != NULL
+    settings_apply_defaults(config, JOB_EVALUATE_PRETRAIN);
+    return config->task.input_dir != NULL || config->task.eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "missing option eval_dir (or input_dir, whose files with \"test\" "
@@ -50,23 +50,23 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
 
 // The row length in the settings; 0: that of the shards, which must not exceed the model's
 // positions.
-static int length_of(const struct berth_config *config) {
-    return option_name_is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
+static int length_of(const struct settings *config) {
+    return settings_is_chosen(config, "max_seq_length") ? (int)config->features.max_seq_length : 0;
 }
 
 // The folder of the held-out sequences, and which of its files to use.
-static const char *held_out(const struct berth_config *config, enum shard_use *use) {
-    *use = config->eval_dir != NULL ? SHARD_ANY : SHARD_TEST;
-    return config->eval_dir != NULL ? config->eval_dir : config->input_dir;
+static const char *held_out(const struct settings *config, enum shard_use *use) {
+    *use = config->task.eval_dir != NULL ? SHARD_ANY : SHARD_TEST;
+    return config->task.eval_dir != NULL ? config->task.eval_dir : config->task.input_dir;
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     struct shard_list shards = {0};
     enum shard_use use;
     const char *path = held_out(config, &use);
     *answer = 0;
-    if (!config->do_eval) {
+    if (!config->run.do_eval) {
         return BERTH_OK;
     }
     enum berth_status status = shard_list_open(&shards, path, use, length_of(config), error);
@@ -139,8 +139,9 @@ static enum berth_status check_origin(const struct shard_list *shards, const str
 
 // Drops sequences beyond the first max_eval_samples, and predictions beyond
 // max_predictions_per_seq.
-static void cut_instances(struct instances *instances, const struct berth_config *config) {
-    int64_t max_samples = config->max_eval_samples, predictions = config->max_predictions_per_seq;
+static void cut_instances(struct instances *instances, const struct settings *config) {
+    int64_t max_samples = config->features.max_eval_samples,
+            predictions = config->features.max_predictions_per_seq;
     if (max_samples > 0 && (int64_t)instances->count > max_samples) {
         instances->count = (size_t)max_samples;
     }
@@ -152,13 +153,14 @@ static void cut_instances(struct instances *instances, const struct berth_config
     }
 }
 
-static int is_enough(const struct instances *instances, const struct berth_config *config) {
-    return config->max_eval_samples > 0 && (int64_t)instances->count >= config->max_eval_samples;
+static int is_enough(const struct instances *instances, const struct settings *config) {
+    return config->features.max_eval_samples > 0 &&
+           (int64_t)instances->count >= config->features.max_eval_samples;
 }
 
 static enum berth_status fill_held_out(struct pretrain *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const struct bert_config *shape = &args->files->shape;
     enum shard_use use;
     set->path = held_out(config, &use);
@@ -183,19 +185,19 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
 
 static enum berth_status fill_training(struct pretrain *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const struct bert_config *shape = &args->files->shape;
-    set->path = config->input_dir;
+    set->path = config->task.input_dir;
     TRY(shard_list_open(&own->shards, set->path, SHARD_TRAIN, length_of(config), error));
     TRY(check_positions(&own->shards, shape, error));
     TRY(check_origin(&own->shards, args, error));
     set->shards = &own->shards;
     set->examples = own->shards.sequences;
     set->stream = (struct shard_stream_settings){
-        .seed = (uint64_t)config->seed,
+        .seed = (uint64_t)config->run.seed,
         .vocab_size = (int32_t)shape->vocab_size,
         .max_seq_length = length_of(config),
-        .max_predictions = (int)config->max_predictions_per_seq,
+        .max_predictions = (int)config->features.max_predictions_per_seq,
     };
     return BERTH_OK;
 }

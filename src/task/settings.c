@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#define FIELD(its_name, member) .name = (its_name), .offset = offsetof(struct task_settings, member)
+#define FIELD(its_name, member) .name = (its_name), .offset = offsetof(struct call_settings, member)
 
-const struct task_settings task_usual = {
+const struct call_settings task_usual = {
     .with_no_answer = -1, .whole_words = -1, .normalize = -1, .special = 1};
 
 const struct option_row task_options[] = {
@@ -75,7 +75,7 @@ int task_follows(const struct task_row *task, const char *name) {
     return 0;
 }
 
-enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
+enum berth_status task_set(struct call_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error) {
     void *field = (char *)settings + row->offset;
     union option_value parsed;

@@ -4,10 +4,10 @@
 // By Keras's rules it shows what the CSCS demos show: the samples are the entries that training
 // would use, and the answer combines the best start and the best end, chosen independently.
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/rng.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_match.h"
+#include "settings/settings.h"
 #include "task/squad_input.h"
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
@@ -17,7 +17,7 @@
 
 // The selected questions of a data set, their features and logits.
 struct show {
-    struct berth_config config; // adjusted to the model
+    struct settings config; // adjusted to the model
     struct predictor predictor;
     struct squad_feature_options rules;
     struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and copies
@@ -68,7 +68,7 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
 // Selection sampling (Knuth's algorithm S): takes each question with probability (still wanted) /
 // (still left), so every subset is equally likely, and the samples are in ascending order.
 static void sample(const struct show *show, size_t all, size_t wanted) {
-    uint64_t draws = 0, seed = (uint64_t)show->config.seed;
+    uint64_t draws = 0, seed = (uint64_t)show->config.run.seed;
     size_t taken = 0;
     for (size_t i = 0; taken < wanted; i++) {
         if (rng_below(seed, STREAM_SAMPLES, &draws, (uint32_t)(all - i)) < wanted - taken) {
@@ -97,11 +97,12 @@ static enum berth_status select_samples(const struct show_args *args, struct sho
         return error_set(error, BERTH_BAD_DATA,
                          "%s: all its questions are left out by Keras's rules; a larger "
                          "max_seq_length than %lld may keep some",
-                         show->config.predict_file, (long long)show->config.max_seq_length);
+                         show->config.task.predict_file,
+                         (long long)show->config.features.max_seq_length);
     }
     if (first < 0 || first >= all) {
         return error_set(error, BERTH_USAGE, "sample %lld does not exist: %s has samples 0 to %lld",
-                         (long long)first, show->config.predict_file, (long long)all - 1);
+                         (long long)first, show->config.task.predict_file, (long long)all - 1);
     }
     int64_t wanted = samples->count < all - first ? samples->count : all - first;
     wanted = wanted > 0 ? wanted : 0;
@@ -126,31 +127,31 @@ static void note_unused(const struct show *show, const struct berth_log *log) {
     squad_input_note_unused(&show->config, log);
     for (size_t i = 0; i < sizeof of_search / sizeof *of_search; i++) {
         if (show->rules.rules == SQUAD_RULES_KERAS &&
-            option_name_is_chosen(&show->config, of_search[i])) {
+            settings_is_chosen(&show->config, of_search[i])) {
             log_note(log,
                      "%s has no effect with features keras, whose samples have the best start and "
                      "the best end",
                      of_search[i]);
         }
     }
-    if (!show->config.version_2_with_negative &&
-        option_name_is_chosen(&show->config, "null_score_diff_threshold")) {
+    if (!show->config.features.version_2_with_negative &&
+        settings_is_chosen(&show->config, "null_score_diff_threshold")) {
         log_note(log, "null_score_diff_threshold has no effect without version_2_with_negative");
     }
 }
 
 static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
-    const struct berth_config *config = &show->config;
-    if (config->predict_file == NULL) {
+    const struct settings *config = &show->config;
+    if (config->task.predict_file == NULL) {
         return error_set(error, BERTH_USAGE, "predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
     note_unused(show, args->log);
     show->rules.threads = machine_threads(config);
     TRY(machine_start_threads(show->rules.threads, error));
-    TRY(squad_read(config->predict_file, 0, &show->dataset, error));
-    if (config->strict_answers) {
+    TRY(squad_read(config->task.predict_file, 0, &show->dataset, error));
+    if (config->features.strict_answers) {
         TRY(squad_refuse_misplaced(&show->dataset, error));
     }
     show->part = show->dataset;
@@ -163,7 +164,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
 
 static enum berth_status prepare(const struct show_args *args, struct show *show,
                                  struct berth_error *error) {
-    const struct berth_config *config = &show->config;
+    const struct settings *config = &show->config;
     TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules, args->log,
                              &show->features, error));
     show->source = squad_input_source(&show->features);
@@ -187,7 +188,7 @@ static enum berth_status answer_separately(struct show *show, const struct squad
 
 static enum berth_status answer(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
-    const struct berth_config *config = &show->config;
+    const struct settings *config = &show->config;
     struct infer_args infer = {.source = &show->source,
                                .extent = &show->extent,
                                .phase = "answer",

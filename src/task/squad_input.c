@@ -4,9 +4,9 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "format/json/json.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -19,26 +19,26 @@ static int is_set_to(const char *value, const char *name) {
     return value != NULL && strcmp(value, name) == 0;
 }
 
-enum berth_status squad_input_feature_options(const struct berth_config *config,
+enum berth_status squad_input_feature_options(const struct settings *config,
                                               struct squad_feature_options *options,
                                               struct berth_error *error) {
-    int keras = is_set_to(config->features, "keras");
+    int keras = is_set_to(config->features.features, "keras");
     *options = (struct squad_feature_options){
-        .max_seq_length = config->max_seq_length,
-        .doc_stride = config->doc_stride,
-        .doc_overlap = config->doc_overlap,
-        .max_query_length = config->max_query_length,
+        .max_seq_length = config->features.max_seq_length,
+        .doc_stride = config->features.doc_stride,
+        .doc_overlap = config->features.doc_overlap,
+        .max_query_length = config->features.max_query_length,
         .rules = keras ? SQUAD_RULES_KERAS : SQUAD_RULES_GOOGLE,
-        .filter_by_words = is_set_to(config->window_filter, "words"),
-        .all_answers = is_set_to(config->keras_answers, "all"),
-        .end_exclusive = is_set_to(config->keras_end, "exclusive"),
+        .filter_by_words = is_set_to(config->features.window_filter, "words"),
+        .all_answers = is_set_to(config->features.keras_answers, "all"),
+        .end_exclusive = is_set_to(config->features.keras_end, "exclusive"),
     };
     if (!keras && (options->all_answers || options->end_exclusive)) {
         return error_set(error, BERTH_CONFIG,
                          "%s applies only to Keras's features: also set features to keras",
                          options->all_answers ? "keras_answers all" : "keras_end exclusive");
     }
-    if (keras && config->version_2_with_negative) {
+    if (keras && config->features.version_2_with_negative) {
         return error_set(error, BERTH_CONFIG,
                          "features keras cannot represent a question without an answer: omit "
                          "version_2_with_negative or features");
@@ -47,21 +47,22 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
 }
 
 // Keras's recipe neither splits contexts nor cuts questions.
-void squad_input_note_unused(const struct berth_config *config, const struct berth_log *log) {
+void squad_input_note_unused(const struct settings *config, const struct berth_log *log) {
     static const char *const of_windows[] = {"doc_stride", "max_query_length"};
     for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows; i++) {
-        if (is_set_to(config->features, "keras") && option_name_is_chosen(config, of_windows[i])) {
+        if (is_set_to(config->features.features, "keras") &&
+            settings_is_chosen(config, of_windows[i])) {
             log_note(log, "%s has no effect with features keras", of_windows[i]);
         }
     }
 }
 
-struct squad_answer_options squad_input_answer_options(const struct berth_config *config) {
+struct squad_answer_options squad_input_answer_options(const struct settings *config) {
     return (struct squad_answer_options){
-        .n_best_size = config->n_best_size,
-        .max_answer_length = config->max_answer_length,
-        .version_2_with_negative = config->version_2_with_negative,
-        .null_score_diff_threshold = config->null_score_diff_threshold,
+        .n_best_size = config->task.n_best_size,
+        .max_answer_length = config->task.max_answer_length,
+        .version_2_with_negative = config->features.version_2_with_negative,
+        .null_score_diff_threshold = config->task.null_score_diff_threshold,
     };
 }
 
@@ -89,16 +90,15 @@ static enum berth_status rules_of_model(const struct model_files *files, int *na
     return BERTH_OK;
 }
 
-enum berth_status squad_input_mark_model(struct model_files *files,
-                                         const struct berth_config *config,
+enum berth_status squad_input_mark_model(struct model_files *files, const struct settings *config,
                                          struct berth_error *error) {
-    int named, keras, exclusive, wanted = is_set_to(config->features, "keras");
+    int named, keras, exclusive, wanted = is_set_to(config->features.features, "keras");
     TRY(rules_of_model(files, &named, &keras, &exclusive, error));
     if (!named && !wanted) {
         return BERTH_OK;
     }
     json *object = JSON_OBJECT({FEATURES_KEY, json_new_text(wanted ? "keras" : "google")},
-                               {END_KEY, json_new_text(config->keras_end)});
+                               {END_KEY, json_new_text(config->features.keras_end)});
     enum berth_status status = object == NULL ? error_no_memory(error, 0, "config.json")
                                               : model_files_merge(files, object, error);
     json_free(object);
@@ -124,19 +124,18 @@ static int is_bare_state(const char *path) {
 }
 
 // The demos of CSCS save such states, with Keras's rules.
-static void note_unknown_rules(const struct berth_config *config, const struct berth_log *log) {
-    if (!option_name_is_given(config, "features") && is_set_to(config->features, "google") &&
-        is_bare_state(config->model_name_or_path)) {
+static void note_unknown_rules(const struct settings *config, const struct berth_log *log) {
+    if (!settings_is_given(config, "features") && is_set_to(config->features.features, "google") &&
+        is_bare_state(config->model.model_name_or_path)) {
         log_warning(log,
                     "%s does not say by which rules its answers were trained; they are taken for "
                     "features google. For a state of CSCS's demo of Piz Daint set features keras "
                     "and keras_end exclusive, for one of LUMI's features keras",
-                    config->model_name_or_path);
+                    config->model.model_name_or_path);
     }
 }
 
-enum berth_status squad_input_follow_model(struct berth_config *config,
-                                           const struct model_files *files,
+enum berth_status squad_input_follow_model(struct settings *config, const struct model_files *files,
                                            const struct berth_log *log, struct berth_error *error) {
     int named, keras, exclusive;
     TRY(rules_of_model(files, &named, &keras, &exclusive, error));
@@ -146,13 +145,13 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
     }
     const struct {
         const char *name, **setting, *trained;
-    } rules[] = {{"features", &config->features, keras ? "keras" : "google"},
-                 {"keras_end", &config->keras_end, exclusive ? "exclusive" : "inclusive"}};
+    } rules[] = {{"features", &config->features.features, keras ? "keras" : "google"},
+                 {"keras_end", &config->features.keras_end, exclusive ? "exclusive" : "inclusive"}};
     for (size_t i = 0; i < (keras ? 2 : 1); i++) {
         if (is_set_to(*rules[i].setting, rules[i].trained)) {
             continue;
         }
-        if (option_name_is_given(config, rules[i].name)) {
+        if (settings_is_given(config, rules[i].name)) {
             log_warning(log, "%s %s, but the model was trained with %s %s", rules[i].name,
                         *rules[i].setting, rules[i].name, rules[i].trained);
             return BERTH_OK;
@@ -188,7 +187,7 @@ static enum berth_status open_input(struct squad_input *input, const struct squa
                                     const struct squad_feature_options *options,
                                     struct berth_error *error) {
     TRY(squad_read(args->path, args->limit, &input->dataset, error));
-    if (args->config->strict_answers) {
+    if (args->config->features.strict_answers) {
         TRY(squad_refuse_misplaced(&input->dataset, error));
     }
     return build(input, args, options, error);

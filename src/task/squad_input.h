@@ -9,6 +9,7 @@
 #include "data/squad/squad.h"
 #include "data/squad/squad_features.h"
 #include "metrics/squad_answers.h"
+#include "settings/settings.h"
 #include "task/samples.h"
 #include "text/tokenizer.h"
 #include "train/engine/inputs.h"
@@ -18,21 +19,19 @@
 
 // The feature options (`training` is 0) and the answer options of the settings. Contradictory
 // settings are BERTH_CONFIG.
-enum berth_status squad_input_feature_options(const struct berth_config *config,
+enum berth_status squad_input_feature_options(const struct settings *config,
                                               struct squad_feature_options *options,
                                               struct berth_error *error);
-struct squad_answer_options squad_input_answer_options(const struct berth_config *config);
+struct squad_answer_options squad_input_answer_options(const struct settings *config);
 // Notes the settings that have no effect on such features.
-void squad_input_note_unused(const struct berth_config *config, const struct berth_log *log);
+void squad_input_note_unused(const struct settings *config, const struct berth_log *log);
 
 // A model that was trained with features other than Google's records this in its config.json
 // ("squad_features", "squad_answer_end"). `mark` records the settings in a model about to be
 // trained; `follow` sets settings that the user did not give to what the model records.
-enum berth_status squad_input_mark_model(struct model_files *files,
-                                         const struct berth_config *config,
+enum berth_status squad_input_mark_model(struct model_files *files, const struct settings *config,
                                          struct berth_error *error);
-enum berth_status squad_input_follow_model(struct berth_config *config,
-                                           const struct model_files *files,
+enum berth_status squad_input_follow_model(struct settings *config, const struct model_files *files,
                                            const struct berth_log *log, struct berth_error *error);
 
 struct squad_input {
@@ -44,7 +43,7 @@ struct squad_input_args {
     const char *path;
     int64_t limit; // > 0: only this many questions, from the first
     int training;  // use labels, and one answer per question
-    const struct berth_config *config;
+    const struct settings *config;
     const struct tokenizer *tokenizer;
     const struct berth_log *log;
 };
@@ -68,7 +67,7 @@ void squad_logits_receive(void *logits, size_t index, const float *numbers, int6
 
 // The arguments of berth_show_squad.
 struct show_args {
-    const struct berth_config *config;
+    const struct settings *config;
     struct berth_selection samples;
     const struct berth_log *log;
     int (*visit)(void *context, const struct berth_sample *sample);

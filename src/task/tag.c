@@ -10,12 +10,12 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "data/pairs/pairs.h"
 #include "data/tagging/tagged.h"
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "task/details.h"
 #include "task/network.h"
 #include "train/tasks/class_names.h"
@@ -33,12 +33,12 @@ static const struct tagger *tagger_of(const struct task_model *model) {
 }
 
 // Windows begin half their length apart, or doc_stride tokens if that was given.
-static struct word_window_rule window_rule(const struct berth_config *config,
+static struct word_window_rule window_rule(const struct settings *config,
                                            const struct tokenizer *tokenizer) {
-    const int64_t room = config->max_seq_length - 2;
-    const int is_asked = option_name_is_chosen(config, "doc_stride");
-    const int64_t stride = is_asked ? config->doc_stride : room / 2;
-    return (struct word_window_rule){.max_seq_length = config->max_seq_length,
+    const int64_t room = config->features.max_seq_length - 2;
+    const int is_asked = settings_is_chosen(config, "doc_stride");
+    const int64_t stride = is_asked ? config->features.doc_stride : room / 2;
+    return (struct word_window_rule){.max_seq_length = config->features.max_seq_length,
                                      .stride = stride < room ? stride : room,
                                      .special = tokenizer_special_ids(tokenizer)};
 }
@@ -301,7 +301,7 @@ static enum berth_status add_entities(const struct task_model *model, const stru
 
 // A word is at most one item, and so is a run of words.
 static void make_items(const struct task_model *model, struct tagged *tagged) {
-    const struct task_settings *asked = &tagged->text->settings;
+    const struct call_settings *asked = &tagged->text->settings;
     struct task_list ignored = {.items = NULL};
     struct berth_error error;
     enum berth_status status = BERTH_OK;
@@ -417,20 +417,20 @@ static const char expected[] = "a file of words with tags";
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status check_prediction(const struct berth_config *config,
+static enum berth_status check_prediction(const struct settings *config,
                                           struct berth_error *error) {
     TRY(task_need_file(config, TASK_PREDICT, "", error));
-    return file_require(config->predict_file, expected, error);
+    return file_require(config->task.predict_file, expected, error);
 }
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
+static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
-    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
+    settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
     TRY(task_need_file(config, use, "", error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-static enum berth_status has_validation(const struct berth_config *config, int *answer,
+static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
     return task_has_validation(config, expected, answer, error);
 }
@@ -501,13 +501,14 @@ static enum berth_status weigh_classes(const struct tokens *own, const struct ta
 
 static enum berth_status read_words(struct tokens *own, const struct task_open *args,
                                     struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct settings *config = args->config;
     const int training = args->use == TASK_TRAIN;
-    const struct tagged_settings settings = {.word_column = config->text_column,
-                                             .tag_column = config->label_column,
+    const struct tagged_settings settings = {.word_column = config->features.text_column,
+                                             .tag_column = config->features.label_column,
                                              .tag_optional = args->use == TASK_PREDICT,
-                                             .sentences = training ? config->max_train_samples
-                                                                   : config->max_eval_samples};
+                                             .sentences = training
+                                                              ? config->features.max_train_samples
+                                                              : config->features.max_eval_samples};
     TRY(tagged_read(task_file(config, args->use), &settings, &own->dataset, error));
     if (own->dataset.empty_tag_column != NULL) {
         log_note(args->log,
@@ -537,9 +538,10 @@ static enum berth_status make_sentence_windows(struct tokens *own, const struct 
              own->dataset.name, own->dataset.count, own->dataset.word_count,
              own->windows.token_count, own->windows.split_sentences, clock_now() - begin);
     if (own->windows.truncated > 0) {
-        log_warning(
-            args->log, "%s: %zu words are longer than max_seq_length %lld and are truncated",
-            own->dataset.name, own->windows.truncated, (long long)args->config->max_seq_length);
+        log_warning(args->log,
+                    "%s: %zu words are longer than max_seq_length %lld and are truncated",
+                    own->dataset.name, own->windows.truncated,
+                    (long long)args->config->features.max_seq_length);
     }
     return BERTH_OK;
 }
@@ -579,7 +581,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     }
     TRY(make_sentence_windows(own, args, error));
     own->width = (size_t)args->files->shape.num_labels;
-    own->smoothing = args->config->label_smoothing_factor;
+    own->smoothing = args->config->task.label_smoothing_factor;
     set->examples = (int64_t)own->dataset.count;
     set->tokens = (int64_t)own->windows.token_count;
     set->source = (struct packer_source){

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/json_line.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/tasks/task.h"
 
 #include <stddef.h>
@@ -37,7 +37,7 @@ enum berth_score {
 };
 
 // What a call asks for beside its texts. Every field is a row of task_options.
-struct task_settings {
+struct call_settings {
     int64_t top;           // most items of a text, or of a mask; 0: the task's usual number
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int64_t dimensions;    // first numbers of an embedding; 0: all
@@ -54,12 +54,12 @@ struct task_settings {
     const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets;
 };
 
-extern const struct task_settings task_usual; // nothing was asked for
+extern const struct call_settings task_usual; // nothing was asked for
 
 // A text, or a question and its context, and what was found in it. Zero-initialise.
 struct task_text {
     const char *texts[2]; // borrowed; the second may be NULL
-    struct task_settings settings;
+    struct call_settings settings;
     int64_t tokens; // expected, for a queue
     // The result:
     enum berth_status status; // of this text alone; the error is then in `message`
@@ -87,7 +87,7 @@ struct task_model {
     void *own;                   // the row's: names of classes, rules, ...
     int64_t max_tokens;          // of a sequence
     char *path;                  // folder or file of weights, where a name of the hub leads now
-    struct berth_config config;  // fitted to the model; its other strings are borrowed
+    struct settings config;      // fitted to the model; its other strings are borrowed
     int references;              // of the server's models
 };
 
@@ -183,12 +183,12 @@ int task_has_one_score(const struct task_model *model);
 
 // --- settings of a call (settings.c) -------------------------------------------------------------
 
-extern const struct option_row task_options[]; // offsets in struct task_settings
+extern const struct option_row task_options[]; // offsets in struct call_settings
 extern const size_t task_option_count;
 const struct option_row *task_option_find(const char *name);
 // Whether the task follows the setting of that name.
 int task_follows(const struct task_row *task, const char *name);
-enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
+enum berth_status task_set(struct call_settings *settings, const struct option_row *row,
                            const char *value, struct berth_error *error);
 // Reads the list that a setting is: texts with commas between them, or a JSON array of texts. An
 // empty text is BERTH_USAGE, as is a list that was given without one. Free with task_list_done.
@@ -208,7 +208,7 @@ enum berth_status task_of_folder(const char *folder, const struct task_row **tas
                                  struct berth_error *error);
 // Opens the model of config->model_name_or_path, a folder, a file of weights or a name of the hub,
 // for a task; NULL: the one that its files name.
-enum berth_status task_model_open(const struct task_row *task, const struct berth_config *config,
+enum berth_status task_model_open(const struct task_row *task, const struct settings *config,
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);
 void task_model_close(struct task_model *model);

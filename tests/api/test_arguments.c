@@ -3,6 +3,7 @@
 // if they fail before they begin. Those of berth.h: test_interface.c.
 #include "api/jobs.h"
 #include "core/harness.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -12,14 +13,14 @@
 
 static const struct berth_log silent;
 
-static struct berth_config config_of(const char *folder) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.model_name_or_path = folder;
-    config.device = "cpu";
-    config.threads = 1;
-    config.max_seq_length = 8;
-    config.allow_new_head = 1;
+static struct settings config_of(const char *folder) {
+    struct settings config;
+    settings_init(&config);
+    config.model.model_name_or_path = folder;
+    config.machine.device = "cpu";
+    config.machine.threads = 1;
+    config.features.max_seq_length = 8;
+    config.model.allow_new_head = 1;
     return config;
 }
 
@@ -28,11 +29,11 @@ static void program(void **state) {
     static const char *const settings[] = {"wikipedia",  "dump.xml", "stages", "text",
                                            "output_dir", "none",     NULL};
     struct berth_error error;
-    struct berth_config config = config_of(NULL);
+    struct settings config = config_of(NULL);
     assert_null(berth_job("prepare", settings, NULL, &error));
     assert_int_equal(error.status, BERTH_UNAVAILABLE);
     assert_non_null(strstr(error.message, "only the program reads dump.xml"));
-    config.report = "report.html";
+    config.report.report = "report.html";
     assert_int_equal(job_train("squad", &config, silent, NULL, NULL, &error), BERTH_UNAVAILABLE);
     assert_non_null(strstr(error.message, "only the program writes report.html"));
 }
@@ -40,10 +41,10 @@ static void program(void **state) {
 // What a job returns if it fails before it begins.
 static void results(void **state) {
     static enum berth_status (*const functions[])(
-        const char *task, const struct berth_config *config, struct berth_log log,
+        const char *task, const struct settings *config, struct berth_log log,
         const atomic_int *stop, struct berth_run_result *result,
         struct berth_error *error) = {job_train, job_predict, job_evaluate};
-    const struct berth_config config = config_of(NULL);
+    const struct settings config = config_of(NULL);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct berth_run_result result = {.steps = 7, .final_loss = 7, .metric_count = 7};
         assert_int_equal(functions[i]("sqaud", &config, silent, NULL, &result, NULL), BERTH_USAGE);

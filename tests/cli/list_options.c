@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the option table for option_effects.py: one line "name,alias,... jobs" per row, where jobs
 // are the bits of the row's jobs. Leaves out JOB_SERVE, which only words the help of a server.
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <stdio.h>
 

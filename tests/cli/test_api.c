@@ -5,6 +5,7 @@
 #include "api/jobs.h"
 #include "api/opened.h"
 #include "core/scratch.h"
+#include "settings/settings.h"
 
 static char vocab[512], config_file[512], model[512];
 
@@ -267,13 +268,13 @@ static void missing_settings_of_jobs_are_named(void **state) {
         {"verify", "path is missing", {NULL}}};
     const struct berth_log log = {0};
     struct berth_error error;
-    struct berth_config config;
+    struct settings config;
     const struct berth_selection samples = {.count = 1};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_null(berth_job(rows[i].job, rows[i].settings, NULL, &error));
         expect_refusal(&error, BERTH_USAGE, rows[i].part);
     }
-    berth_config_init(&config);
+    settings_init(&config);
     REFUSED("missing", berth_show_squad(&config, samples, log, see, NULL, &error));
 }
 
@@ -448,13 +449,13 @@ static enum berth_status tokenize(struct berth_error *error) {
 }
 
 static enum berth_status make_settings(struct berth_error *error) {
-    struct berth_config *config = berth_config_new();
+    struct settings *config = settings_new();
     enum berth_status status = BERTH_NO_MEMORY;
     snprintf(error->message, sizeof error->message, "settings");
     if (config != NULL) {
-        status = berth_config_set(config, "vocab_file", vocab, error);
+        status = settings_set(config, "vocab_file", vocab, error);
     }
-    berth_config_free(config);
+    settings_free(config);
     return status;
 }
 
@@ -475,10 +476,10 @@ static enum berth_status inspect(struct berth_error *error) {
 }
 
 static enum berth_status report(struct berth_error *error) {
-    struct berth_config config;
+    struct settings config;
     struct berth_reporter *reporter;
-    berth_config_init(&config);
-    config.json_summary = scratch("summary.json");
+    settings_init(&config);
+    config.report.json_summary = scratch("summary.json");
     enum berth_status status = berth_reporter_open(&config, STDERR_FILENO, &reporter, error);
     berth_reporter_close(reporter);
     return status;

@@ -5,7 +5,7 @@
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/number.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/optimizer/learning_rate.h"
 
 #include <math.h>
@@ -23,23 +23,23 @@ static void expect_good(const struct option_row *row, const char *text) {
 static void every_default_is_the_rows(void **state) {
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        struct berth_config config, again = {0};
+        struct settings config, again = {0};
         char text[256], reprinted[256];
-        berth_config_init(&config);
-        option_print(&config, row, text, sizeof text);
-        assert_false(option_is_given(&config, row) || option_is_chosen(&config, row));
+        settings_init(&config);
+        settings_print(&config, row, text, sizeof text);
+        assert_false(settings_row_is_given(&config, row) || settings_row_is_chosen(&config, row));
         assert_true(row->default_value != NULL || (row->type == OPTION_TEXT && *text == '\0'));
         if (row->default_value != NULL) {
-            assert_int_equal(option_set(&again, row, row->default_value, NULL), BERTH_OK);
-            option_print(&again, row, reprinted, sizeof reprinted);
+            assert_int_equal(settings_set_row(&again, row, row->default_value, NULL), BERTH_OK);
+            settings_print(&again, row, reprinted, sizeof reprinted);
             assert_string_equal(reprinted, text);
-            assert_true(option_is_given(&again, row) && option_is_chosen(&again, row));
+            assert_true(settings_row_is_given(&again, row) && settings_row_is_chosen(&again, row));
         }
     }
 }
 
 static void jobs_have_their_own_defaults(void **state) {
-    struct berth_config config;
+    struct settings config;
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         for (size_t j = 0; j < sizeof row->job_defaults / sizeof *row->job_defaults; j++) {
@@ -57,19 +57,20 @@ static void jobs_have_their_own_defaults(void **state) {
             }
         }
     }
-    berth_config_init(&config);
-    config.save_steps = 7;
-    option_apply_defaults(&config, JOB_PRETRAIN);
-    assert_true(config.learning_rate == 5e-5 && config.save_steps == 7 && config.seed == 42);
-    assert_string_equal(config.optimizer, "nvlamb");
-    assert_false(option_is_given(&config, option_find("optimizer")));
+    settings_init(&config);
+    config.run.save_steps = 7;
+    settings_apply_defaults(&config, JOB_PRETRAIN);
+    assert_true(config.optimizer.learning_rate == 5e-5 && config.run.save_steps == 7 &&
+                config.run.seed == 42);
+    assert_string_equal(config.optimizer.optimizer, "nvlamb");
+    assert_false(settings_row_is_given(&config, option_find("optimizer")));
     assert_int_equal(option_default_integer("max_seq_length", JOB_FINETUNE_CLASSIFY), 128);
     assert_int_equal(option_default_integer("max_seq_length", JOB_FINETUNE_SQUAD), 384);
     assert_int_equal(option_default_integer("seed", JOB_PREPARE), 12345);
 }
 
 static void rows_are_complete_and_names_are_unique(void **state) {
-    assert_true(option_row_count <= 256); // bits of berth_config.given
+    assert_true(option_row_count <= 256); // bits of settings.given
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *aliases = row->aliases;
@@ -143,10 +144,10 @@ static void typos_find_the_nearest_name(void **state) {
 }
 
 static void expect_refusal(const char *name, const char *value, const char *fragment) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error = {0};
-    option_defaults(&config);
-    assert_int_equal(berth_config_set(&config, name, value, &error), BERTH_USAGE);
+    settings_init(&config);
+    assert_int_equal(settings_set(&config, name, value, &error), BERTH_USAGE);
     if (strstr(error.message, fragment) == NULL) {
         fail_msg("\"%s\" does not hold \"%s\"", error.message, fragment);
     }
@@ -185,34 +186,35 @@ static void bad_values_name_option_range_and_value(void **state) {
 
 static void expect_printed(const char *name, const char *value, const char *printed) {
     const struct option_row *row = option_find(name);
-    struct berth_config config;
+    struct settings config;
     char text[64];
-    option_defaults(&config);
-    assert_int_equal(option_set(&config, row, value, NULL), BERTH_OK);
-    option_print(&config, row, text, sizeof text);
+    settings_init(&config);
+    assert_int_equal(settings_set_row(&config, row, value, NULL), BERTH_OK);
+    settings_print(&config, row, text, sizeof text);
     assert_string_equal(text, printed);
-    assert_int_equal(option_check(&config, NULL), BERTH_OK);
+    assert_int_equal(settings_check_values(&config, NULL), BERTH_OK);
 }
 
 // A default that follows a rule is "auto", and no number stands for it.
 static void absence_is_no_number(void **state) {
-    struct berth_config config;
+    struct settings config;
     char text[64];
-    option_defaults(&config);
+    settings_init(&config);
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         if (row->has_auto) {
             expect_refusal(row->name, "-1", "auto");
-            assert_int_equal(option_set(&config, row, "auto", NULL), BERTH_OK);
-            option_print(&config, row, text, sizeof text);
+            assert_int_equal(settings_set_row(&config, row, "auto", NULL), BERTH_OK);
+            settings_print(&config, row, text, sizeof text);
             assert_string_equal(text, "auto");
         }
     }
-    assert_true(isnan(config.weight_decay) && isnan(config.adam_epsilon) &&
-                isnan(config.hidden_dropout_prob) && isnan(config.attention_probs_dropout_prob));
-    assert_int_equal(config.test_shards, OPTION_AUTO);
-    config.weight_decay = -1;
-    assert_int_equal(option_check(&config, NULL), BERTH_USAGE);
+    assert_true(isnan(config.optimizer.weight_decay) && isnan(config.optimizer.adam_epsilon) &&
+                isnan(config.model.hidden_dropout_prob) &&
+                isnan(config.model.attention_probs_dropout_prob));
+    assert_int_equal(config.features.test_shards, OPTION_AUTO);
+    config.optimizer.weight_decay = -1;
+    assert_int_equal(settings_check_values(&config, NULL), BERTH_USAGE);
 }
 
 // As argparse's type=float leaves them in the scripts.
@@ -231,15 +233,15 @@ static void fractions_of_the_updates_are_kept(void **state) {
                 option_fraction(-2) == 0);
 }
 
-// A struct can be filled by hand: option_check refuses what option_set refuses.
+// A struct can be filled by hand: settings_check_values refuses what settings_set_row refuses.
 static void values_set_by_hand_are_checked(void **state) {
     struct berth_error error;
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        struct berth_config config;
-        option_defaults(&config);
+        struct settings config;
+        settings_init(&config);
         void *field = (char *)&config + row->offset;
-        assert_int_equal(option_check(&config, &error), BERTH_OK);
+        assert_int_equal(settings_check_values(&config, &error), BERTH_OK);
         switch (row->type) {
         case OPTION_INTEGER:
             *(int64_t *)field = (int64_t)row->minimum - 2;
@@ -259,26 +261,26 @@ static void values_set_by_hand_are_checked(void **state) {
         case OPTION_LIST: // no setting is one
             continue;
         }
-        assert_int_equal(option_check(&config, &error), BERTH_USAGE);
+        assert_int_equal(settings_check_values(&config, &error), BERTH_USAGE);
         assert_non_null(strstr(error.message, row->name));
     }
 }
 
 static void values_arrive_in_their_fields(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    berth_config_init(&config);
-    assert_int_equal(berth_config_set(&config, "lr", "3e-5", &error), BERTH_OK);
-    assert_int_equal(berth_config_set(&config, "model", "somewhere", &error), BERTH_OK);
-    assert_int_equal(berth_config_set(&config, "precision", "bf16", &error), BERTH_OK);
-    assert_int_equal(berth_config_set(&config, "do-lower-case", "False", &error), BERTH_OK);
-    assert_int_equal(berth_config_set(&config, "warmup_ratio", ".25", &error), BERTH_OK);
-    assert_true(config.learning_rate == 3e-5);
-    assert_string_equal(config.model_name_or_path, "somewhere");
-    assert_int_equal(config.precision, BERTH_BF16);
-    assert_int_equal(config.do_lower_case, 0);
-    assert_true(config.warmup_proportion == 0.25);
-    assert_int_equal(config.max_seq_length, 384);
+    settings_init(&config);
+    assert_int_equal(settings_set(&config, "lr", "3e-5", &error), BERTH_OK);
+    assert_int_equal(settings_set(&config, "model", "somewhere", &error), BERTH_OK);
+    assert_int_equal(settings_set(&config, "precision", "bf16", &error), BERTH_OK);
+    assert_int_equal(settings_set(&config, "do-lower-case", "False", &error), BERTH_OK);
+    assert_int_equal(settings_set(&config, "warmup_ratio", ".25", &error), BERTH_OK);
+    assert_true(config.optimizer.learning_rate == 3e-5);
+    assert_string_equal(config.model.model_name_or_path, "somewhere");
+    assert_int_equal(config.machine.precision, BERTH_BF16);
+    assert_int_equal(config.model.do_lower_case, 0);
+    assert_true(config.optimizer.warmup_proportion == 0.25);
+    assert_int_equal(config.features.max_seq_length, 384);
 }
 
 static void the_schedules_offered_are_those_that_exist(void **state) {

@@ -7,6 +7,7 @@
 #include "format/json/json.h"
 #include "report/lines.h"
 #include "report/reporter.h"
+#include "settings/settings.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -315,7 +316,7 @@ static void count_lines(const char *path, int *metadata, int *logged) {
     }
 }
 
-static void report(const struct berth_config *config) {
+static void report(const struct settings *config) {
     struct berth_reporter *reporter;
     struct berth_error error;
     int nowhere = open("/dev/null", O_WRONLY);
@@ -332,10 +333,10 @@ static void report(const struct berth_config *config) {
 static void the_file_begins_with_units(void **state) {
     const char *path = scratch("log");
     int metadata, again, logged;
-    struct berth_config config;
-    berth_config_init(&config);
-    config.log_format = "dllogger";
-    config.json_summary = path;
+    struct settings config;
+    settings_init(&config);
+    config.report.log_format = "dllogger";
+    config.report.json_summary = path;
     report(&config);
     count_lines(path, &metadata, &logged);
     assert_true(metadata > 5);

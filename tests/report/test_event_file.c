@@ -7,6 +7,7 @@
 #include "format/tensorflow/tfrecord.h"
 #include "report/event_file.h"
 #include "report/reporter.h"
+#include "settings/settings.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -167,15 +168,15 @@ static void evaluation(const struct berth_log *log, int64_t number, double f1) {
     log_fields(log, BERTH_EVAL, "eval", fields, 5);
 }
 
-static struct berth_config config_of(const char *folder) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.logging_dir = folder;
-    config.quiet = 1; // the console's, not the file's
+static struct settings config_of(const char *folder) {
+    struct settings config;
+    settings_init(&config);
+    config.report.logging_dir = folder;
+    config.report.quiet = 1; // the console's, not the file's
     return config;
 }
 
-static struct berth_reporter *open_reporter(const struct berth_config *config, int descriptor) {
+static struct berth_reporter *open_reporter(const struct settings *config, int descriptor) {
     struct berth_reporter *reporter;
     struct berth_error error;
     if (reporter_open(config, descriptor, &reporter, &error) != BERTH_OK) {
@@ -187,7 +188,7 @@ static struct berth_reporter *open_reporter(const struct berth_config *config, i
 static void test_records_become_scalars(void **state) {
     (void)state;
     struct scalars scalars;
-    struct berth_config config = config_of(scratch("runs/a"));
+    struct settings config = config_of(scratch("runs/a"));
     struct berth_reporter *reporter = open_reporter(&config, -1);
     struct berth_log log = reporter_log(reporter);
     plan(&log);
@@ -267,7 +268,7 @@ static void check_histogram(struct protobuf_reader event, int64_t step, const ch
 
 static void test_values_become_a_histogram(void **state) {
     (void)state;
-    struct berth_config config = config_of(scratch("values"));
+    struct settings config = config_of(scratch("values"));
     struct berth_reporter *reporter = open_reporter(&config, -1);
     struct berth_log log = reporter_log(reporter);
     struct berth_field fields[] = {log_integer("step", 7),    log_real("a.weight", 0.25),
@@ -299,7 +300,7 @@ static void test_values_become_a_histogram(void **state) {
 static void test_each_run_has_its_file(void **state) {
     (void)state;
     struct scalars scalars;
-    struct berth_config config = config_of(scratch("runs"));
+    struct settings config = config_of(scratch("runs"));
     for (int64_t run = 0; run < 3; run++) {
         struct berth_reporter *reporter = open_reporter(&config, -1);
         struct berth_log log = reporter_log(reporter);
@@ -313,7 +314,7 @@ static void test_each_run_has_its_file(void **state) {
 
 static void test_nothing_asked_for(void **state) {
     (void)state;
-    struct berth_config config = config_of(NULL);
+    struct settings config = config_of(NULL);
     struct berth_reporter *reporter = open_reporter(&config, -1);
     struct berth_log log = reporter_log(reporter);
     step(&log, 1, 1);
@@ -326,7 +327,7 @@ static void test_nothing_asked_for(void **state) {
 static void test_a_file_is_no_folder(void **state) {
     (void)state;
     scratch_write("taken", "x");
-    struct berth_config config = config_of(scratch("taken"));
+    struct settings config = config_of(scratch("taken"));
     struct berth_reporter *reporter;
     struct berth_error error;
     assert_int_equal(reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
@@ -341,7 +342,7 @@ static int count_warnings(const char *folder) {
     int ends[2], warnings = 0;
     char text[8192];
     assert_int_equal(pipe(ends), 0);
-    struct berth_config config = config_of(folder);
+    struct settings config = config_of(folder);
     struct berth_reporter *reporter = open_reporter(&config, ends[1]);
     struct berth_log log = reporter_log(reporter);
     step(&log, 1, 1);

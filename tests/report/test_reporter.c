@@ -11,6 +11,7 @@
 #include "report/keys.h"
 #include "report/lines.h"
 #include "report/reporter.h"
+#include "settings/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,14 +40,14 @@ static void drain(int descriptor, struct output *output) {
     output->text[used] = '\0';
 }
 
-static struct berth_config plain_config(void) {
-    struct berth_config config;
-    berth_config_init(&config);
+static struct settings plain_config(void) {
+    struct settings config;
+    settings_init(&config);
     return config;
 }
 
 // Runs `act` with a log whose lines go to a pipe or a pseudo-terminal.
-static void capture(const struct berth_config *config, int terminal, void (*act)(struct berth_log),
+static void capture(const struct settings *config, int terminal, void (*act)(struct berth_log),
                     struct output *output) {
     int ends[2];
     if (terminal) {
@@ -101,7 +102,7 @@ static void train_a_little(struct berth_log log) {
 
 static void a_pipe_gets_plain_lines(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 0, train_a_little, &output);
     expect(&output, "reading train.json\n");
     expect(&output, "berth: warning: a warning\n");
@@ -129,7 +130,7 @@ static void evaluate_a_bad_model(struct berth_log log) {
 
 static void scores_have_the_digits_of_their_scale(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 0, evaluate_a_bad_model, &output);
     expect(&output, "EM 0.00  F1 0.00  HasAns_f1 0.75  NoAns_f1 0.00  best_f1 1.00\n");
     expect(&output, "accuracy 0.5000  F1 0.7500\n");
@@ -154,7 +155,7 @@ static int seconds_after(const struct output *output, const char *words) {
 
 static void a_phase_that_is_interrupted_keeps_its_clock(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 0, evaluate_between, &output);
     const int predict = seconds_after(&output, "predict: 9 done in ");
     const int train = seconds_after(&output, "train: 3 done in ");
@@ -163,7 +164,7 @@ static void a_phase_that_is_interrupted_keeps_its_clock(void **state) {
 
 static void a_terminal_gets_a_bar_that_fits(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 1, train_a_little, &output);
     expect(&output, "train   0% [");
     expect(&output, "\033[K");
@@ -182,7 +183,7 @@ static void download_a_little(struct berth_log log) {
 
 static void a_long_bar_loses_no_facts(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 1, download_a_little, &output); // 60 columns
     expect(&output, "\rmodel.safetensors   0% [...");
     expect(&output, "  24% 22.00 MiB/90.00 MiB  ");
@@ -203,7 +204,7 @@ static void a_narrow_bar_has_whole_facts(void **state) {
     static struct output output;
     static const char *const widths[] = {"60", "40", "25"};
     static const char *const ends[] = {"  loss 0.5000\033[K", "/s\033[K", "3/4870000\033[K"};
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         setenv("COLUMNS", widths[i], 1);
         capture(&config, 1, train_with_facts, &output);
@@ -216,7 +217,7 @@ static void a_narrow_bar_has_whole_facts(void **state) {
 static void a_terminal_that_cannot_erase_gets_lines(void **state) {
     static struct output output;
     static const char *const terms[] = {"dumb", "", NULL};
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         if (terms[i] != NULL) {
             setenv("TERM", terms[i], 1);
@@ -249,7 +250,7 @@ static void a_long_step(struct berth_log log) {
 
 static void a_narrow_terminal_gets_short_lines(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     capture(&config, 1, a_long_step, &output); // 60 columns
     expect(&output, "step 20/487  epoch 0.08  loss 1.2346  lr 5e-05\r\n");
     expect(&output, "eval:  step 20  epoch 0.08  EM 55.50  F1 67.10\r\n");
@@ -263,7 +264,7 @@ static void a_narrow_terminal_gets_short_lines(void **state) {
     capture(&config, 0, a_long_step, &output); // a pipe
     expect(&output, "lr 5e-05  grad_norm 12.346  41.2 samples/s  7000 tokens/s\n");
     expect(&output, "F1 67.10  41.2 samples/s\n");
-    config.log_format = "deepspeed";
+    config.report.log_format = "deepspeed";
     capture(&config, 1, a_long_step, &output);
     expect(&output, "[Rank 0] step=20, skipped=0, lr=[5e-05], mom=[(0.9, 0.999)]\r\n");
     expect(&output, "F1 67.10  41.2 samples/s\r\n");
@@ -278,7 +279,7 @@ static void many_updates(struct berth_log log) {
 
 static void the_bar_is_redrawn_ten_times_a_second(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     double start = clock_now();
     capture(&config, 1, many_updates, &output);
     double seconds = clock_now() - start;
@@ -292,8 +293,8 @@ static void the_bar_is_redrawn_ten_times_a_second(void **state) {
 
 static void no_progress_means_no_bar(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
-    config.no_progress = 1;
+    struct settings config = plain_config();
+    config.report.no_progress = 1;
     capture(&config, 1, train_a_little, &output);
     expect_no(&output, "train ");
     expect(&output, "step 20/487");
@@ -301,15 +302,15 @@ static void no_progress_means_no_bar(void **state) {
 
 static void quiet_keeps_warnings_only(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
-    config.quiet = 1;
+    struct settings config = plain_config();
+    config.report.quiet = 1;
     capture(&config, 0, train_a_little, &output);
     assert_string_equal(output.text, "berth: warning: a warning\n");
 }
 
 static void warnings_are_coloured_where_colours_are_on(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     setenv("FORCE_COLOR", "1", 1);
     capture(&config, 0, train_a_little, &output);
     expect(&output, "\033[1;33mwarning:\033[0m");
@@ -364,13 +365,13 @@ static void deepspeed_steps(struct berth_log log) {
 
 static void deepspeed_lines_can_be_grepped(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
-    config.log_format = "deepspeed";
+    struct settings config = plain_config();
+    config.report.log_format = "deepspeed";
     capture(&config, 0, deepspeed_steps, &output);
     expect_no(&output, "progress: ");
     expect_no(&output, "throughput");
-    config.log_format = "deepspeed-bert";
-    config.deepspeed_config = "ds_config.json";
+    config.report.log_format = "deepspeed-bert";
+    config.run.deepspeed_config = "ds_config.json";
     capture(&config, 0, deepspeed_steps, &output);
     expect(&output, "[Rank 0] step=10, skipped=17, lr=[5e-05], mom=[(0.9, 0.999)]\n");
     expect(&output, "step=40, skipped=17, lr=[0.0], mom=[(0.9, 0.999)]\n");
@@ -401,7 +402,7 @@ static void deepspeed_lines_can_be_grepped(void **state) {
     sscanf(output.text, "[%4d-%2d-%2d %2d:%2d:%2d,%3d] [INFO] [%n", &year, &month, &day, &hour,
            &minute, &second, &millisecond, &end);
     assert_true(end == (int)strlen("[2026-01-31 12:00:00,123] [INFO] ["));
-    config.deepspeed_config = NULL; // a program without the engine
+    config.run.deepspeed_config = NULL; // a program without the engine
     capture(&config, 0, deepspeed_steps, &output);
     expect_no(&output, "[Rank 0]");
     expect(&output, "\nbert_squad_progress: step=10 lr=5e-05 loss=2.5\n");
@@ -417,8 +418,8 @@ static void read_file(const char *path, struct output *output) {
 static void json_lines_hold_every_record(void **state) {
     static struct output output;
     const char *path = scratch("summary.jsonl");
-    struct berth_config config = plain_config();
-    config.json_summary = path;
+    struct settings config = plain_config();
+    config.report.json_summary = path;
     capture(&config, 0, train_a_little, &output);
     read_file(path, &output);
     expect(&output, "\"kind\":\"note\",\"text\":\"reading train.json\"}\n");
@@ -433,8 +434,8 @@ static void json_lines_hold_every_record(void **state) {
     }
     assert_int_equal(lines, 6);
     for (int resumed = 1; resumed <= 2; resumed++) { // appends at the end of the file
-        config.resume_from_checkpoint = resumed == 1 ? "auto" : NULL;
-        config.resume_step = resumed == 1 ? -1 : 20;
+        config.run.resume_from_checkpoint = resumed == 1 ? "auto" : NULL;
+        config.run.resume_step = resumed == 1 ? -1 : 20;
         capture(&config, 0, train_a_little, &output);
         read_file(path, &output);
         lines = 0;
@@ -454,19 +455,19 @@ static void half_a_line_is_ended(void **state) {
     assert_non_null(file);
     assert_int_equal(fputs(half, file) < 0, 0);
     assert_int_equal(fclose(file), 0);
-    struct berth_config config = plain_config();
-    config.json_summary = path;
-    config.resume_from_checkpoint = "auto";
+    struct settings config = plain_config();
+    config.report.json_summary = path;
+    config.run.resume_from_checkpoint = "auto";
     capture(&config, 0, train_a_little, &output);
     read_file(path, &output);
     expect(&output, "{\"time\":1,\"kind\":\"st\n{\"time\":");
 }
 
 static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     struct berth_reporter *reporter;
     struct berth_error error = {0};
-    config.json_summary = "/dev/null/at/all.json";
+    config.report.json_summary = "/dev/null/at/all.json";
     assert_int_equal(reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/dev/null"));
     assert_non_null(strstr(error.message, "json_summary"));
@@ -482,10 +483,10 @@ static void skip_without_full_disk(void) {
 
 static void a_full_disk_is_told_once(void **state) {
     static struct output output;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     skip_without_full_disk();
-    config.json_summary = "/dev/full";
-    config.resume_from_checkpoint = "auto"; // a device has no last line
+    config.report.json_summary = "/dev/full";
+    config.run.resume_from_checkpoint = "auto"; // a device has no last line
     capture(&config, 0, train_a_little, &output);
     expect(&output, "json_summary: writing failed");
     const char *first = strstr(output.text, "json_summary");
@@ -496,15 +497,15 @@ static void a_reader_that_went_away_is_no_crash(void **state) {
     int ends[2];
     struct berth_reporter *reporter;
     struct berth_error error;
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     signal(SIGPIPE, SIG_IGN); // as the program does
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
     assert_int_equal(reporter_open(&config, ends[1], &reporter, &error), BERTH_OK);
     train_a_little(reporter_log(reporter));
     reporter_close(reporter);
-    config.json_summary = "-";
-    config.quiet = 1;
+    config.report.json_summary = "-";
+    config.report.quiet = 1;
     int own = dup(STDOUT_FILENO);
     dup2(ends[1], STDOUT_FILENO);
     assert_int_equal(reporter_open(&config, STDOUT_FILENO, &reporter, &error), BERTH_OK);
@@ -518,7 +519,7 @@ static void a_reader_that_went_away_is_no_crash(void **state) {
 
 // Returns reporter_check's result after a run whose lines go to `descriptor`, with `path` as
 // standard output.
-static enum berth_status check_with_output(const struct berth_config *config, const char *path,
+static enum berth_status check_with_output(const struct settings *config, const char *path,
                                            int descriptor) {
     struct berth_reporter *reporter;
     struct berth_error error = {0};
@@ -539,17 +540,17 @@ static enum berth_status check_with_output(const struct berth_config *config, co
 }
 
 static void what_standard_output_lost_is_an_error(void **state) {
-    struct berth_config config = plain_config();
+    struct settings config = plain_config();
     skip_without_full_disk();
     int full = open("/dev/full", O_WRONLY);
     assert_int_equal(check_with_output(&config, "/dev/null", STDOUT_FILENO), BERTH_OK);
     assert_int_equal(check_with_output(&config, "/dev/full", STDOUT_FILENO), BERTH_IO);
     // Lines elsewhere are for people to watch.
     assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
-    config.json_summary = "-";
+    config.report.json_summary = "-";
     assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
     assert_int_equal(check_with_output(&config, "/dev/full", -1), BERTH_IO);
-    config.json_summary = "/dev/full";
+    config.report.json_summary = "/dev/full";
     assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
     close(full);
 }
@@ -647,8 +648,8 @@ static void foreign_names_do_not_steer_the_terminal(void **state) {
                                       "\xC2\x9B", "\xE2\x80\xAE", "\xFF"};
     static const char *const formats[] = {"human", "deepspeed"};
     for (size_t i = 0; i < 4; i++) {
-        struct berth_config config = plain_config();
-        config.log_format = formats[i / 2];
+        struct settings config = plain_config();
+        config.report.log_format = formats[i / 2];
         capture(&config, i % 2 == 1, name_things, &output);
         expect(&output, "note " HARMLESS);
         expect(&output, "warning");

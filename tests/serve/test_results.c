@@ -5,6 +5,7 @@
 #include "serve/page.h"
 #include "serve/protocols.h"
 #include "serve/state.h"
+#include "settings/settings.h"
 
 #include <string.h>
 
@@ -112,7 +113,7 @@ static void test_a_reply_with_binary_tensors(void **state) {
 static void test_a_result_on_the_page(void **state) {
     (void)state;
     const char *const specs[] = {"tags=."};
-    const struct berth_config config = {.seed = 0};
+    const struct settings config = {.run.seed = 0};
     const struct call call = {.instance = &tagger, .items = &item, .count = 1};
     struct models *models;
     int failed = 1;

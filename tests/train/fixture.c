@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
 
-#include "core/options.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -159,26 +159,26 @@ void fixture_make_pre_layer_norm(void) {
 
 struct fixture_run fixture_default(const char *output) {
     struct fixture_run run = {.job = job_train, .task = "squad"};
-    struct berth_config *config = &run.config;
-    option_defaults(config);
-    config->model_name_or_path = fixture_keep("model");
-    config->train_file = fixture_keep("train.json");
-    config->output_dir = fixture_keep(output);
-    config->max_seq_length = 28;
-    config->doc_stride = 8;
-    config->max_query_length = 8;
-    config->train_batch_size = 11; // of 35 features: updates of 11, 11, 11 and 2
-    config->per_device_train_batch_size = 0;
-    config->max_steps = FIXTURE_UPDATES;
-    config->learning_rate = 1e-3;
-    config->save_steps = 1;
-    config->save_total_limit = 3;
-    config->async_save = getenv("BERTH_ASYNC_SAVE") != NULL;
-    config->logging_steps = 3;
-    config->precision = BERTH_FP32;
-    config->threads = 1;
-    config->device = "cpu";
-    config->seed = 11;
+    struct settings *config = &run.config;
+    settings_init(config);
+    config->model.model_name_or_path = fixture_keep("model");
+    config->task.train_file = fixture_keep("train.json");
+    config->run.output_dir = fixture_keep(output);
+    config->features.max_seq_length = 28;
+    config->features.doc_stride = 8;
+    config->features.max_query_length = 8;
+    config->engine.train_batch_size = 11; // of 35 features: updates of 11, 11, 11 and 2
+    config->engine.per_device_train_batch_size = 0;
+    config->engine.max_steps = FIXTURE_UPDATES;
+    config->optimizer.learning_rate = 1e-3;
+    config->run.save_steps = 1;
+    config->run.save_total_limit = 3;
+    config->run.async_save = getenv("BERTH_ASYNC_SAVE") != NULL;
+    config->run.logging_steps = 3;
+    config->machine.precision = BERTH_FP32;
+    config->machine.threads = 1;
+    config->machine.device = "cpu";
+    config->run.seed = 11;
     return run;
 }
 
@@ -397,16 +397,16 @@ double fixture_number(const char *output, const char *file, const char *key) {
 }
 
 void fixture_expect_smoothed_loss(struct fixture_run *run) {
-    run->config.validation_file = run->config.train_file;
-    run->config.train_batch_size = 1000;
-    run->config.max_steps = 1;
-    run->config.learning_rate = 0;
-    run->config.hidden_dropout_prob = run->config.attention_probs_dropout_prob = 0;
-    run->config.label_smoothing_factor = 0.3;
+    run->config.task.validation_file = run->config.task.train_file;
+    run->config.engine.train_batch_size = 1000;
+    run->config.engine.max_steps = 1;
+    run->config.optimizer.learning_rate = 0;
+    run->config.model.hidden_dropout_prob = run->config.model.attention_probs_dropout_prob = 0;
+    run->config.task.label_smoothing_factor = 0.3;
     assert_int_equal(fixture_execute(run), BERTH_OK);
     json *found;
     double trained = 0, evaluated = 0;
-    char *path = path_join(run->config.output_dir, "all_results.json");
+    char *path = path_join(run->config.run.output_dir, "all_results.json");
     assert_int_equal(json_read_file(path, &found, NULL), BERTH_OK);
     assert_int_equal(json_get_real(found, path, "train_loss", &trained, NULL), BERTH_OK);
     assert_int_equal(json_get_real(found, path, "eval_loss", &evaluated, NULL), BERTH_OK);

@@ -9,6 +9,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/scratch.h"
+#include "core/stop.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,13 +39,13 @@ const char *fixture_keep(const char *name);
 #define FIXTURE_UPDATES 8 // of a default run: two epochs of four updates
 
 // job_train and its like.
-typedef enum berth_status fixture_job(const char *task, const struct berth_config *config,
+typedef enum berth_status fixture_job(const char *task, const struct settings *config,
                                       struct berth_log log, const atomic_int *stop,
                                       struct berth_run_result *result, struct berth_error *error);
 
 // The settings of a run and the faults injected into it.
 struct fixture_run {
-    struct berth_config config;
+    struct settings config;
     fixture_job *job;
     const char *task;
     int stop_at_step;         // > 0: *stop becomes stop_level when the next step has been reported

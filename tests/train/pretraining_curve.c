@@ -9,10 +9,10 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/engine/update.h"
 
 #include <stdio.h>
@@ -65,13 +65,13 @@ static enum berth_status load(struct curve *curve, struct berth_error *error) {
 }
 
 static enum berth_status prepare(struct curve *curve, struct berth_error *error) {
-    struct berth_config settings;
-    option_defaults(&settings);
-    settings.hidden_dropout_prob = settings.attention_probs_dropout_prob = 0;
-    settings.optimizer = "adamw";
-    settings.adam_epsilon = 1e-6;
-    settings.weight_decay = 0.01;
-    settings.max_grad_norm = 1;
+    struct settings settings;
+    settings_init(&settings);
+    settings.model.hidden_dropout_prob = settings.model.attention_probs_dropout_prob = 0;
+    settings.optimizer.optimizer = "adamw";
+    settings.optimizer.adam_epsilon = 1e-6;
+    settings.optimizer.weight_decay = 0.01;
+    settings.optimizer.max_grad_norm = 1;
     TRY(optimizer_settle(&settings, error));
     struct update_rules rules = update_rules_of(&settings, &curve->config, DTYPE_F32);
     struct engine_shape shape = {.train = {.sequences = curve->sequences}};

@@ -3,8 +3,8 @@
 
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/rng.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -131,12 +131,12 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
     const struct engine_shape largest = {
         .train = {SEQUENCES * LONGEST, SEQUENCES, SEQUENCES * 3, LONGEST},
         .attention_dropout = 0.1};
-    struct berth_config config;
-    option_defaults(&config);
-    config.optimizer = setting->optimizer;
-    config.loss_average = setting->average;
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1;
-    config.max_grad_norm = 0.5;
+    struct settings config;
+    settings_init(&config);
+    config.optimizer.optimizer = setting->optimizer;
+    config.engine.loss_average = setting->average;
+    config.model.hidden_dropout_prob = config.model.attention_probs_dropout_prob = 0.1;
+    config.optimizer.max_grad_norm = 0.5;
     CHECK(optimizer_settle(&config, NULL) == BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &ranks_shape, DTYPE_F32);
     rules.parts = setting->parts;

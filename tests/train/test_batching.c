@@ -3,7 +3,7 @@
 // their names, an epoch keeps its last, smaller update, and the planned worst case is that of the
 // run.
 #include "core/harness.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
 #include "train/engine/feed.h"
@@ -13,23 +13,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct berth_config make(int64_t update, int64_t micro, int64_t accumulation) {
-    struct berth_config config;
-    option_defaults(&config);
+static struct settings make(int64_t update, int64_t micro, int64_t accumulation) {
+    struct settings config;
+    settings_init(&config);
     char text[32];
     if (update > 0) {
         snprintf(text, sizeof text, "%d", (int)update);
-        assert_int_equal(option_set(&config, option_find("train_batch_size"), text, NULL),
+        assert_int_equal(settings_set_row(&config, option_find("train_batch_size"), text, NULL),
                          BERTH_OK);
     }
-    config.per_device_train_batch_size = micro;
-    config.gradient_accumulation_steps = accumulation;
+    config.engine.per_device_train_batch_size = micro;
+    config.engine.gradient_accumulation_steps = accumulation;
     return config;
 }
 
 static void expect(int64_t update, int64_t micro, int64_t accumulation, int64_t want_update,
                    int64_t want_micro, int64_t want_accumulation) {
-    struct berth_config config = make(update, micro, accumulation);
+    struct settings config = make(update, micro, accumulation);
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 1000, 1, NULL), BERTH_OK);
     assert_int_equal(b.update_sequences, want_update);
@@ -47,7 +47,7 @@ static void test_any_two_give_the_third(void **state) {
 }
 
 static void refuse(int64_t update, int64_t micro, int64_t accumulation, const char *message) {
-    struct berth_config config = make(update, micro, accumulation);
+    struct settings config = make(update, micro, accumulation);
     struct batching b;
     struct berth_error error;
     assert_int_equal(batching_resolve(&b, &config, 1000, 1, &error), BERTH_CONFIG);
@@ -81,13 +81,13 @@ static void test_rules_of_the_number_of_updates(void **state) {
         {"examples", 0, 3, 0, 7, 7},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct berth_config config = make(32, 0, 0);
+        struct settings config = make(32, 0, 0);
         struct batching b;
-        config.steps_rule = cases[i].rule;
-        config.num_train_epochs = 2.5;
-        config.max_steps = cases[i].max_steps;
-        config.max_steps_per_epoch = cases[i].max_steps_per_epoch;
-        config.dataloader_drop_last = cases[i].drop_last;
+        config.engine.steps_rule = cases[i].rule;
+        config.engine.num_train_epochs = 2.5;
+        config.engine.max_steps = cases[i].max_steps;
+        config.engine.max_steps_per_epoch = cases[i].max_steps_per_epoch;
+        config.engine.dataloader_drop_last = cases[i].drop_last;
         assert_int_equal(batching_resolve(&b, &config, 250, 1, NULL), BERTH_OK);
         if (cases[i].drop_last) {
             assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
@@ -106,19 +106,19 @@ static void test_updates_by_examples(void **state) {
         int64_t steps;
     } cases[] = {{3668, 32, 3, 343}, {87599, 24, 2, 7299}, {87599, 24, 0.01, 36}, {8, 64, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct berth_config config = make(cases[i].batch, 0, 0);
+        struct settings config = make(cases[i].batch, 0, 0);
         struct batching b;
-        config.steps_rule = "examples";
-        config.num_train_epochs = cases[i].epochs;
+        config.engine.steps_rule = "examples";
+        config.engine.num_train_epochs = cases[i].epochs;
         assert_int_equal(batching_resolve(&b, &config, 90000, 1, NULL), BERTH_OK);
         assert_int_equal(batching_apply_steps_rule(&b, &config, cases[i].examples, NULL), BERTH_OK);
         assert_int_equal(b.total_steps, cases[i].steps);
         assert_int_equal(b.schedule_steps, cases[i].steps);
     }
-    struct berth_config config = make(32, 0, 0);
+    struct settings config = make(32, 0, 0);
     struct batching b;
     struct berth_error error;
-    config.steps_rule = "passes";
+    config.engine.steps_rule = "passes";
     assert_int_equal(batching_apply_steps_rule(&b, &config, 1, &error), BERTH_USAGE);
 }
 
@@ -131,26 +131,26 @@ static void test_parts_decide_on_micro_batches(void **state) {
         {64, 2, 32, 1, 2}, {96, 3, 8, 4, 3}, {48, 2, 8, 3, 2}, {24, 2, 8, 2, 2}, {64, 1, 8, 8, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
-            struct berth_config config = make(cases[i].update, 0, cases[i].accumulation);
+            struct settings config = make(cases[i].update, 0, cases[i].accumulation);
             struct batching b;
-            config.virtual_ranks = cases[i].parts;
+            config.engine.virtual_ranks = cases[i].parts;
             assert_int_equal(batching_resolve(&b, &config, 1000, ranks, NULL), BERTH_OK);
             assert_int_equal(b.micro.sequences, cases[i].micro);
             assert_int_equal(b.accumulation, cases[i].per_part * (cases[i].parts / ranks));
             assert_in_range(b.micro.sequences, 1, cases[i].update / ranks / cases[i].accumulation);
         }
     }
-    struct berth_config config = make(64, 4, 0);
+    struct settings config = make(64, 4, 0);
     struct batching b;
-    config.virtual_ranks = 8;
+    config.engine.virtual_ranks = 8;
     assert_int_equal(batching_resolve(&b, &config, 1000, 2, NULL), BERTH_OK);
     assert_int_equal(b.micro.sequences, 4);
     assert_int_equal(b.accumulation, 8);
 }
 
 static void test_slices_of_updates(void **state) {
-    struct berth_config config = make(32, 0, 0);
-    config.num_train_epochs = 2;
+    struct settings config = make(32, 0, 0);
+    config.engine.num_train_epochs = 2;
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 251);
@@ -162,23 +162,23 @@ static void test_slices_of_updates(void **state) {
     struct update_slice next = batching_slice(&b, 251);
     assert_int_equal(next.epoch, 1);
     assert_int_equal(next.first, 0);
-    config.max_steps_per_epoch = 10;
+    config.engine.max_steps_per_epoch = 10;
     assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 20);
-    config.max_steps = 7;
+    config.engine.max_steps = 7;
     assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 7);
-    config.max_steps = 0;
-    config.max_steps_per_epoch = 0;
-    config.num_train_epochs = 0.5;
+    config.engine.max_steps = 0;
+    config.engine.max_steps_per_epoch = 0;
+    config.engine.num_train_epochs = 0.5;
     assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 126);
 }
 
 // An epoch ends with its last, smaller update, and no sooner.
 static void test_ends_of_epochs(void **state) {
-    struct berth_config config = make(32, 0, 0);
-    config.num_train_epochs = 3;
+    struct settings config = make(32, 0, 0);
+    config.engine.num_train_epochs = 3;
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     int64_t sequences = 0;
@@ -197,10 +197,10 @@ static void test_ends_of_epochs(void **state) {
 // The number of updates and the epoch after each, against the Trainer's (trainer_steps.golden.h).
 static void test_epochs_of_the_trainer(void **state) {
     for (size_t i = 0; i < sizeof trainer_steps / sizeof *trainer_steps; i++) {
-        struct berth_config config = make(0, trainer_steps[i].micro, trainer_steps[i].accumulation);
+        struct settings config = make(0, trainer_steps[i].micro, trainer_steps[i].accumulation);
         struct batching b;
-        config.num_train_epochs = trainer_steps[i].epochs;
-        config.max_steps = trainer_steps[i].max_steps;
+        config.engine.num_train_epochs = trainer_steps[i].epochs;
+        config.engine.max_steps = trainer_steps[i].max_steps;
         assert_int_equal(batching_resolve(&b, &config, trainer_steps[i].examples, 1, NULL),
                          BERTH_OK);
         assert_int_equal(b.total_steps, trainer_steps[i].steps);
@@ -216,9 +216,9 @@ static void test_epochs_of_the_trainer(void **state) {
 // number of ranks.
 static void test_epochs_of_virtual_ranks(void **state) {
     for (int64_t ranks = 1; ranks <= 8; ranks *= 2) {
-        struct berth_config config = make(32, 2, 0);
+        struct settings config = make(32, 2, 0);
         struct batching b;
-        config.virtual_ranks = 8;
+        config.engine.virtual_ranks = 8;
         assert_int_equal(batching_resolve(&b, &config, 50, ranks, NULL), BERTH_OK);
         assert_true(batching_epochs(&b, 1) == 0.5);
         assert_int_equal(batching_resolve(&b, &config, 40, ranks, NULL), BERTH_OK);
@@ -228,10 +228,10 @@ static void test_epochs_of_virtual_ranks(void **state) {
 }
 
 static void test_the_last_update_can_be_left_out(void **state) {
-    struct berth_config config = make(32, 0, 0);
+    struct settings config = make(32, 0, 0);
     struct berth_error error;
     struct batching b;
-    config.num_train_epochs = 3;
+    config.engine.num_train_epochs = 3;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 2);
@@ -240,7 +240,7 @@ static void test_the_last_update_can_be_left_out(void **state) {
         assert_int_equal(batching_slice(&b, step).epoch, step / 2);
         assert_int_equal(batching_slice(&b, step).count, 32);
     }
-    config.max_steps_per_epoch = 1;
+    config.engine.max_steps_per_epoch = 1;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 1);
@@ -253,8 +253,8 @@ static void test_the_last_update_can_be_left_out(void **state) {
 // the second 70 within the fifth.
 static void test_ends_of_epochs_within_updates(void **state) {
     static const int ends[] = {0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0};
-    struct berth_config config = make(32, 0, 0);
-    config.num_train_epochs = 2;
+    struct settings config = make(32, 0, 0);
+    config.engine.num_train_epochs = 2;
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     assert_int_equal(batching_cross_epochs(&b, &config, 20, NULL), BERTH_OK);
@@ -282,8 +282,8 @@ static struct packer_sequence get(const void *data, size_t index) {
 static void test_worst_case_is_met_and_never_passed(void **state) {
     struct packer_source source = {.get = get, .count = 500};
     for (int epochs = 1; epochs <= 301; epochs += 300) {
-        struct berth_config config = make(64, 0, 0);
-        config.num_train_epochs = epochs;
+        struct settings config = make(64, 0, 0);
+        config.engine.num_train_epochs = epochs;
         struct batching b;
         struct batching_worst worst;
         assert_int_equal(batching_resolve(&b, &config, 500, 1, NULL), BERTH_OK);
@@ -315,8 +315,8 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
 static void test_bound_of_few_sequences(void **state) {
     const struct packer_source source = {.get = get, .count = 8};
     const struct batching_rank alone = {&shape, 0, 1};
-    struct berth_config config = make(0, 32, 0);
-    config.num_train_epochs = 100;
+    struct settings config = make(0, 32, 0);
+    config.engine.num_train_epochs = 100;
     struct batching b;
     struct batching_worst worst;
     assert_int_equal(batching_resolve(&b, &config, 8, 1, NULL), BERTH_OK);
@@ -389,9 +389,9 @@ static void test_worst_case_of_each_rank(void **state) {
     struct batching b;
     struct division division;
     for (int variant = 0; variant < 3; variant++) { // by tokens, by sequences, several parts a rank
-        struct berth_config config = make(64, variant == 1 ? 4 : 0, 0);
-        config.num_train_epochs = 2;
-        config.virtual_ranks = variant == 2 ? 8 : 0;
+        struct settings config = make(64, variant == 1 ? 4 : 0, 0);
+        config.engine.num_train_epochs = 2;
+        config.engine.virtual_ranks = variant == 2 ? 8 : 0;
         assert_int_equal(batching_resolve(&b, &config, 500, 4, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)b.parts, 64, NULL), BERTH_OK);
         int different = 0;
@@ -438,15 +438,15 @@ static void test_worst_case_of_each_rank(void **state) {
 static void test_groups_stay_whole(void **state) {
     const struct packer_source source = {.get = get_skewed, .count = 150, .texts = 3, .group = 8};
     for (int64_t parts = 1; parts <= 12; parts++) {
-        struct berth_config config = make(40, parts % 2 ? 8 : 0, 0);
+        struct settings config = make(40, parts % 2 ? 8 : 0, 0);
         struct batching b;
         struct division division;
         struct batching_worst worst;
         struct batch_extent met = {0};
-        config.virtual_ranks = parts;
-        config.num_train_epochs = 3;
+        config.engine.virtual_ranks = parts;
+        config.engine.num_train_epochs = 3;
         if (parts % 2) {
-            config.gradient_accumulation_steps = 5;
+            config.engine.gradient_accumulation_steps = 5;
         }
         assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
         assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
@@ -492,7 +492,7 @@ static void test_groups_stay_whole(void **state) {
 static void test_sizes_of_no_whole_groups(void **state) {
     struct berth_error error;
     struct batching b;
-    struct berth_config config = make(40, 0, 0);
+    struct settings config = make(40, 0, 0);
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
     assert_int_equal(batching_round_to_groups(&b, &config, 16, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "negatives_batch 16"));
@@ -500,7 +500,7 @@ static void test_sizes_of_no_whole_groups(void **state) {
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
     assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "micro-batches of 20 examples"));
-    config.virtual_ranks = 3; // whose micro-batches are rounded up
+    config.engine.virtual_ranks = 3; // whose micro-batches are rounded up
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
     assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
     assert_int_equal(b.micro.sequences, 8);

@@ -4,9 +4,9 @@
 // by another version or for another model, they are refused with the file's name, and what was in
 // memory is unchanged. test_checkpoint_folder.c tests the output folder that holds them.
 #include "core/json_memory.h"
-#include "core/options.h"
 #include "core/scratch.h"
 #include "device/device.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/progress.h"
@@ -117,15 +117,15 @@ static const struct batching batching = {.features = 7,
                                          .total_steps = 8};
 
 // The settings of the run whose history is written and read.
-static struct berth_config history_settings(void) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.spike_policy = "skip";
+static struct settings history_settings(void) {
+    struct settings config;
+    settings_init(&config);
+    config.run.spike_policy = "skip";
     return config;
 }
 
 static enum berth_status read_history(struct berth_error *error) {
-    const struct berth_config config = history_settings();
+    const struct settings config = history_settings();
     struct berth_log log = {0};
     struct progress progress;
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
@@ -137,7 +137,7 @@ static enum berth_status read_history(struct berth_error *error) {
     return status;
 }
 
-static enum berth_status save_history(const struct berth_config *config) {
+static enum berth_status save_history(const struct settings *config) {
     struct progress progress;
     TRY(progress_init(&progress, NULL));
     progress.jobs = JOB_PRETRAIN;
@@ -170,7 +170,7 @@ static enum berth_status save_history(const struct berth_config *config) {
 }
 
 static void write_history(void) {
-    const struct berth_config config = history_settings();
+    const struct settings config = history_settings();
     assert_int_equal(save_history(&config), BERTH_OK);
 }
 
@@ -181,8 +181,8 @@ static void test_what_the_trainer_needs(void **state) {
     static const char *const switches[] = {"should_training_stop", "should_epoch_stop",
                                            "should_save", "should_evaluate", "should_log"};
     json *found;
-    struct berth_config config = history_settings();
-    config.eval_steps = config.save_steps = 0;
+    struct settings config = history_settings();
+    config.run.eval_steps = config.run.save_steps = 0;
     assert_int_equal(save_history(&config), BERTH_OK);
     assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
@@ -198,7 +198,7 @@ static void test_what_the_trainer_needs(void **state) {
     json_free(found);
 }
 
-static json *saved_history(const struct berth_config *config) {
+static json *saved_history(const struct settings *config) {
     json *found;
     assert_int_equal(save_history(config), BERTH_OK);
     assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
@@ -208,8 +208,8 @@ static json *saved_history(const struct berth_config *config) {
 // The Trainer counts the sequences of a micro-batch, and saves every 500 updates where Berth saves
 // only the best models. Berth resumes all the same, also from a file without a key of its own.
 static void test_sizes_as_the_trainer_counts(void **state) {
-    struct berth_config config = history_settings();
-    config.save_steps = INT64_MAX;
+    struct settings config = history_settings();
+    config.run.save_steps = INT64_MAX;
     json *found = saved_history(&config);
     assert_int_equal(json_as_integer(json_member(found, "train_batch_size")), 1);
     assert_int_equal(json_as_integer(json_member(found, "save_steps")), 500);
@@ -218,7 +218,7 @@ static void test_sizes_as_the_trainer_counts(void **state) {
 }
 
 // Whether the history of update 3 names a checkpoint of the best model, which is that of `best`.
-static int names_best(const struct berth_config *config, int64_t best) {
+static int names_best(const struct settings *config, int64_t best) {
     const struct task_score score = {.items = {{"f1", 60.0}}, .count = 1, .loss = NAN};
     const struct best_metric metric = {.name = "f1", .value = 60.0};
     struct progress progress;
@@ -239,13 +239,13 @@ static int names_best(const struct berth_config *config, int64_t best) {
 
 // The Trainer looks for the folder of the best model. That of the update itself is being written.
 static void test_the_best_model_may_have_no_checkpoint(void **state) {
-    struct berth_config config = history_settings();
-    config.output_dir = scratch_folder;
+    struct settings config = history_settings();
+    config.run.output_dir = scratch_folder;
     assert_false(names_best(&config, 2));
     assert_true(names_best(&config, 3));
-    config.save_strategy = "no";
+    config.run.save_strategy = "no";
     assert_false(names_best(&config, 3));
-    config.save_strategy = NULL;
+    config.run.save_strategy = NULL;
     assert_int_equal(mkdir(scratch("checkpoint-2"), 0755), 0);
     assert_true(names_best(&config, 2));
 }
@@ -432,9 +432,9 @@ static void test_trainer_states_of_other_types(void **state) {
 }
 
 static void write_phase(int is_second, int64_t start) {
-    struct berth_config config = history_settings();
+    struct settings config = history_settings();
     struct progress progress;
-    config.phase2 = is_second;
+    config.run.phase2 = is_second;
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
     progress.jobs = JOB_PRETRAIN;
     progress.step = 3;
@@ -461,12 +461,12 @@ static void test_phases(void **state) {
                  {1, 0, 0, -1, "in its second phase; add phase2"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct berth_log log = {0};
-        struct berth_config config = history_settings();
+        struct settings config = history_settings();
         struct berth_error error;
         struct progress progress;
         write_phase(cases[i].is_second, cases[i].is_second ? 1 : 0);
-        config.phase2 = cases[i].resumes_second;
-        config.phase1_end_step = cases[i].first_end;
+        config.run.phase2 = cases[i].resumes_second;
+        config.run.phase1_end_step = cases[i].first_end;
         assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
         progress.jobs = JOB_PRETRAIN;
         const enum berth_status status = progress_read(&progress, &config, &batching, &log,
@@ -483,7 +483,7 @@ static void test_phases(void **state) {
 }
 
 static enum berth_status read_history_again(void) {
-    const struct berth_config config = history_settings();
+    const struct settings config = history_settings();
     const struct berth_log log = {0};
     struct progress progress;
     enum berth_status status = progress_init(&progress, NULL);
@@ -507,7 +507,7 @@ static enum berth_status all_or_nothing(const char *name, enum berth_status stat
 }
 
 static enum berth_status save_history_again(void) {
-    const struct berth_config config = history_settings();
+    const struct settings config = history_settings();
     unlink(scratch("trainer_state.json"));
     return all_or_nothing("trainer_state.json", save_history(&config));
 }
@@ -521,9 +521,9 @@ static void test_history_is_whole_or_not_written(void **state) {
 
 // Names of folders may have any bytes, which JSON has not.
 static void test_history_of_a_folder_that_is_no_text(void **state) {
-    struct berth_config config = history_settings();
+    struct settings config = history_settings();
     json *found;
-    config.output_dir = "\xFF/run";
+    config.run.output_dir = "\xFF/run";
     assert_int_equal(save_history(&config), BERTH_OK);
     assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
     assert_true(json_is_null_value(json_member(found, "best_model_checkpoint")));
@@ -576,22 +576,22 @@ static void count_note(void *context, const struct berth_record *record) {
 }
 
 // Some value other than the default.
-static void change(struct berth_config *config, const struct option_row *row) {
+static void change(struct settings *config, const struct option_row *row) {
     const char *last = row->choices != NULL ? strrchr(row->choices, '|') + 1 : "text";
     const char *values[] = {"3", "0.25", "16", "true", "false", "bf16", last};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        berth_config_init(config);
-        if (option_set(config, row, values[i], NULL) == BERTH_OK) {
+        settings_init(config);
+        if (settings_set_row(config, row, values[i], NULL) == BERTH_OK) {
             memset(config->given, 0, sizeof config->given);
         }
-        if (option_is_chosen(config, row)) {
+        if (settings_row_is_chosen(config, row)) {
             return;
         }
     }
     fail_msg("no other value of %s", row->name);
 }
 
-static enum berth_status resume_with(const struct berth_config *config, struct berth_error *error) {
+static enum berth_status resume_with(const struct settings *config, struct berth_error *error) {
     const struct berth_log log = {.write = count_note};
     struct progress progress;
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
@@ -603,10 +603,10 @@ static enum berth_status resume_with(const struct berth_config *config, struct b
 }
 
 static void test_a_changed_setting_follows_its_rows_rule(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
     struct progress progress;
-    berth_config_init(&config);
+    settings_init(&config);
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
     progress.jobs = JOB_TRAIN;
     assert_int_equal(

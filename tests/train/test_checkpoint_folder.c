@@ -2,8 +2,8 @@
 // Tests an output folder with its checkpoints: what a killed or overwritten run leaves there is
 // removed, old checkpoints too, but nothing that could still be needed or is not of a run. What is
 // in a checkpoint's files: test_checkpoint_files.c.
-#include "core/options.h"
 #include "core/scratch.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/leftovers.h"
@@ -39,19 +39,19 @@ static void test_leftovers_are_removed(void **state) {
 
 // A folder with nothing but the files that the settings place there is not in use.
 static void test_logs_do_not_use_a_folder(void **state) {
-    struct berth_config config;
+    struct settings config;
     char *summary = memory_string(scratch("logs/summary.json"));
     char *report = memory_string(scratch("report.html"));
-    berth_config_init(&config);
+    settings_init(&config);
     assert_int_equal(dir_make(scratch("logs"), NULL), BERTH_OK);
     scratch_write("logs/summary.json", "{}");
     assert_true(checkpoint_dir_is_used(scratch_folder, &config));
-    config.json_summary = summary;
-    config.report = report;
+    config.report.json_summary = summary;
+    config.report.report = report;
     assert_false(checkpoint_dir_is_used(scratch_folder, &config));
     scratch_write("report.html", "");
     assert_false(checkpoint_dir_is_used(scratch_folder, &config));
-    config.report = NULL;
+    config.report.report = NULL;
     assert_true(checkpoint_dir_is_used(scratch_folder, &config));
     assert_false(checkpoint_dir_is_used(scratch("none"), &config));
     memory_free(summary);
@@ -59,11 +59,11 @@ static void test_logs_do_not_use_a_folder(void **state) {
 }
 
 static void test_no_output_folder(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    berth_config_init(&config);
+    settings_init(&config);
     for (int i = 0; i < 2; i++) {
-        config.output_dir = i == 0 ? NULL : "";
+        config.run.output_dir = i == 0 ? NULL : "";
         assert_int_equal(output_check(&config, NULL, &error), BERTH_USAGE);
         assert_message_has(&error, "output_dir is missing");
     }
@@ -414,12 +414,12 @@ static void test_overwriting_what_another_user_owns(void **state) {
 // Checks a run into the folder that starts from this setting.
 static enum berth_status check_start(const char *option, const char *name,
                                      struct berth_error *error) {
-    struct berth_config config;
+    struct settings config;
     char *output = memory_string(scratch_folder), *path = memory_string(scratch(name));
-    berth_config_init(&config);
-    config.output_dir = output;
-    config.overwrite_output_dir = 1;
-    assert_int_equal(option_set(&config, option_find(option), path, NULL), BERTH_OK);
+    settings_init(&config);
+    config.run.output_dir = output;
+    config.run.overwrite_output_dir = 1;
+    assert_int_equal(settings_set_row(&config, option_find(option), path, NULL), BERTH_OK);
     const enum berth_status status = leftovers_check(&config, error);
     memory_free(output);
     memory_free(path);
@@ -461,11 +461,11 @@ static enum berth_status set_aside(int64_t after, int originals) {
 }
 
 static void test_output_folder_without_locks(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct file_lock lock = {.descriptor = -1};
     const struct berth_log log = {.write = keep_note};
-    berth_config_init(&config);
-    config.output_dir = scratch_folder;
+    settings_init(&config);
+    config.run.output_dir = scratch_folder;
     notes[0] = '\0';
     file_fail_at(2, ENOSYS); // the call after open
     assert_int_equal(output_lock(&config, &lock, &log, NULL), BERTH_OK);

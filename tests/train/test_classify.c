@@ -100,23 +100,23 @@ static void set_labels(const char *folder, const char *id2label) {
 static struct fixture_run own_run(const char *output) {
     struct fixture_run run = fixture_default(output);
     run.task = "classify";
-    run.config.train_file = fixture_keep("train.csv");
-    run.config.validation_file = fixture_keep("dev.csv");
-    run.config.text_column = "review";
-    run.config.label_column = "verdict";
-    run.config.max_seq_length = 32;
-    run.config.max_steps = 60;
-    run.config.train_batch_size = 12;
-    run.config.learning_rate = 5e-3;
-    run.config.save_steps = 100;
+    run.config.task.train_file = fixture_keep("train.csv");
+    run.config.task.validation_file = fixture_keep("dev.csv");
+    run.config.features.text_column = "review";
+    run.config.features.label_column = "verdict";
+    run.config.features.max_seq_length = 32;
+    run.config.engine.max_steps = 60;
+    run.config.engine.train_batch_size = 12;
+    run.config.optimizer.learning_rate = 5e-3;
+    run.config.run.save_steps = 100;
     return run;
 }
 
 static struct fixture_run own_prediction(const char *model, const char *file, const char *output) {
     struct fixture_run run = own_run(output);
     run.job = job_predict;
-    run.config.model_name_or_path = fixture_keep(model);
-    run.config.predict_file = fixture_keep(file);
+    run.config.model.model_name_or_path = fixture_keep(model);
+    run.config.task.predict_file = fixture_keep(file);
     return run;
 }
 
@@ -148,11 +148,11 @@ static void a_named_metric_keeps_the_best_checkpoint(void **state) {
     write_own_files();
     for (int named = 0; named < 2; named++) {
         struct fixture_run run = own_run(named ? "named" : "unnamed");
-        run.config.learning_rate = 0;
-        run.config.max_steps = 4;
-        run.config.eval_steps = run.config.save_steps = 1;
-        run.config.save_total_limit = 2;
-        run.config.metric_for_best_model = named ? "accuracy" : NULL;
+        run.config.optimizer.learning_rate = 0;
+        run.config.engine.max_steps = 4;
+        run.config.run.eval_steps = run.config.run.save_steps = 1;
+        run.config.run.save_total_limit = 2;
+        run.config.run.metric_for_best_model = named ? "accuracy" : NULL;
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         for (int step = 1; step <= 4; step++) {
             char name[64];
@@ -177,7 +177,7 @@ static void an_evaluation_smooths_labels(void **state) {
     write_own_files();
     struct fixture_run first = own_run("first"), run = own_run("smoothed");
     assert_int_equal(fixture_execute(&first), BERTH_OK);
-    run.config.model_name_or_path = fixture_keep("first");
+    run.config.model.model_name_or_path = fixture_keep("first");
     fixture_expect_smoothed_loss(&run);
 }
 
@@ -241,7 +241,7 @@ static void a_model_keeps_the_order_of_its_classes(void **state) {
 static void a_column_without_labels_is_predicted(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run blind = own_prediction("out", "new.csv", "blind");
     assert_int_equal(fixture_execute(&blind), BERTH_OK);
@@ -267,9 +267,9 @@ static void a_column_without_labels_is_predicted(void **state) {
 static void an_unusable_test_file_is_reported_before_training(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.max_steps = 1;
-    run.config.do_predict = 1;
-    run.config.predict_file = fixture_keep("odd.csv");
+    run.config.engine.max_steps = 1;
+    run.config.task.do_predict = 1;
+    run.config.task.predict_file = fixture_keep("odd.csv");
     FILE *file = create("odd.csv");
     fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,lukewarm\n");
     assert_int_equal(fclose(file), 0);
@@ -282,7 +282,7 @@ static void an_unusable_test_file_is_reported_before_training(void **state) {
     fixture_expect(&run, BERTH_BAD_DATA,
                    "line 3, column \"verdict\": the label is empty; `berth predict");
     assert_false(dir_exists(in_folder("out")));
-    run.config.predict_file = fixture_keep("dev.csv");
+    run.config.task.predict_file = fixture_keep("dev.csv");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_true(file_exists(fixture_path("out", "predict_results.json")));
 }
@@ -291,9 +291,9 @@ static void an_unusable_test_file_is_reported_before_training(void **state) {
 static void a_trained_model_predicts_by_its_own_classes(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.config_file = fixture_keep("model/config.json");
-    run.config.predict_file = fixture_keep("dev.csv");
-    run.config.max_steps = 1;
+    run.config.model.config_file = fixture_keep("model/config.json");
+    run.config.task.predict_file = fixture_keep("dev.csv");
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run again = own_prediction("out", "dev.csv", "again");
     assert_int_equal(fixture_execute(&again), BERTH_OK);
@@ -318,9 +318,9 @@ static void placeholders_keep_their_head(void **state) {
     write_numbered("numbers.csv", "", 0, 12);
     write_numbered("from-one.csv", "", 1, 12);
     struct fixture_run first = own_run("first");
-    first.config.train_file = fixture_keep("names.csv");
-    first.config.validation_file = NULL;
-    first.config.max_steps = 1;
+    first.config.task.train_file = fixture_keep("names.csv");
+    first.config.task.validation_file = NULL;
+    first.config.engine.max_steps = 1;
     set_labels("model", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\",\"2\":\"LABEL_2\",\"3\":\"LABEL_3\","
                         "\"4\":\"LABEL_4\",\"5\":\"LABEL_5\",\"6\":\"LABEL_6\",\"7\":\"LABEL_7\","
                         "\"8\":\"LABEL_8\",\"9\":\"LABEL_9\",\"10\":\"LABEL_10\","
@@ -328,15 +328,15 @@ static void placeholders_keep_their_head(void **state) {
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     fixture_assert_holds(fixture_path("first", "config.json"), "\"10\": \"LABEL_10\"");
     struct fixture_run again = first;
-    again.config.model_name_or_path = fixture_keep("first");
-    again.config.output_dir = fixture_keep("again");
+    again.config.model.model_name_or_path = fixture_keep("first");
+    again.config.run.output_dir = fixture_keep("again");
     fixture_expect(&again, BERTH_OK, "model: 41 tensors");
-    again.config.output_dir = fixture_keep("numbers");
-    again.config.train_file = fixture_keep("numbers.csv");
+    again.config.run.output_dir = fixture_keep("numbers");
+    again.config.task.train_file = fixture_keep("numbers.csv");
     fixture_expect(&again, BERTH_OK, "model: 41 tensors");
     fixture_assert_holds(fixture_path("numbers", "config.json"), "\"10\": \"10\"");
-    again.config.output_dir = fixture_keep("from-one");
-    again.config.train_file = fixture_keep("from-one.csv");
+    again.config.run.output_dir = fixture_keep("from-one");
+    again.config.task.train_file = fixture_keep("from-one.csv");
     fixture_expect(&again, BERTH_OK, "warning: the model's classes (\"LABEL_0\", ...) differ from");
     struct fixture_run predicted = own_prediction("first", "names.csv", "predicted");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
@@ -358,9 +358,9 @@ static void a_head_with_more_classes_remains(void **state) {
     fprintf(file, "review,verdict\na,cold\nb,warm\nc,hot\n");
     assert_int_equal(fclose(file), 0);
     struct fixture_run first = own_run("first");
-    first.config.train_file = fixture_keep("three.csv");
-    first.config.validation_file = NULL;
-    first.config.max_steps = 1;
+    first.config.task.train_file = fixture_keep("three.csv");
+    first.config.task.validation_file = NULL;
+    first.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     static const struct {
         const char *file, *labels, *name;
@@ -372,10 +372,10 @@ static void a_head_with_more_classes_remains(void **state) {
         char output[16];
         snprintf(output, sizeof output, "again-%zu", i);
         struct fixture_run again = own_run(output);
-        again.config.model_name_or_path = fixture_keep("first");
-        again.config.train_file = fixture_keep(rounds[i].file);
-        again.config.validation_file = NULL;
-        again.config.max_steps = 1;
+        again.config.model.model_name_or_path = fixture_keep("first");
+        again.config.task.train_file = fixture_keep(rounds[i].file);
+        again.config.task.validation_file = NULL;
+        again.config.engine.max_steps = 1;
         if (rounds[i].labels != NULL) {
             set_labels("first", rounds[i].labels);
         }
@@ -386,10 +386,10 @@ static void a_head_with_more_classes_remains(void **state) {
     }
     set_key("first", "architectures", "[\"BertModel\"]");
     struct fixture_run bare = own_run("bare");
-    bare.config.model_name_or_path = fixture_keep("first");
-    bare.config.train_file = fixture_keep("names.csv");
-    bare.config.validation_file = NULL;
-    bare.config.max_steps = 1;
+    bare.config.model.model_name_or_path = fixture_keep("first");
+    bare.config.task.train_file = fixture_keep("names.csv");
+    bare.config.task.validation_file = NULL;
+    bare.config.engine.max_steps = 1;
     fixture_expect(&bare, BERTH_OK, "newly initialised, to be trained: classifier.weight");
     fixture_assert_holds(fixture_path("bare", "config.json"), "\"1\": \"LABEL_1\"\n  },");
 }
@@ -415,8 +415,8 @@ static void labels_that_cannot_be_written_are_refused(void **state) {
         FILE *file = create(cases[i].file);
         fputs(cases[i].text, file);
         assert_int_equal(fclose(file), 0);
-        run.config.train_file = fixture_keep(cases[i].file);
-        run.config.validation_file = NULL;
+        run.config.task.train_file = fixture_keep(cases[i].file);
+        run.config.task.validation_file = NULL;
         fixture_expect(&run, BERTH_BAD_DATA, cases[i].message);
     }
 }
@@ -424,7 +424,7 @@ static void labels_that_cannot_be_written_are_refused(void **state) {
 static void names_of_a_model_that_cannot_be_written_are_refused(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     set_labels("out", "{\"0\":\"a\\tb\",\"1\":\"c\"}");
     struct fixture_run predicted = own_prediction("out", "new.csv", "predicted");
@@ -444,7 +444,7 @@ static void names_of_a_model_that_cannot_be_written_are_refused(void **state) {
 static void the_order_of_labels_is_noted(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     set_labels("out", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
     struct fixture_run predicted = own_prediction("out", "dev.csv", "predicted");
@@ -452,10 +452,10 @@ static void the_order_of_labels_is_noted(void **state) {
                    "dev.csv: the model's classes have no names; its classes, from 0 on, are "
                    "assumed to be \"cold\", \"warm\"; to name them, set id2label");
     set_labels("out", "{\"0\":\"LABEL_cold\",\"1\":\"LABEL_warm\"}"); // names of their own
-    predicted.config.output_dir = fixture_keep("odd");
+    predicted.config.run.output_dir = fixture_keep("odd");
     fixture_expect(&predicted, BERTH_BAD_DATA, "expected one of \"LABEL_cold\", \"LABEL_warm\"");
-    run.config.model_name_or_path = fixture_keep("out");
-    run.config.output_dir = fixture_keep("again");
+    run.config.model.model_name_or_path = fixture_keep("out");
+    run.config.run.output_dir = fixture_keep("again");
     fixture_expect(&run, BERTH_OK,
                    "warning: the model's classes (\"LABEL_cold\", ...) differ from");
 }
@@ -464,16 +464,16 @@ static void the_order_of_labels_is_noted(void **state) {
 static void a_head_for_other_classes_starts_anew(void **state) {
     write_own_files();
     struct fixture_run first = own_run("first");
-    first.config.max_steps = 2;
+    first.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run again = own_run("again");
-    again.config.model_name_or_path = fixture_keep("first");
-    again.config.max_steps = 2;
+    again.config.model.model_name_or_path = fixture_keep("first");
+    again.config.engine.max_steps = 2;
     fixture_expect(&again, BERTH_OK, "model: 41 tensors"); // all of them: the classes are the same
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\"}");
     struct fixture_run other = own_run("other");
-    other.config.model_name_or_path = fixture_keep("first");
-    other.config.max_steps = 2;
+    other.config.model.model_name_or_path = fixture_keep("first");
+    other.config.engine.max_steps = 2;
     fixture_expect(&other, BERTH_OK,
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
     fixture_assert_holds(in_folder("log"),
@@ -481,13 +481,13 @@ static void a_head_for_other_classes_starts_anew(void **state) {
     // transformers writes names that are numbers as numbers.
     set_labels("first", "{\"0\":4,\"1\":\"bad\"}");
     struct fixture_run numbered = own_run("numbered");
-    numbered.config.model_name_or_path = fixture_keep("first");
-    numbered.config.max_steps = 2;
+    numbered.config.model.model_name_or_path = fixture_keep("first");
+    numbered.config.engine.max_steps = 2;
     fixture_expect(&numbered, BERTH_OK, "warning: the model's classes (\"4\", ...) differ from");
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\",\"2\":\"ugly\"}");
     struct fixture_run wider = own_run("wider");
-    wider.config.model_name_or_path = fixture_keep("first");
-    wider.config.max_steps = 2;
+    wider.config.model.model_name_or_path = fixture_keep("first");
+    wider.config.engine.max_steps = 2;
     fixture_expect(&wider, BERTH_OK,
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
 }
@@ -496,12 +496,12 @@ static void a_head_for_other_classes_starts_anew(void **state) {
 static void a_head_for_another_problem_starts_anew(void **state) {
     write_own_files();
     struct fixture_run first = own_run("first");
-    first.config.max_steps = 1;
+    first.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     set_key("first", "problem_type", "\"multi_label_classification\"");
     struct fixture_run again = own_run("again");
-    again.config.model_name_or_path = fixture_keep("first");
-    again.config.max_steps = 1;
+    again.config.model.model_name_or_path = fixture_keep("first");
+    again.config.engine.max_steps = 1;
     fixture_expect(&again, BERTH_OK, "warning: the model is multi-label, but ");
     fixture_assert_logged("train.csv is single-label: its head is newly initialised");
     fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
@@ -518,7 +518,7 @@ static void another_classifier_starts_anew(void **state) {
     };
     write_own_files();
     struct fixture_run first = own_run("first");
-    first.config.max_steps = 2;
+    first.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     set_labels("first", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -526,8 +526,8 @@ static void another_classifier_starts_anew(void **state) {
         struct fixture_run predicted = own_prediction("first", "new.csv", "predicted");
         fixture_expect(&predicted, BERTH_CONFIG, others[i].refusal);
         struct fixture_run again = own_run(i == 0 ? "again" : "once_more");
-        again.config.model_name_or_path = fixture_keep("first");
-        again.config.max_steps = 2;
+        again.config.model.model_name_or_path = fixture_keep("first");
+        again.config.engine.max_steps = 2;
         fixture_expect(&again, BERTH_OK,
                        "newly initialised, to be trained: classifier.weight, classifier.bias");
         fixture_assert_holds(in_folder("log"), "left out, not part of a classifier: classifier.");
@@ -540,21 +540,21 @@ static void numbers_are_regressed(void **state) {
     write_json_lines("train.jsonl", 0, 60);
     write_json_lines("dev.jsonl", 60, 12);
     struct fixture_run run = own_run("out");
-    run.config.train_file = fixture_keep("train.jsonl");
-    run.config.validation_file = fixture_keep("dev.jsonl");
-    run.config.text_column = "a";
-    run.config.text_pair_column = "b";
-    run.config.label_column = "score";
-    run.config.max_steps = 150;
+    run.config.task.train_file = fixture_keep("train.jsonl");
+    run.config.task.validation_file = fixture_keep("dev.jsonl");
+    run.config.features.text_column = "a";
+    run.config.features.text_pair_column = "b";
+    run.config.features.label_column = "score";
+    run.config.engine.max_steps = 150;
     fixture_expect(&run, BERTH_OK, "eval: eval step=");
     assert_true(fixture_number("out", "eval_results.json", "eval_mse") < 0.5); // a constant's: 3.1
     assert_true(fabs(fixture_number("out", "eval_results.json", "eval_mse") -
                      fixture_number("out", "eval_results.json", "eval_loss")) < 1e-9);
     fixture_assert_holds(fixture_path("out", "config.json"), "\"problem_type\": \"regression\"");
     struct fixture_run predicted = own_prediction("out", "dev.jsonl", "predicted");
-    predicted.config.text_column = "a";
-    predicted.config.text_pair_column = "b";
-    predicted.config.label_column = "score";
+    predicted.config.features.text_column = "a";
+    predicted.config.features.text_pair_column = "b";
+    predicted.config.features.label_column = "score";
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_int_equal(lines_of(fixture_path("predicted", "test_results.tsv")), 12);
     // A model for numbers cannot predict classes, and vice versa.
@@ -562,10 +562,10 @@ static void numbers_are_regressed(void **state) {
     struct fixture_run wrong = own_prediction("out", "dev.csv", "wrong");
     fixture_expect(&wrong, BERTH_BAD_DATA, "expected a number");
     struct fixture_run classes = own_run("classes");
-    classes.config.max_steps = 1;
+    classes.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&classes), BERTH_OK);
-    predicted.config.model_name_or_path = fixture_keep("classes");
-    predicted.config.output_dir = fixture_keep("wrong-too");
+    predicted.config.model.model_name_or_path = fixture_keep("classes");
+    predicted.config.run.output_dir = fixture_keep("wrong-too");
     fixture_expect(&predicted, BERTH_BAD_DATA, "the model has no label");
 }
 
@@ -579,13 +579,13 @@ static void whole_numbers_are_classes_unless_told(void **state) {
     }
     assert_int_equal(fclose(file), 0);
     struct fixture_run run = own_run("classes");
-    run.config.train_file = fixture_keep("stars.csv");
-    run.config.validation_file = NULL;
-    run.config.max_steps = 1;
+    run.config.task.train_file = fixture_keep("stars.csv");
+    run.config.task.validation_file = NULL;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     fixture_assert_holds(fixture_path("classes", "config.json"), "\"2\": \"2\"");
-    run.config.output_dir = fixture_keep("numbers");
-    run.config.problem_type = "regression";
+    run.config.run.output_dir = fixture_keep("numbers");
+    run.config.task.problem_type = "regression";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     fixture_assert_holds(fixture_path("numbers", "config.json"),
                          "\"problem_type\": \"regression\"");
@@ -593,11 +593,11 @@ static void whole_numbers_are_classes_unless_told(void **state) {
 
 static struct fixture_run mnli_run(const char *output) {
     struct fixture_run run = own_run(output);
-    run.config.train_file = run.config.validation_file = NULL;
-    run.config.text_column = run.config.label_column = NULL;
-    run.config.task_name = "MNLI";
-    run.config.data_dir = fixture_keep("glue");
-    run.config.max_steps = 3;
+    run.config.task.train_file = run.config.task.validation_file = NULL;
+    run.config.features.text_column = run.config.features.label_column = NULL;
+    run.config.task.task_name = "MNLI";
+    run.config.task.data_dir = fixture_keep("glue");
+    run.config.engine.max_steps = 3;
     return run;
 }
 
@@ -619,9 +619,9 @@ static void f1_is_of_the_class_by_its_name(void **state) {
     write_mrpc("glue/MRPC/dev.tsv", 6, 0);
     set_labels("model", "{\"0\":\"equivalent\",\"1\":\"not_equivalent\"}");
     struct fixture_run run = mnli_run("out");
-    run.config.task_name = "MRPC";
-    run.config.language = "de";
-    run.config.max_steps = 8;
+    run.config.task.task_name = "MRPC";
+    run.config.task.language = "de";
+    run.config.engine.max_steps = 8;
     fixture_expect(&run, BERTH_OK, "note: language has no effect with task_name MRPC");
     assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1);
     assert_true(fixture_number("out", "eval_results.json", "eval_f1") == 1);
@@ -635,8 +635,8 @@ static void mnli_has_two_files(void **state) {
     write_mnli("glue/MNLI/test_matched.tsv", 1, 6, 0);
     write_mnli("glue/MNLI/test_mismatched.tsv", 3, 4, 0);
     struct fixture_run run = mnli_run("out");
-    run.config.label_column = "index";
-    run.config.problem_type = "regression";
+    run.config.features.label_column = "index";
+    run.config.task.problem_type = "regression";
     fixture_expect(&run, BERTH_OK, "eval_features=16");
     fixture_assert_logged("note: label_column has no effect with task_name MNLI");
     fixture_assert_logged("note: problem_type has no effect with task_name MNLI");
@@ -646,18 +646,18 @@ static void mnli_has_two_files(void **state) {
                          "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
     struct fixture_run predicted = mnli_run("test");
     predicted.job = job_predict;
-    predicted.config.model_name_or_path = fixture_keep("out");
+    predicted.config.model.model_name_or_path = fixture_keep("out");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_int_equal(lines_of(fixture_path("test", "test_results.tsv")), 6);
     assert_int_equal(lines_of(fixture_path("test", "test_results_mm.tsv")), 4);
     assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli.txt")), 7);
     assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli_mm.txt")), 5);
     // Each file's scores are those of the file alone.
-    predicted.config.split = "dev";
-    predicted.config.output_dir = fixture_keep("dev");
+    predicted.config.task.split = "dev";
+    predicted.config.run.output_dir = fixture_keep("dev");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
-    predicted.config.predict_file = fixture_keep("glue/MNLI/dev_mismatched.tsv");
-    predicted.config.output_dir = fixture_keep("mismatched");
+    predicted.config.task.predict_file = fixture_keep("glue/MNLI/dev_mismatched.tsv");
+    predicted.config.run.output_dir = fixture_keep("mismatched");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_true(fixture_number("dev", "predict_results.json", "predict_accuracy_mm") ==
                 fixture_number("mismatched", "predict_results.json", "predict_accuracy"));
@@ -668,31 +668,31 @@ static void mnli_has_two_files(void **state) {
 static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
     write_own_files();
     struct fixture_run straight = own_run("straight");
-    straight.config.max_steps = 6;
-    straight.config.save_steps = 1;
-    straight.config.save_total_limit = 100;
+    straight.config.engine.max_steps = 6;
+    straight.config.run.save_steps = 1;
+    straight.config.run.save_total_limit = 100;
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     for (int step = 1; step < 6; step += 2) {
         char output[32];
         snprintf(output, sizeof output, "resumed-%d", step);
         struct fixture_run stopped = straight;
-        stopped.config.output_dir = fixture_keep(output);
+        stopped.config.run.output_dir = fixture_keep(output);
         stopped.stop_at_step = step;
         stopped.stop_level = 1;
         assert_int_equal(fixture_execute(&stopped), BERTH_INTERRUPTED);
         struct fixture_run resumed = straight;
-        resumed.config.output_dir = fixture_keep(output);
-        resumed.config.resume_from_checkpoint = "auto";
-        resumed.config.model_name_or_path = step == 3 ? NULL : fixture_keep("model");
+        resumed.config.run.output_dir = fixture_keep(output);
+        resumed.config.run.resume_from_checkpoint = "auto";
+        resumed.config.model.model_name_or_path = step == 3 ? NULL : fixture_keep("model");
         assert_int_equal(fixture_execute(&resumed), BERTH_OK);
         assert_same_run("straight", output);
         assert_same_file(fixture_path("straight", "eval_results.txt"),
                          fixture_path(output, "eval_results.txt"));
     }
     struct fixture_run other = straight;
-    other.config.resume_from_checkpoint = "auto";
-    other.config.text_column = "id"; // another task
-    other.config.output_dir = fixture_keep("resumed-1");
+    other.config.run.resume_from_checkpoint = "auto";
+    other.config.features.text_column = "id"; // another task
+    other.config.run.output_dir = fixture_keep("resumed-1");
     assert_int_equal(fixture_execute(&other), BERTH_CONFIG);
 }
 
@@ -714,8 +714,8 @@ static void rename_recorded_classes(const char *checkpoint) {
 static void a_run_does_not_resume_with_other_classes(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.max_steps = 2;
-    run.config.save_format = "nvidia";
+    run.config.engine.max_steps = 2;
+    run.config.run.save_format = "nvidia";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     FILE *file = create("train.csv");
     fprintf(file, "id,review,verdict\n");
@@ -725,24 +725,24 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
         fprintf(file, "%d,\"%s\",%s\n", i, text, i % 2 ? "icy" : "warm");
     }
     assert_int_equal(fclose(file), 0);
-    run.config.validation_file = NULL;
-    run.config.max_steps = 4;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.task.validation_file = NULL;
+    run.config.engine.max_steps = 4;
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
-    run.config.model_name_or_path = NULL;
+    run.config.model.model_name_or_path = NULL;
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
-    run.config.model_name_or_path = fixture_keep("model");
-    run.config.resume_from_checkpoint = fixture_keep("out/ckpt_2.pt");
+    run.config.model.model_name_or_path = fixture_keep("model");
+    run.config.run.resume_from_checkpoint = fixture_keep("out/ckpt_2.pt");
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     rename_recorded_classes("out/checkpoint-2");
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
     write_own_files();
-    run.config.problem_type = "single_label_classification"; // as it was determined
+    run.config.task.problem_type = "single_label_classification"; // as it was determined
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
@@ -794,32 +794,32 @@ static void many_examples_take_no_memory(void **state) {
 static void what_does_not_fit_is_reported(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    run.config.text_column = "revue";
+    run.config.features.text_column = "revue";
     fixture_expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
     run = own_run("out");
-    run.config.label_column = NULL;
+    run.config.features.label_column = NULL;
     fixture_expect(&run, BERTH_USAGE, "label_column is missing; name it, or a task of GLUE");
-    run.config.text_column = NULL;
+    run.config.features.text_column = NULL;
     fixture_expect(&run, BERTH_BAD_DATA, "label_column");
-    run.config.task_name = "mrpk";
+    run.config.task.task_name = "mrpk";
     fixture_expect(&run, BERTH_USAGE, "found \"mrpk\"");
-    run.config.task_name = "mrpc";
-    run.config.train_file = NULL;
+    run.config.task.task_name = "mrpc";
+    run.config.task.train_file = NULL;
     fixture_expect(&run, BERTH_USAGE, "senteval_data/msr_paraphrase_train.txt");
-    run.config.validation_file = NULL;
-    run.config.data_dir = fixture_keep("model");
+    run.config.task.validation_file = NULL;
+    run.config.task.data_dir = fixture_keep("model");
     fixture_expect(&run, BERTH_NO_INPUT, "expected the files of MRPC");
     run = own_run("out");
-    run.config.validation_file = fixture_keep("none.csv");
+    run.config.task.validation_file = fixture_keep("none.csv");
     fixture_expect(&run, BERTH_NO_INPUT, "none.csv: no such file");
     write_csv("one.csv", 0, 1, 1);
-    run.config.validation_file = NULL;
-    run.config.train_file = fixture_keep("one.csv");
+    run.config.task.validation_file = NULL;
+    run.config.task.train_file = fixture_keep("one.csv");
     fixture_expect(&run, BERTH_BAD_DATA, "every example has the same label");
     assert_false(dir_exists(in_folder("out"))); // none of these created a folder
     // A label that the model does not know, in a file to be scored.
     run = own_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     FILE *file = create("odd.csv");
     fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,lukewarm\n");

@@ -122,7 +122,7 @@ static void test_resume_falls_back(void **state) {
     make_run("hurt");
     flip(in_folder("hurt/checkpoint-3/optimizer.safetensors"), 8 * 40000 + 3);
     struct fixture_run run = fixture_default("hurt");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "warning: skipping a damaged checkpoint");
     fixture_assert_logged("/hurt/checkpoint-2");
     assert_same_run("straight", "hurt");
@@ -136,13 +136,13 @@ static void test_resume_refuses_when_all_are_damaged(void **state) {
         flip(in_folder(name), 99999);
     }
     struct fixture_run run = fixture_default("hurt");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_BAD_DATA, "no checkpoint is intact (3 damaged); the newest: ");
     fixture_expect(&run, BERTH_BAD_DATA, "hurt/checkpoint-3/model.safetensors: ");
-    run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-2");
+    run.config.run.resume_from_checkpoint = fixture_keep("hurt/checkpoint-2");
     fixture_expect(&run, BERTH_BAD_DATA, "checkpoint-2");
-    run.config.resume_from_checkpoint = NULL;
-    run.config.overwrite_output_dir = 1;
+    run.config.run.resume_from_checkpoint = NULL;
+    run.config.run.overwrite_output_dir = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
@@ -152,7 +152,7 @@ static void test_resume_with_an_empty_folder(void **state) {
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     assert_int_equal(dir_make(in_folder("started/checkpoint-2"), NULL), BERTH_OK);
     struct fixture_run run = fixture_default("started");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "started/checkpoint-2 is an empty folder");
     assert_same_run("straight", "started");
 }
@@ -166,15 +166,15 @@ static void touch(const char *name) {
 static void test_resume_with_strays(void **state) {
     make_run("hurt");
     struct fixture_run run = fixture_default("hurt");
-    run.config.max_steps = 4;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = 4;
+    run.config.run.resume_from_checkpoint = "auto";
     touch("hurt/checkpoint-3/.DS_Store");
     touch("hurt/checkpoint-3/notes.txt");
     fixture_expect(&run, BERTH_OK, "notes.txt is not listed in the manifest and is ignored");
     fixture_assert_logged("note: resumed from");
     fixture_assert_not_logged("warning: skipping");
-    run.config.max_steps = 5;
-    run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-4");
+    run.config.engine.max_steps = 5;
+    run.config.run.resume_from_checkpoint = fixture_keep("hurt/checkpoint-4");
     touch("hurt/checkpoint-4/.DS_Store");
     fixture_expect(&run, BERTH_OK, "checkpoint-4/.DS_Store is not listed");
 }
@@ -182,13 +182,14 @@ static void test_resume_with_strays(void **state) {
 // The last model is the result if the best one's checkpoint is damaged, as if it is missing.
 static void test_damaged_best_model(void **state) {
     struct fixture_run run = fixture_default("best");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.load_best_model_at_end = 1;
-    run.config.eval_steps = 1;
-    run.config.evaluate_every_epoch = 0;
-    run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.load_best_model_at_end = 1;
+    run.config.run.eval_steps = 1;
+    run.config.run.evaluate_every_epoch = 0;
+    run.config.optimizer.learning_rate =
+        1e-12; // all scores are the same, so the first one is the best
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     run.fail_errno = EIO;
     run.fail_after_step = FIXTURE_UPDATES;
     // A read error, first in trainer_state.json, then while checkpoint-1 is verified, is no damage.
@@ -209,27 +210,28 @@ static void test_damaged_best_model(void **state) {
 // of the same step there, of another run, is not taken.
 static void test_best_model_of_another_folder(void **state) {
     struct fixture_run run = fixture_default("best"), other = run;
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.load_best_model_at_end = 1;
-    run.config.eval_steps = 1;
-    run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.load_best_model_at_end = 1;
+    run.config.run.eval_steps = 1;
+    run.config.optimizer.learning_rate =
+        1e-12; // all scores are the same, so the first one is the best
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    other.config.output_dir = fixture_keep("other");
-    other.config.max_steps = other.config.logging_steps = 1;
+    other.config.run.output_dir = fixture_keep("other");
+    other.config.engine.max_steps = other.config.run.logging_steps = 1;
     assert_int_equal(fixture_execute(&other), BERTH_OK);
-    run.config.resume_from_checkpoint = fixture_keep("best/checkpoint-7");
-    run.config.output_dir = fixture_keep("on");
+    run.config.run.resume_from_checkpoint = fixture_keep("best/checkpoint-7");
+    run.config.run.output_dir = fixture_keep("on");
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
     assert_same_file(in_folder("best/model.safetensors"), in_folder("on/model.safetensors"));
     assert_int_equal(symlink("best/checkpoint-7", in_folder("latest")), 0); // a link to it
     assert_int_equal(dir_remove(in_folder("on"), NULL), BERTH_OK);
-    run.config.resume_from_checkpoint = fixture_keep("latest");
+    run.config.run.resume_from_checkpoint = fixture_keep("latest");
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
     assert_int_equal(dir_remove(in_folder("best/checkpoint-1"), NULL), BERTH_OK);
     assert_int_equal(dir_remove(in_folder("on"), NULL), BERTH_OK);
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
     fixture_copy_checkpoint("other", "on", 1);
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
     fixture_assert_logged("on/checkpoint-1 is not of this run");
     char *log = fixture_text(in_folder("log"));

@@ -2,10 +2,10 @@
 // Tests the DeepSpeed JSON: the published configurations, defaults, conflicts with the command
 // line, and every error.
 #include "core/buffer.h"
-#include "core/options.h"
 #include "core/scratch.h"
-#include "train/settings/deepspeed.h"
-#include "train/settings/deepspeed_keys.h"
+#include "settings/deepspeed.h"
+#include "settings/deepspeed_keys.h"
+#include "settings/settings.h"
 
 #include <math.h>
 
@@ -18,21 +18,21 @@ static void collect(void *context, const struct berth_record *record) {
 
 static const struct berth_log log_to_notes = {.write = collect};
 
-static void set(struct berth_config *config, const char *name, const char *value) {
-    assert_int_equal(option_set(config, option_find(name), value, NULL), BERTH_OK);
+static void set(struct settings *config, const char *name, const char *value) {
+    assert_int_equal(settings_set_row(config, option_find(name), value, NULL), BERTH_OK);
 }
 
-static enum berth_status apply(struct berth_config *config, const char *text,
+static enum berth_status apply(struct settings *config, const char *text,
                                struct berth_error *error) {
     notes[0] = '\0';
     scratch_write("ds.json", text);
     return deepspeed_apply(config, scratch("ds.json"), &log_to_notes, error);
 }
 
-static struct berth_config good(const char *text) {
-    struct berth_config config;
+static struct settings good(const char *text) {
+    struct settings config;
     struct berth_error error = {0};
-    option_defaults(&config);
+    settings_init(&config);
     if (apply(&config, text, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
@@ -47,53 +47,53 @@ static void assert_note(const char *part) {
 
 // deepspeed_bsz24_config.json of BingBertSquad.
 static void test_bing_bert_squad(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":24,\"train_micro_batch_size_per_gpu\":3,\"steps_per_print\":5,"
              "\"optimizer\":{\"type\":\"Adam\",\"params\":{\"lr\":3e-5,\"weight_decay\":0.0,"
              "\"bias_correction\":false}},\"gradient_clipping\":1.0,\"fp16\":{\"enabled\":true}}");
-    assert_int_equal(config.train_batch_size, 24);
-    assert_int_equal(config.per_device_train_batch_size, 3);
-    assert_int_equal(config.logging_steps, 5);
-    assert_true(config.learning_rate == 3e-5);
-    assert_true(config.weight_decay == 0);
-    assert_int_equal(config.bias_correction, 0);
-    assert_int_equal(config.adam_w_mode, 1); // "Adam" means AdamW's logic
-    assert_true(config.max_grad_norm == 1);
-    assert_int_equal(config.precision, BERTH_BF16);
+    assert_int_equal(config.engine.train_batch_size, 24);
+    assert_int_equal(config.engine.per_device_train_batch_size, 3);
+    assert_int_equal(config.run.logging_steps, 5);
+    assert_true(config.optimizer.learning_rate == 3e-5);
+    assert_true(config.optimizer.weight_decay == 0);
+    assert_int_equal(config.optimizer.bias_correction, 0);
+    assert_int_equal(config.optimizer.adam_w_mode, 1); // "Adam" means AdamW's logic
+    assert_true(config.optimizer.max_grad_norm == 1);
+    assert_int_equal(config.machine.precision, BERTH_BF16);
     assert_note("fp16 runs as bf16");
 }
 
 // ds_config.json of the CSCS system.
 static void test_cscs(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":512,\"gradient_accumulation_steps\":1,\"steps_per_print\":10,"
              "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":5e-5}},"
              "\"zero_optimization\":{\"stage\":1,\"allgather_bucket_size\":5e8}}");
-    assert_int_equal(config.train_batch_size, 512);
-    assert_int_equal(config.gradient_accumulation_steps, 1);
-    assert_true(config.learning_rate == 5e-5);
-    assert_true(config.weight_decay == 0);  // DeepSpeed's default
-    assert_true(config.max_grad_norm == 0); // absent: off
-    assert_int_equal(config.precision, BERTH_FP32);
-    assert_int_equal(config.zero_stage, 1);
-    assert_int_equal(config.allgather_bucket_size, 500000000);
+    assert_int_equal(config.engine.train_batch_size, 512);
+    assert_int_equal(config.engine.gradient_accumulation_steps, 1);
+    assert_true(config.optimizer.learning_rate == 5e-5);
+    assert_true(config.optimizer.weight_decay == 0);  // DeepSpeed's default
+    assert_true(config.optimizer.max_grad_norm == 0); // absent: off
+    assert_int_equal(config.machine.precision, BERTH_FP32);
+    assert_int_equal(config.engine.zero_stage, 1);
+    assert_int_equal(config.engine.allgather_bucket_size, 500000000);
     assert_null(strstr(notes, "no effect"));
 }
 
 static void test_exchanges(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":8,\"communication_data_type\":\"fp16\","
              "\"zero_optimization\":{\"stage\":2,\"overlap_comm\":false,\"reduce_bucket_size\":1e6,"
              "\"allgather_bucket_size\":2000}}");
-    assert_int_equal(config.zero_stage, 2);
-    assert_int_equal(config.overlap_comm, 0);
-    assert_int_equal(config.reduce_bucket_size, 1000000);
-    assert_int_equal(config.allgather_bucket_size, 2000);
-    assert_string_equal(config.communication_data_type, "fp16");
+    assert_int_equal(config.engine.zero_stage, 2);
+    assert_int_equal(config.engine.overlap_comm, 0);
+    assert_int_equal(config.engine.reduce_bucket_size, 1000000);
+    assert_int_equal(config.engine.allgather_bucket_size, 2000);
+    assert_string_equal(config.engine.communication_data_type, "fp16");
     config = good("{\"train_batch_size\":8,\"zero_optimization\":{\"stage\":1,"
                   "\"overlap_comm\":\"auto\",\"reduce_bucket_size\":\"auto\"}}");
-    assert_int_equal(config.overlap_comm, 1);
-    assert_int_equal(config.reduce_bucket_size, 0);
+    assert_int_equal(config.engine.overlap_comm, 1);
+    assert_int_equal(config.engine.reduce_bucket_size, 0);
 }
 
 // A key that asks for what is always so has no note, one that asks for something else the reason.
@@ -168,37 +168,38 @@ static void test_sections_without_effect(void **state) {
 
 // The optimizer of BingBert's pre-training, phase 128.
 static void test_lamb(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Lamb\",\"params\":{\"lr\":11e-3,"
              "\"weight_decay\":0.01,\"bias_correction\":false,\"max_coeff\":0.3,"
              "\"min_coeff\":0.02}},\"gradient_clipping\":1.0}");
     assert_null(strstr(notes, "gradient_clipping"));
-    assert_string_equal(config.optimizer, "lamb");
-    assert_true(config.learning_rate == 11e-3 && config.weight_decay == 0.01);
-    assert_true(config.max_coeff == 0.3 && config.min_coeff == 0.02 && config.adam_epsilon == 1e-8);
-    assert_int_equal(config.bias_correction, 0);
-    assert_int_equal(config.eps_inside_sqrt, 0);
+    assert_string_equal(config.optimizer.optimizer, "lamb");
+    assert_true(config.optimizer.learning_rate == 11e-3 && config.optimizer.weight_decay == 0.01);
+    assert_true(config.optimizer.max_coeff == 0.3 && config.optimizer.min_coeff == 0.02 &&
+                config.optimizer.adam_epsilon == 1e-8);
+    assert_int_equal(config.optimizer.bias_correction, 0);
+    assert_int_equal(config.optimizer.eps_inside_sqrt, 0);
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"lamb\",\"params\":"
                   "{\"eps_inside_sqrt\":true}}}");
-    assert_true(config.learning_rate == 0.001 && config.weight_decay == 0);
-    assert_true(config.max_grad_norm == 0);
+    assert_true(config.optimizer.learning_rate == 0.001 && config.optimizer.weight_decay == 0);
+    assert_true(config.optimizer.max_grad_norm == 0);
     assert_note("no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3");
-    assert_true(config.max_coeff == 10 && config.min_coeff == 0.01);
-    assert_int_equal(config.eps_inside_sqrt, 1);
+    assert_true(config.optimizer.max_coeff == 10 && config.optimizer.min_coeff == 0.01);
+    assert_int_equal(config.optimizer.eps_inside_sqrt, 1);
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Adam\",\"params\":"
                   "{\"adam_w_mode\":false}}}");
-    assert_string_equal(config.optimizer, "adam");
-    assert_int_equal(config.adam_w_mode, 0);
+    assert_string_equal(config.optimizer.optimizer, "adam");
+    assert_int_equal(config.optimizer.adam_w_mode, 0);
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"AdamW\",\"params\":"
                   "{\"adam_w_mode\":false}}}");
-    assert_string_equal(config.optimizer, "adamw");
-    assert_int_equal(config.adam_w_mode, 1); // the name wins, as there
+    assert_string_equal(config.optimizer.optimizer, "adamw");
+    assert_int_equal(config.optimizer.adam_w_mode, 1); // the name wins, as there
 }
 
-static struct berth_config with_settings(const char *text, const char *name, const char *value) {
-    struct berth_config config;
+static struct settings with_settings(const char *text, const char *name, const char *value) {
+    struct settings config;
     struct berth_error error = {0};
-    option_defaults(&config);
+    settings_init(&config);
     set(&config, name, value);
     if (apply(&config, text, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
@@ -207,66 +208,67 @@ static struct berth_config with_settings(const char *text, const char *name, con
 }
 
 static void test_schedules(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupLR\",\"params\":{\"warmup_min_lr\":1e-6,"
              "\"warmup_max_lr\":2e-4,\"warmup_num_steps\":50}}}");
-    assert_string_equal(config.schedule, "warmup_log");
-    assert_true(config.learning_rate == 2e-4 && config.warmup_min_lr == 1e-6);
-    assert_int_equal(config.warmup_steps, 50);
+    assert_string_equal(config.optimizer.schedule, "warmup_log");
+    assert_true(config.optimizer.learning_rate == 2e-4 && config.optimizer.warmup_min_lr == 1e-6);
+    assert_int_equal(config.optimizer.warmup_steps, 50);
     config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupDecayLR\",\"params\":"
                   "{\"warmup_type\":\"linear\",\"total_num_steps\":100}}}");
-    assert_string_equal(config.schedule, "warmup_decay_linear");
-    assert_int_equal(config.warmup_steps, 1000);
-    assert_true(config.learning_rate == 0.001);
+    assert_string_equal(config.optimizer.schedule, "warmup_decay_linear");
+    assert_int_equal(config.optimizer.warmup_steps, 1000);
+    assert_true(config.optimizer.learning_rate == 0.001);
     config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupCosineLR\",\"params\":{\"warmup_min_ratio\":0.1,"
              "\"warmup_num_steps\":50,\"cos_min_ratio\":0.2,\"warmup_type\":\"linear\"}}}");
-    assert_string_equal(config.schedule, "warmup_cosine_linear");
-    assert_true(config.learning_rate == 1e-4 && fabs(config.warmup_min_lr - 1e-5) < 1e-20);
-    assert_true(config.cos_min_ratio == 0.2);
+    assert_string_equal(config.optimizer.schedule, "warmup_cosine_linear");
+    assert_true(config.optimizer.learning_rate == 1e-4 &&
+                fabs(config.optimizer.warmup_min_lr - 1e-5) < 1e-20);
+    assert_true(config.optimizer.cos_min_ratio == 0.2);
     config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\",\"params\":"
                   "{\"warmup_num_steps\":0}}}");
-    assert_int_equal(config.warmup_steps, 0);
-    assert_int_equal(option_is_given(&config, option_find("warmup_steps")), 1); // none
+    assert_int_equal(config.optimizer.warmup_steps, 0);
+    assert_int_equal(settings_row_is_given(&config, option_find("warmup_steps")), 1); // none
     config =
         with_settings("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\",\"params\":"
                       "{\"warmup_num_steps\":50}}}",
                       "warmup_proportion", "0.5");
-    assert_int_equal(config.warmup_steps, 0); // the command line takes precedence
+    assert_int_equal(config.optimizer.warmup_steps, 0); // the command line takes precedence
     config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\"}}");
     assert_note("no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001");
 }
 
 // WarmupLR keeps the optimizer's rate, WarmupDecayLR does not.
 static void test_schedules_without_a_maximum(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupLR\"}}");
-    assert_true(config.learning_rate == 1e-4);
+    assert_true(config.optimizer.learning_rate == 1e-4);
     assert_note("no scheduler.params.warmup_max_lr: optimizer.params.lr, as in DeepSpeed");
     config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupDecayLR\"}}");
-    assert_true(config.learning_rate == 0.001);
+    assert_true(config.optimizer.learning_rate == 0.001);
     assert_note("DeepSpeed's default of 0.001");
 }
 
 static void test_without_a_scheduler(void **state) {
     static const char text[] = "{\"train_batch_size\":8}";
-    struct berth_config config = good(text);
-    assert_string_equal(config.schedule, "constant");
+    struct settings config = good(text);
+    assert_string_equal(config.optimizer.schedule, "constant");
     assert_note("the learning rate stays constant");
     config = with_settings(text, "schedule", "cosine");
-    assert_string_equal(config.schedule, "cosine");
+    assert_string_equal(config.optimizer.schedule, "cosine");
     assert_note("the run's own schedule");
     config = with_settings(text, "warmup_proportion", "0.2"); // BingBertSquad's
-    assert_string_equal(config.schedule, "linear");
+    assert_string_equal(config.optimizer.schedule, "linear");
     config = with_settings(text, "recipe", "bing-128"); // it has one
-    assert_int_equal(option_is_given(&config, option_find("schedule")), 0);
+    assert_int_equal(settings_row_is_given(&config, option_find("schedule")), 0);
     config = good("{\"train_batch_size\":\"auto\"}"); // the Trainer's
-    assert_string_equal(config.schedule, "linear");
+    assert_string_equal(config.optimizer.schedule, "linear");
     assert_note("the run's own schedule");
 }
 
@@ -288,8 +290,8 @@ static const char trainers[] =
     "\"train_micro_batch_size_per_gpu\":\"auto\",\"wall_clock_breakdown\":false}";
 
 static void test_auto_is_the_runs_own(void **state) {
-    struct berth_config own, config = good(trainers);
-    option_defaults(&own);
+    struct settings own, config = good(trainers);
+    settings_init(&own);
     static const char *const same[] = {
         "learning_rate", "adam_beta1",    "adam_beta2",        "adam_epsilon",
         "weight_decay",  "max_grad_norm", "train_batch_size",  "per_device_train_batch_size",
@@ -298,25 +300,26 @@ static void test_auto_is_the_runs_own(void **state) {
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         char is[128], was[128];
-        option_print(&config, option_find(same[i]), is, sizeof is);
-        option_print(&own, option_find(same[i]), was, sizeof was);
+        settings_print(&config, option_find(same[i]), is, sizeof is);
+        settings_print(&own, option_find(same[i]), was, sizeof was);
         assert_string_equal(is, was);
-        assert_int_equal(option_is_given(&config, option_find(same[i])), 0);
+        assert_int_equal(settings_row_is_given(&config, option_find(same[i])), 0);
     }
-    assert_string_equal(config.schedule, "warmup_decay_log");
-    assert_string_equal(config.optimizer, "adamw");
+    assert_string_equal(config.optimizer.schedule, "warmup_decay_log");
+    assert_string_equal(config.optimizer.optimizer, "adamw");
     assert_note("precision is \"auto\"");
     config = with_settings(trainers, "learning_rate", "7e-5");
-    assert_true(config.learning_rate == 7e-5);
+    assert_true(config.optimizer.learning_rate == 7e-5);
     assert_null(strstr(notes, "wins"));
     config = with_settings(trainers, "precision", "bf16");
-    assert_int_equal(config.precision, BERTH_BF16);
+    assert_int_equal(config.machine.precision, BERTH_BF16);
     config = good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"AdamW\",\"params\":"
                   "{\"lr\":\"auto\"}}}"); // DeepSpeed's defaults for what the file omits
-    assert_true(config.learning_rate == own.learning_rate && config.weight_decay == 0);
+    assert_true(config.optimizer.learning_rate == own.optimizer.learning_rate &&
+                config.optimizer.weight_decay == 0);
 }
 
-static struct berth_config with_fp16(const char *keys, const char *rest) {
+static struct settings with_fp16(const char *keys, const char *rest) {
     char text[512];
     snprintf(text, sizeof text, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true%s}%s}", keys,
              rest);
@@ -325,66 +328,66 @@ static struct berth_config with_fp16(const char *keys, const char *rest) {
 
 static void test_loss_scaling(void **state) {
     static const char zero[] = ",\"zero_optimization\":{\"stage\":1}";
-    struct berth_config config = with_fp16("", zero);
-    assert_string_equal(config.loss_scale, "dynamic");
-    assert_true(config.init_loss_scale == 0x1p32);
+    struct settings config = with_fp16("", zero);
+    assert_string_equal(config.optimizer.loss_scale, "dynamic");
+    assert_true(config.optimizer.init_loss_scale == 0x1p32);
     config = with_fp16("", "");
-    assert_string_equal(config.loss_scale, "dynamic");
-    assert_string_equal(config.loss_scaler, "plain");
-    assert_true(config.init_loss_scale == 0x1p16);
+    assert_string_equal(config.optimizer.loss_scale, "dynamic");
+    assert_string_equal(config.optimizer.loss_scaler, "plain");
+    assert_true(config.optimizer.init_loss_scale == 0x1p16);
     config = with_fp16(",\"loss_scale\":128", zero);
-    assert_string_equal(config.loss_scale, "static");
-    assert_true(config.init_loss_scale == 128);
+    assert_string_equal(config.optimizer.loss_scale, "static");
+    assert_true(config.optimizer.init_loss_scale == 128);
     config = with_fp16(",\"loss_scale\":0,\"initial_scale_power\":20,\"loss_scale_window\":500,"
                        "\"hysteresis\":3,\"min_loss_scale\":4,\"consecutive_hysteresis\":true",
                        zero);
-    assert_string_equal(config.loss_scale, "dynamic");
-    assert_string_equal(config.loss_scaler, "zero");
-    assert_true(config.init_loss_scale == 0x1p20 && config.min_loss_scale == 4);
-    assert_int_equal(config.loss_scale_window, 500);
-    assert_int_equal(config.hysteresis, 3);
-    assert_int_equal(config.consecutive_hysteresis, 1);
+    assert_string_equal(config.optimizer.loss_scale, "dynamic");
+    assert_string_equal(config.optimizer.loss_scaler, "zero");
+    assert_true(config.optimizer.init_loss_scale == 0x1p20 && config.optimizer.min_loss_scale == 4);
+    assert_int_equal(config.optimizer.loss_scale_window, 500);
+    assert_int_equal(config.optimizer.hysteresis, 3);
+    assert_int_equal(config.optimizer.consecutive_hysteresis, 1);
     assert_note("with the loss scaling of the file");
     config = with_fp16(",\"loss_scale_window\":500", zero); // the other dynamic keys' defaults
-    assert_true(config.init_loss_scale == 0x1p16 && config.min_loss_scale == 1);
-    assert_int_equal(config.hysteresis, 2);
+    assert_true(config.optimizer.init_loss_scale == 0x1p16 && config.optimizer.min_loss_scale == 1);
+    assert_int_equal(config.optimizer.hysteresis, 2);
     config = with_fp16(",\"loss_scale\":0", zero); // no dynamic key at all: the scaler's own
-    assert_true(config.init_loss_scale == 0x1p32);
-    assert_int_equal(config.hysteresis, 1);
-    assert_int_equal(config.loss_scale_window, 1000);
+    assert_true(config.optimizer.init_loss_scale == 0x1p32);
+    assert_int_equal(config.optimizer.hysteresis, 1);
+    assert_int_equal(config.optimizer.loss_scale_window, 1000);
     config = with_fp16(",\"loss_scale\":0", "");
-    assert_string_equal(config.loss_scaler, "plain");
-    assert_true(config.init_loss_scale == 0x1p16);
+    assert_string_equal(config.optimizer.loss_scaler, "plain");
+    assert_true(config.optimizer.init_loss_scale == 0x1p16);
     config = good("{\"train_batch_size\":8,\"fp16\":{\"enabled\":false,\"loss_scale\":128}}");
-    assert_null(config.loss_scale);
+    assert_null(config.optimizer.loss_scale);
 }
 
 static void test_fp16_runs_as_such_on_a_gpu(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    option_defaults(&config);
+    settings_init(&config);
     set(&config, "device", "cuda");
     assert_int_equal(apply(&config, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true}}", &error),
                      BERTH_OK);
-    assert_int_equal(config.precision, BERTH_FP16);
-    assert_string_equal(config.loss_scale, "dynamic");
+    assert_int_equal(config.machine.precision, BERTH_FP16);
+    assert_string_equal(config.optimizer.loss_scale, "dynamic");
     assert_null(strstr(notes, "bf16"));
-    option_defaults(&config); // the device is chosen later
+    settings_init(&config); // the device is chosen later
     set(&config, "precision", "fp16");
     assert_int_equal(
         apply(&config, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true,\"loss_scale\":128}}",
               &error),
         BERTH_OK);
-    assert_int_equal(config.precision, BERTH_FP16);
-    assert_string_equal(config.loss_scale, "static");
-    assert_true(config.init_loss_scale == 128);
+    assert_int_equal(config.machine.precision, BERTH_FP16);
+    assert_string_equal(config.optimizer.loss_scale, "static");
+    assert_true(config.optimizer.init_loss_scale == 128);
     assert_null(strstr(notes, "fp16"));
 }
 
 static void test_command_line_wins_and_says_so(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    option_defaults(&config);
+    settings_init(&config);
     set(&config, "learning_rate", "1e-5");
     set(&config, "precision", "fp32");
     set(&config, "train_batch_size", "16");
@@ -393,8 +396,8 @@ static void test_command_line_wins_and_says_so(void **state) {
                            "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":5e-5}}}",
                            &error),
                      BERTH_OK);
-    assert_true(config.learning_rate == 1e-5);
-    assert_int_equal(config.precision, BERTH_FP32);
+    assert_true(config.optimizer.learning_rate == 1e-5);
+    assert_int_equal(config.machine.precision, BERTH_FP32);
     assert_note("learning_rate: 1e-05 on the command line overrides optimizer.params.lr 5e-05");
     assert_note("precision: fp32 on the command line overrides bf16.enabled bf16");
     assert_null(strstr(notes, "train_batch_size")); // the same value is no conflict
@@ -406,9 +409,9 @@ static void test_command_line_wins_and_says_so(void **state) {
 
 // DeepSpeed's defaults are not in the file.
 static void test_command_line_overrides_no_default(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    option_defaults(&config);
+    settings_init(&config);
     set(&config, "learning_rate", "1e-5");
     set(&config, "precision", "bf16");
     set(&config, "max_grad_norm", "1");
@@ -417,7 +420,7 @@ static void test_command_line_overrides_no_default(void **state) {
                            "\"params\":{\"weight_decay\":0.0}}}",
                            &error),
                      BERTH_OK);
-    assert_true(config.learning_rate == 1e-5 && config.max_grad_norm == 1);
+    assert_true(config.optimizer.learning_rate == 1e-5 && config.optimizer.max_grad_norm == 1);
     assert_null(strstr(notes, "overrides"));
 }
 
@@ -446,8 +449,8 @@ static void test_scalars_go_where_the_section_says(void **state) {
                                "\"output_path\":\"logs\",\"job_name\":\"a\"}}";
     good(text);
     assert_null(strstr(notes, "tensorboard")); // followed: neither without effect nor lost
-    struct berth_config config;
-    option_defaults(&config);
+    struct settings config;
+    settings_init(&config);
     set(&config, "logging_dir", "elsewhere");
     assert_int_equal(apply(&config, text, NULL), BERTH_OK);
     assert_note("logging_dir: elsewhere on the command line overrides tensorboard logs/a");
@@ -457,18 +460,18 @@ static void test_scalars_go_where_the_section_says(void **state) {
 }
 
 static void test_auto_leaves_the_setting(void **state) {
-    struct berth_config config =
+    struct settings config =
         good("{\"train_batch_size\":8,\"gradient_clipping\":\"auto\",\"steps_per_print\":null,"
              "\"wall_clock_breakdown\":true}");
-    assert_int_equal(config.logging_steps, 10);
-    assert_int_equal(config.wall_clock_breakdown, 1);
+    assert_int_equal(config.run.logging_steps, 10);
+    assert_int_equal(config.report.wall_clock_breakdown, 1);
 }
 
 // What the file has wrong is not the command line's, which overrides it.
 static void test_errors_of_overridden_keys(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
-    option_defaults(&config);
+    settings_init(&config);
     set(&config, "train_batch_size", "8");
     assert_int_equal(apply(&config, "{\"train_batch_size\":0}", &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "ds.json: key \"train_batch_size\": "));
@@ -476,9 +479,9 @@ static void test_errors_of_overridden_keys(void **state) {
 
 static void refuse(const char *text, enum berth_status status, const char *part,
                    const char *other) {
-    struct berth_config config;
+    struct settings config;
     struct berth_error error = {0};
-    option_defaults(&config);
+    settings_init(&config);
     if (apply(&config, text, &error) != status || strstr(error.message, part) == NULL ||
         strstr(error.message, other) == NULL || strstr(error.message, "ds.json") == NULL) {
         fail_msg("%s: %d \"%s\"", text, (int)error.status, error.message);
@@ -545,8 +548,8 @@ static void test_errors_name_file_and_key(void **state) {
 }
 
 static void test_missing_file(void **state) {
-    struct berth_config config;
-    option_defaults(&config);
+    struct settings config;
+    settings_init(&config);
     assert_int_equal(deepspeed_apply(&config, scratch("none.json"), &log_to_notes, NULL),
                      BERTH_NO_INPUT);
 }
@@ -593,16 +596,16 @@ static char *with_key(const char *context, const char *path, const char *value) 
 
 // The setting (NULL: all), the notes and the folder of scalars that a file comes to; 0: refused.
 static int outcome(const char *file, const struct option_row *row, struct buffer *seen) {
-    struct berth_config config;
+    struct settings config;
     char value[256], *folder = NULL;
-    option_defaults(&config);
+    settings_init(&config);
     buffer_clear(seen);
     if (apply(&config, file, NULL) != BERTH_OK) {
         return 0;
     }
     for (size_t i = 0; i < option_row_count; i++) {
         if (row == NULL || row == &option_rows[i]) {
-            option_print(&config, &option_rows[i], value, sizeof value);
+            settings_print(&config, &option_rows[i], value, sizeof value);
             buffer_put_text(seen, value);
             buffer_put_byte(seen, '\n');
         }

@@ -67,9 +67,9 @@ static void assert_finite(const char *folder) {
 // A rate that makes the weights diverge: earlier checkpoints stay intact and finite.
 static void test_divergence_keeps_the_last_good_state(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.learning_rate = 1e38;
-    run.config.schedule = "constant";
-    run.config.max_steps = 50;
+    run.config.optimizer.learning_rate = 1e38;
+    run.config.optimizer.schedule = "constant";
+    run.config.engine.max_steps = 50;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     fixture_assert_logged("not finite");
@@ -83,14 +83,14 @@ static void test_divergence_keeps_the_last_good_state(void **state) {
 // The message names the newest checkpoint, which may be older than the last good update.
 static void test_divergence_between_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_steps = 2;
-    run.config.max_steps = 2;
+    run.config.run.save_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.max_steps = 50;
-    run.config.save_steps = 100;
-    run.config.learning_rate = 1e38;
-    run.config.schedule = "constant";
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = 50;
+    run.config.run.save_steps = 100;
+    run.config.optimizer.learning_rate = 1e38;
+    run.config.optimizer.schedule = "constant";
+    run.config.run.resume_from_checkpoint = "auto";
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     fixture_assert_logged("resume from checkpoint-2 with a lower learning_rate, or check the data");
@@ -100,13 +100,13 @@ static void test_divergence_between_checkpoints(void **state) {
 // A run that keeps one checkpoint, that of update 2, and whose third update divides by 0.
 static struct fixture_run last_update_diverges(void) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
-    run.config.save_total_limit = 1;
+    run.config.engine.max_steps = 2;
+    run.config.run.save_total_limit = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.resume_from_checkpoint = "auto";
-    run.config.max_steps = 3;
-    run.config.adam_epsilon = 0;
-    run.config.do_eval = 0;
+    run.config.run.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = 3;
+    run.config.optimizer.adam_epsilon = 0;
+    run.config.run.do_eval = 0;
     run.log_file = fixture_keep("log");
     return run;
 }
@@ -116,8 +116,8 @@ static struct fixture_run last_update_diverges(void) {
 static void test_the_last_update_may_diverge(void **state) {
     struct fixture_run run = last_update_diverges();
     for (int i = 0; i < 3; i++) {
-        run.config.async_save = i == 1;
-        run.config.on_save_error = i == 2 ? "continue" : "stop";
+        run.config.run.async_save = i == 1;
+        run.config.run.on_save_error = i == 2 ? "continue" : "stop";
         assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
         fixture_assert_logged("checkpoint of step 3 not saved: element 1 of the weight ");
         fixture_assert_logged("is not finite");
@@ -133,10 +133,10 @@ static void test_the_last_update_may_diverge(void **state) {
 
 static void test_no_model_without_checkpoints_either(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 1;
-    run.config.adam_epsilon = 0;
-    run.config.do_eval = 0;
-    run.config.skip_checkpoint = 1;
+    run.config.engine.max_steps = 1;
+    run.config.optimizer.adam_epsilon = 0;
+    run.config.run.do_eval = 0;
+    run.config.run.skip_checkpoint = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     fixture_assert_logged("adam_epsilon 0: as in PyTorch, weights without a gradient");
@@ -148,12 +148,12 @@ static void test_no_model_without_checkpoints_either(void **state) {
 // Of a program that did not look: intact, but of no use.
 static void test_resume_names_weights_that_are_not_finite(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     spoil("out/checkpoint-2", "qa_outputs.bias", NAN);
     assert_int_equal(checkpoint_manifest_write(in_folder("out/checkpoint-2"), NULL), BERTH_OK);
-    run.config.max_steps = 3;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = 3;
+    run.config.run.resume_from_checkpoint = "auto";
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
     fixture_assert_logged(

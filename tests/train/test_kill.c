@@ -83,10 +83,10 @@ static struct fixture_run masked_words(const char *output) {
     }
     assert_int_equal(fclose(file), 0);
     run.task = "mlm";
-    run.config.train_file = fixture_keep("lines.txt");
-    run.config.validation_split_percentage = 20;
-    run.config.line_by_line = 1;
-    run.config.masked_lm_prob = 0.3;
+    run.config.task.train_file = fixture_keep("lines.txt");
+    run.config.features.validation_split_percentage = 20;
+    run.config.features.line_by_line = 1;
+    run.config.features.masked_lm_prob = 0.3;
     return run;
 }
 
@@ -98,16 +98,16 @@ static uint32_t time_run(const struct fixture_run *run) {
 }
 
 static void kill_at_random_moments(struct fixture_run straight) {
-    straight.config.save_total_limit = 2;
-    straight.config.logging_steps = 1;
+    straight.config.run.save_total_limit = 2;
+    straight.config.run.logging_steps = 1;
     const uint32_t whole = time_run(&straight);
     uint64_t draws = 0;
     int kills = 0;
     const char *output = "killed"; // a new folder in each round
     while (kills < kills_wanted()) {
         struct fixture_run run = straight;
-        run.config.output_dir = fixture_keep(output);
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.output_dir = fixture_keep(output);
+        run.config.run.resume_from_checkpoint = "auto";
         run.log_file = fixture_keep("log");
         int64_t newest = -1;
         for (int attempt = 0; attempt < 6 && kills < kills_wanted(); attempt++) {
@@ -137,14 +137,14 @@ static void test_random_moments_of_masked_words(void **state) {
 // and in evaluations: the run saves and ends, or had ended already.
 static void test_sigterm_at_random_moments(void **state) {
     struct fixture_run straight = fixture_default("straight");
-    straight.config.validation_file = fixture_keep("dev.json");
-    straight.config.eval_steps = 2;
-    straight.config.save_steps = 3;
+    straight.config.task.validation_file = fixture_keep("dev.json");
+    straight.config.run.eval_steps = 2;
+    straight.config.run.save_steps = 3;
     const uint32_t whole = time_run(&straight);
     uint64_t draws = 0;
     struct fixture_run run = straight;
-    run.config.output_dir = fixture_keep("stopped");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.output_dir = fixture_keep("stopped");
+    run.config.run.resume_from_checkpoint = "auto";
     run.handles_sigterm = 1;
     for (int i = 0; i < kills_wanted() / 2; i++) {
         pid_t child = fixture_start(&run);
@@ -166,10 +166,10 @@ static void test_sigterm_at_random_moments(void **state) {
 // hits the save of that update with its rotation.
 static void test_every_call_of_a_save(void **state) {
     struct fixture_run straight = fixture_default("straight");
-    straight.config.save_total_limit = 1;
+    straight.config.run.save_total_limit = 1;
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     struct fixture_run first = straight;
-    first.config.output_dir = fixture_keep("base");
+    first.config.run.output_dir = fixture_keep("base");
     first.stop_at_step = 2; // after the next update
     first.stop_level = 1;
     assert_int_equal(fixture_execute(&first), BERTH_INTERRUPTED);
@@ -177,8 +177,8 @@ static void test_every_call_of_a_save(void **state) {
     for (uint64_t call = 1;; call += (uint64_t)stride) {
         fixture_copy(in_folder("base/checkpoint-3"), in_folder("cut/checkpoint-3"));
         struct fixture_run run = straight;
-        run.config.output_dir = fixture_keep("cut");
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.output_dir = fixture_keep("cut");
+        run.config.run.resume_from_checkpoint = "auto";
         run.fail_at = call;
         run.fail_errno = -1;
         run.fail_after_step = 4;

@@ -3,23 +3,23 @@
 // against models written from DeepSpeed's descriptions over a long random series. Also tests the
 // meaning of the settings and what is refused.
 #include "core/harness.h"
-#include "core/options.h"
 #include "core/rng.h"
+#include "settings/settings.h"
 #include "train/optimizer/loss_scale.h"
 
 #include <string.h>
 
-static struct berth_config defaults(const char *rule) {
-    struct berth_config config;
-    option_defaults(&config);
-    config.loss_scale = "dynamic";
-    config.loss_scaler = rule;
-    config.init_loss_scale = 1024;
-    config.loss_scale_window = 4;
+static struct settings defaults(const char *rule) {
+    struct settings config;
+    settings_init(&config);
+    config.optimizer.loss_scale = "dynamic";
+    config.optimizer.loss_scaler = rule;
+    config.optimizer.init_loss_scale = 1024;
+    config.optimizer.loss_scale_window = 4;
     return config;
 }
 
-static struct loss_scale make(const struct berth_config *config) {
+static struct loss_scale make(const struct settings *config) {
     struct loss_scale scale = {0};
     struct berth_error error = {0};
     if (loss_scale_settle(&scale, config, &error) != BERTH_OK) {
@@ -47,43 +47,43 @@ static void expect(struct loss_scale *scale, const char *updates, const char *ev
 // --- zero ---------------------------------------------------------------------------------------
 
 static void test_zero_doubles_after_a_window(void **state) {
-    struct berth_config config = defaults("zero");
+    struct settings config = defaults("zero");
     struct loss_scale scale = make(&config);
     expect(&scale, "........", "...+...+", 4096); // the "overflow" before the first counts
     expect(&scale, "..x....x", "..o...+o", 8192); // and then the real one
 }
 
 static void test_zero_hysteresis_is_used_up_and_refilled_by_a_window(void **state) {
-    struct berth_config config = defaults("zero");
+    struct settings config = defaults("zero");
     struct loss_scale scale = make(&config);
     expect(&scale, "xx", "o-", 512);    // two by default
     expect(&scale, "xx", "--", 128);    // none left
     expect(&scale, "...x", "...-", 64); // three updates without overflow restore none
     expect(&scale, "....xx", "...+o-", 64);
-    config.hysteresis = 1;
+    config.optimizer.hysteresis = 1;
     scale = make(&config);
     expect(&scale, "x", "-", 512);
-    config.hysteresis = 3;
+    config.optimizer.hysteresis = 3;
     scale = make(&config);
     expect(&scale, "xxxx", "oo--", 256);
 }
 
 static void test_zero_consecutive_hysteresis_is_refilled_by_every_clean_update(void **state) {
-    struct berth_config config = defaults("zero");
-    config.consecutive_hysteresis = 1;
+    struct settings config = defaults("zero");
+    config.optimizer.consecutive_hysteresis = 1;
     struct loss_scale scale = make(&config);
     expect(&scale, "x.x.x.xx", "o.o.o.o-", 512);
 }
 
 static void test_zero_ends_the_run_at_the_floor(void **state) {
-    struct berth_config config = defaults("zero");
-    config.hysteresis = 1;
-    config.min_loss_scale = 300; // no power of two: the last step is a short one
+    struct settings config = defaults("zero");
+    config.optimizer.hysteresis = 1;
+    config.optimizer.min_loss_scale = 300; // no power of two: the last step is a short one
     struct loss_scale scale = make(&config);
     expect(&scale, "xx", "--", 300);
     expect(&scale, "x", "!", 300);
-    config.hysteresis = 2; // an overflow that is tolerated does not end it
-    config.init_loss_scale = config.min_loss_scale = 1;
+    config.optimizer.hysteresis = 2; // an overflow that is tolerated does not end it
+    config.optimizer.init_loss_scale = config.optimizer.min_loss_scale = 1;
     scale = make(&config);
     expect(&scale, "x", "o", 1);
     expect(&scale, "x", "!", 1);
@@ -92,19 +92,20 @@ static void test_zero_ends_the_run_at_the_floor(void **state) {
 // --- plain --------------------------------------------------------------------------------------
 
 static void test_plain_halves_at_once_and_never_ends_the_run(void **state) {
-    struct berth_config config = defaults("plain");
-    config.min_loss_scale = 200;
+    struct settings config = defaults("plain");
+    config.optimizer.min_loss_scale = 200;
     struct loss_scale scale = make(&config);
     expect(&scale, "xxx", "---", 200);
     expect(&scale, "xx", "oo", 200);
 }
 
 static void test_plain_doubles_one_update_later(void **state) {
-    struct berth_config config = defaults("plain");
+    struct settings config = defaults("plain");
     struct loss_scale scale = make(&config);
     expect(&scale, ".........", "....+...+", 4096);
     expect(&scale, "x.....", "-....+", 4096);
-    config.loss_scale_window = 1; // for the first after an overflow there is nothing in between
+    config.optimizer.loss_scale_window =
+        1; // for the first after an overflow there is nothing in between
     scale = make(&config);
     expect(&scale, "x...", "-.++", 2048);
 }
@@ -112,8 +113,8 @@ static void test_plain_doubles_one_update_later(void **state) {
 // --- static and none ----------------------------------------------------------------------------
 
 static void test_static_never_changes(void **state) {
-    struct berth_config config = defaults("zero");
-    config.loss_scale = "128";
+    struct settings config = defaults("zero");
+    config.optimizer.loss_scale = "128";
     struct loss_scale scale = make(&config);
     assert_int_equal(scale.kind, LOSS_SCALE_STATIC);
     expect(&scale, "....xxxx....", "....oooo....", 128);
@@ -122,10 +123,10 @@ static void test_static_never_changes(void **state) {
 
 // Fifty overflows in a row without remedy; one good update in between restarts the count.
 static void test_being_stuck_ends_the_run(void **state) {
-    struct berth_config config = defaults("plain");
-    config.init_loss_scale = config.min_loss_scale = 8;
-    struct berth_config fixed = defaults("zero");
-    fixed.loss_scale = "8";
+    struct settings config = defaults("plain");
+    config.optimizer.init_loss_scale = config.optimizer.min_loss_scale = 8;
+    struct settings fixed = defaults("zero");
+    fixed.optimizer.loss_scale = "8";
     for (int i = 0; i < 2; i++) {
         struct loss_scale scale = make(i == 0 ? &config : &fixed);
         for (int update = 0; update < 49; update++) {
@@ -140,31 +141,31 @@ static void test_being_stuck_ends_the_run(void **state) {
 }
 
 static void test_settings(void **state) {
-    struct berth_config config;
-    option_defaults(&config);
+    struct settings config;
+    settings_init(&config);
     struct loss_scale scale = make(&config);
     assert_int_equal(scale.kind, LOSS_SCALE_NONE);
     assert_true(scale.scale == 1);
-    config.loss_scale = "0"; // as --loss_scale 0 and "loss_scale": 0 mean it
+    config.optimizer.loss_scale = "0"; // as --loss_scale 0 and "loss_scale": 0 mean it
     scale = make(&config);
     assert_int_equal(scale.kind, LOSS_SCALE_ZERO);
     assert_true(scale.scale == 65536 && scale.window == 1000 && scale.hysteresis == 2);
     assert_true(scale.minimum == 1 && scale.last_overflow == -1);
-    config.loss_scale = "dynamic";
-    config.loss_scaler = "plain";
+    config.optimizer.loss_scale = "dynamic";
+    config.optimizer.loss_scaler = "plain";
     assert_int_equal(make(&config).kind, LOSS_SCALE_PLAIN);
-    config.loss_scale = "static";
-    config.init_loss_scale = 128;
+    config.optimizer.loss_scale = "static";
+    config.optimizer.init_loss_scale = 128;
     assert_int_equal(make(&config).kind, LOSS_SCALE_STATIC);
     assert_true(make(&config).scale == 128);
 }
 
 static void refuse(const char *text, double start, enum berth_status status, const char *part) {
-    struct berth_config config = defaults("zero");
+    struct settings config = defaults("zero");
     struct loss_scale scale = {0};
     struct berth_error error = {0};
-    config.loss_scale = text;
-    config.init_loss_scale = start;
+    config.optimizer.loss_scale = text;
+    config.optimizer.init_loss_scale = start;
     assert_int_equal(loss_scale_settle(&scale, &config, &error), status);
     assert_non_null(strstr(error.message, part));
 }
@@ -178,7 +179,7 @@ static void test_refusals(void **state) {
 
 // The state of a checkpoint continues, with the rules of the current settings.
 static void test_restored_numbers_go_on(void **state) {
-    struct berth_config config = defaults("zero");
+    struct settings config = defaults("zero");
     struct loss_scale straight = make(&config), resumed;
     expect(&straight, ".x...x", ".o...-", 512);
     resumed = (struct loss_scale){.scale = straight.scale,
@@ -245,11 +246,11 @@ static int overflows(uint64_t seed, int update, double scale) {
 }
 
 static void follow(const char *rule, int64_t hysteresis, int consecutive, uint64_t seed) {
-    struct berth_config config = defaults(rule);
-    config.init_loss_scale = 0x1p32;
-    config.loss_scale_window = 7;
-    config.hysteresis = hysteresis;
-    config.consecutive_hysteresis = consecutive;
+    struct settings config = defaults(rule);
+    config.optimizer.init_loss_scale = 0x1p32;
+    config.optimizer.loss_scale_window = 7;
+    config.optimizer.hysteresis = hysteresis;
+    config.optimizer.consecutive_hysteresis = consecutive;
     struct loss_scale scale = make(&config);
     struct model model = {.scale = 0x1p32,
                           .minimum = 1,

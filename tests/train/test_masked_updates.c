@@ -4,7 +4,7 @@
 // means.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/engine/update.h"
 
 #include <math.h>
@@ -61,11 +61,11 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     for (int i = 0; i < 4 * SEQUENCES; i++) {
         labels[i / 4][i % 4] = (53 * i + 11) % 300;
     }
-    struct berth_config config;
-    option_defaults(&config);
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
-    config.loss_average = average;
-    config.optimizer = "nvlamb";
+    struct settings config;
+    settings_init(&config);
+    config.model.hidden_dropout_prob = config.model.attention_probs_dropout_prob = dropout;
+    config.engine.loss_average = average;
+    config.optimizer.optimizer = "nvlamb";
     struct device_options options = {.threads = 2};
     assert_int_equal(device_cpu_open(&options, &setup->device, NULL), BERTH_OK);
     assert_int_equal(param_table_init(&setup->table, &setup->shape, PARAM_HEAD_PRETRAINING, NULL),

@@ -5,6 +5,7 @@
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
+#include "settings/settings.h"
 
 #include <math.h>
 
@@ -33,26 +34,26 @@ static int setup(void **state) {
 // Ten updates in two epochs.
 static struct fixture_run default_run(const char *output) {
     struct fixture_run run = {.job = job_train, .task = "mlm"};
-    struct berth_config *config = &run.config;
-    berth_config_init(config);
-    config->model_name_or_path = fixture_keep("model");
-    config->train_file = fixture_keep("lines.txt");
-    config->validation_file = fixture_keep("more.txt");
-    config->output_dir = fixture_keep(output);
-    config->line_by_line = 1;
-    config->max_seq_length = 24;
-    config->masked_lm_prob = 0.3;
-    config->train_batch_size = 8;
-    config->gradient_accumulation_steps = 2;
-    config->num_train_epochs = 2;
-    config->learning_rate = 1e-2;
-    config->save_steps = 1;
-    config->save_total_limit = 100;
-    config->logging_steps = 1;
-    config->precision = BERTH_FP32;
-    config->threads = 1;
-    config->device = "cpu";
-    config->seed = 11;
+    struct settings *config = &run.config;
+    settings_init(config);
+    config->model.model_name_or_path = fixture_keep("model");
+    config->task.train_file = fixture_keep("lines.txt");
+    config->task.validation_file = fixture_keep("more.txt");
+    config->run.output_dir = fixture_keep(output);
+    config->features.line_by_line = 1;
+    config->features.max_seq_length = 24;
+    config->features.masked_lm_prob = 0.3;
+    config->engine.train_batch_size = 8;
+    config->engine.gradient_accumulation_steps = 2;
+    config->engine.num_train_epochs = 2;
+    config->optimizer.learning_rate = 1e-2;
+    config->run.save_steps = 1;
+    config->run.save_total_limit = 100;
+    config->run.logging_steps = 1;
+    config->machine.precision = BERTH_FP32;
+    config->machine.threads = 1;
+    config->machine.device = "cpu";
+    config->run.seed = 11;
     return run;
 }
 
@@ -91,7 +92,7 @@ static void test_resume_everywhere(void **state) {
         run.stop_level = 1;
         assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
         run.stop_at_step = 0;
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.resume_from_checkpoint = "auto";
         run_ok(&run);
         assert_same_run("straight", "stopped");
         assert_int_equal(dir_remove(in_folder("stopped"), NULL), BERTH_OK);
@@ -104,22 +105,22 @@ static void test_what_must_differ(void **state) {
     run_ok(&straight);
     for (int i = 0; i < 4; i++) {
         struct fixture_run other = default_run("other");
-        struct berth_config *config = &other.config;
-        config->masked_lm_prob = i == 0 ? 0.31 : 0.3;
-        config->whole_word_mask = i == 1;
-        config->seed = i == 2 ? 12 : 11;
-        config->line_by_line = i != 3;
-        config->overwrite_output_dir = 1;
+        struct settings *config = &other.config;
+        config->features.masked_lm_prob = i == 0 ? 0.31 : 0.3;
+        config->features.whole_word_mask = i == 1;
+        config->run.seed = i == 2 ? 12 : 11;
+        config->features.line_by_line = i != 3;
+        config->run.overwrite_output_dir = 1;
         static const char *const names[] = {"masked_lm_prob", "whole_word_mask", "seed",
                                             "train_features"}; // of blocks
         if (i != 1) { // no word of these lines has several pieces
             run_ok(&other);
             assert_other_model("other");
         }
-        config->output_dir = fixture_keep("straight");
-        config->overwrite_output_dir = 0;
-        config->num_train_epochs = 3;
-        config->resume_from_checkpoint = "auto";
+        config->run.output_dir = fixture_keep("straight");
+        config->run.overwrite_output_dir = 0;
+        config->engine.num_train_epochs = 3;
+        config->run.resume_from_checkpoint = "auto";
         fixture_expect(&other, BERTH_CONFIG, names[i]);
     }
 }
@@ -130,9 +131,9 @@ static void test_what_must_differ(void **state) {
 // evaluation are always the same.
 static void test_masks_of_epochs(void **state) {
     struct fixture_run run = default_run("still");
-    run.config.train_batch_size = LINES;
-    run.config.learning_rate = 0;
-    run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
+    run.config.engine.train_batch_size = LINES;
+    run.config.optimizer.learning_rate = 0;
+    run.config.model.hidden_dropout_prob = run.config.model.attention_probs_dropout_prob = 0;
     run_ok(&run);
     const double first = fixture_history("still", 1, "loss");
     assert_true(fabs(first - fixture_history("still", 2, "loss")) > 1e-4);
@@ -142,9 +143,9 @@ static void test_masks_of_epochs(void **state) {
 
 static void test_learns(void **state) {
     struct fixture_run run = default_run("learned");
-    run.config.num_train_epochs = 30;
-    run.config.save_steps = 1000;
-    run.config.evaluate_every_epoch = 0;
+    run.config.engine.num_train_epochs = 30;
+    run.config.run.save_steps = 1000;
+    run.config.run.evaluate_every_epoch = 0;
     run_ok(&run);
     const double perplexity = fixture_number("learned", "eval_results.json", "eval_perplexity");
     const double loss = fixture_number("learned", "eval_results.json", "eval_loss");
@@ -176,8 +177,8 @@ static void test_the_model(void **state) {
     assert_false(has_tensor("run", "cls.seq_relationship.weight"));
     assert_false(has_tensor("run", "bert.pooler.dense.weight"));
     scored.job = job_evaluate;
-    scored.config.model_name_or_path = fixture_keep("run");
-    scored.config.train_file = NULL;
+    scored.config.model.model_name_or_path = fixture_keep("run");
+    scored.config.task.train_file = NULL;
     run_ok(&scored);
     char *a, *b;
     size_t length;
@@ -197,53 +198,53 @@ static void test_the_model(void **state) {
 // Without a file to evaluate on, the first lines are held out. A new model in blocks.
 static void test_held_out_lines(void **state) {
     struct fixture_run run = default_run("split");
-    run.config.model_name_or_path = NULL;
-    run.config.config_file = fixture_keep("model/config.json");
-    run.config.validation_file = NULL;
-    run.config.validation_split_percentage = 25;
-    run.config.max_steps = 1;
+    run.config.model.model_name_or_path = NULL;
+    run.config.model.config_file = fixture_keep("model/config.json");
+    run.config.task.validation_file = NULL;
+    run.config.features.validation_split_percentage = 25;
+    run.config.engine.max_steps = 1;
     fixture_expect(&run, BERTH_OK, "lines.txt: lines 1 to 16, 10 sequences");
     assert_true(fixture_number("split", "all_results.json", "train_samples") == LINES - 10);
-    run.config.line_by_line = 0;
-    run.config.output_dir = fixture_keep("blocks");
+    run.config.features.line_by_line = 0;
+    run.config.run.output_dir = fixture_keep("blocks");
     fixture_expect(&run, BERTH_OK,
                    "lines.txt: lines 17 to 66, 11 sequences, 264 tokens, 6 tokens left out");
-    run.config.validation_split_percentage = 0;
-    run.config.output_dir = fixture_keep("none");
+    run.config.features.validation_split_percentage = 0;
+    run.config.run.output_dir = fixture_keep("none");
     fixture_expect(&run, BERTH_OK, "lines.txt: lines 1 to 66, ");
     assert_false(file_exists(fixture_path("none", "eval_results.txt")));
     char *log = fixture_text(in_folder("log"));
     assert_null(strstr(log, "has no effect"));
     memory_free(log);
-    run.config.validation_file = fixture_keep("more.txt");
-    run.config.output_dir = fixture_keep("both");
+    run.config.task.validation_file = fixture_keep("more.txt");
+    run.config.run.output_dir = fixture_keep("both");
     fixture_expect(&run, BERTH_OK,
                    "validation_split_percentage has no effect with validation_file");
 }
 
 static void test_bad_input(void **state) {
     struct fixture_run run = default_run("bad");
-    run.config.train_file = NULL;
+    run.config.task.train_file = NULL;
     fixture_expect(&run, BERTH_USAGE, "train_file is missing");
-    run.config.train_file = fixture_keep("nothing.txt");
+    run.config.task.train_file = fixture_keep("nothing.txt");
     fixture_expect(&run, BERTH_NO_INPUT, "nothing.txt");
-    run.config.train_file = fixture_keep("lines.txt");
-    run.config.validation_file = fixture_keep("nothing.txt");
+    run.config.task.train_file = fixture_keep("lines.txt");
+    run.config.task.validation_file = fixture_keep("nothing.txt");
     fixture_expect(&run, BERTH_NO_INPUT, "nothing.txt: no such file; expected text");
-    run.config.validation_file = fixture_keep("more.txt");
+    run.config.task.validation_file = fixture_keep("more.txt");
     write_lines("short.txt", 0, 1);
-    run.config.train_file = fixture_keep("short.txt");
-    run.config.line_by_line = 0;
+    run.config.task.train_file = fixture_keep("short.txt");
+    run.config.features.line_by_line = 0;
     fixture_expect(
         &run, BERTH_BAD_DATA,
         "lines 1 to 1: fewer than the 24 tokens of a sequence; use a smaller max_seq_length");
     write_lines("few.txt", 0, 3);
-    run.config.train_file = fixture_keep("few.txt");
-    run.config.validation_file = NULL;
-    run.config.line_by_line = 1;
+    run.config.task.train_file = fixture_keep("few.txt");
+    run.config.task.validation_file = NULL;
+    run.config.features.line_by_line = 1;
     fixture_expect(&run, BERTH_BAD_DATA,
                    "validation_split_percentage 5 leaves no line to evaluate on");
-    run.config.validation_split_percentage = 99;
+    run.config.features.validation_split_percentage = 99;
     fixture_expect(&run, BERTH_BAD_DATA,
                    "validation_split_percentage 99 leaves no line to train on");
     assert_false(dir_exists(in_folder("bad")));

@@ -5,9 +5,9 @@
 // bit-identical results for any number of threads.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/rng.h"
 #include "device/device.h"
+#include "settings/settings.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static const struct bert_config shape = {.vocab_size = 50,
 // --- a run on the device ------------------------------------------------------------------------
 
 struct run {
-    struct berth_config config;
+    struct settings config;
     struct device *device;
     struct param_table table;
     struct state state;
@@ -40,9 +40,9 @@ struct run {
 
 static void open_run(struct run *run, const char *name, enum dtype compute, int threads) {
     *run = (struct run){0};
-    option_defaults(&run->config);
-    run->config.optimizer = name;
-    run->config.max_grad_norm = MAX_GRAD_NORM;
+    settings_init(&run->config);
+    run->config.optimizer.optimizer = name;
+    run->config.optimizer.max_grad_norm = MAX_GRAD_NORM;
     struct device_options options = {.threads = threads};
     assert_int_equal(device_cpu_open(&options, &run->device, NULL), BERTH_OK);
     assert_int_equal(param_table_init(&run->table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
@@ -261,25 +261,25 @@ struct optimizer_case {
     const char *name;
     void (*update)(struct tensor *x);
     double decay;
-    void (*change)(struct berth_config *config); // of the defaults; may be NULL
+    void (*change)(struct settings *config); // of the defaults; may be NULL
 };
 
-static void l2(struct berth_config *config) {
-    config->adam_w_mode = 0;
+static void l2(struct settings *config) {
+    config->optimizer.adam_w_mode = 0;
 }
 
-static void both(struct berth_config *config) {
-    config->clip_by = "both";
+static void both(struct settings *config) {
+    config->optimizer.clip_by = "both";
 }
 
 // BingBert's configuration.
-static void bing(struct berth_config *config) {
-    config->weight_decay = 0.01;
-    config->max_coeff = 0.3;
+static void bing(struct settings *config) {
+    config->optimizer.weight_decay = 0.01;
+    config->optimizer.max_coeff = 0.3;
 }
 
-static void no_decay(struct berth_config *config) {
-    config->weight_decay = 0;
+static void no_decay(struct settings *config) {
+    config->optimizer.weight_decay = 0;
 }
 
 static const struct optimizer_case cases[] = {
@@ -352,7 +352,7 @@ static void check_copy(const struct run *run) {
     }
 }
 
-static struct optimizer settled_optimizer(struct berth_config *config) {
+static struct optimizer settled_optimizer(struct settings *config) {
     assert_int_equal(optimizer_settle(config, NULL), BERTH_OK);
     return optimizer_of(config);
 }
@@ -397,9 +397,9 @@ static void test_models_in_float64(void **state) {
 // --- groups -------------------------------------------------------------------------------------
 
 static struct optimizer with_list(const char *list) {
-    struct berth_config config;
-    option_defaults(&config);
-    config.no_decay = list;
+    struct settings config;
+    settings_init(&config);
+    config.optimizer.no_decay = list;
     return settled_optimizer(&config);
 }
 
@@ -451,8 +451,8 @@ static void test_own_list_must_name_something(void **state) {
 static void test_any_list_is_followed(void **state) {
     struct run run;
     open_run(&run, "adamw", DTYPE_BF16, 2);
-    run.config.no_decay = "layer.0.,word_embeddings,output.dense.weight";
-    run.config.weight_decay = 0.5;
+    run.config.optimizer.no_decay = "layer.0.,word_embeddings,output.dense.weight";
+    run.config.optimizer.weight_decay = 0.5;
     take_optimizer(&run, settled_optimizer(&run.config));
     float *before = memory_new((size_t)run.table.total * sizeof *before);
     memcpy(before, run.state.master, (size_t)run.table.total * sizeof *before);
@@ -498,37 +498,39 @@ static void test_same_bits_for_any_number_of_threads(void **state) {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static struct berth_config settled(const char *name) {
-    struct berth_config config;
-    option_defaults(&config);
-    config.optimizer = name;
+static struct settings settled(const char *name) {
+    struct settings config;
+    settings_init(&config);
+    config.optimizer.optimizer = name;
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     return config;
 }
 
 static void test_a_name_stands_for_its_settings(void **state) {
-    struct berth_config adamw = settled("adamw"), bert = settled("bertadam");
-    struct berth_config lamb = settled("lamb"), nv = settled("nvlamb");
-    assert_true(adamw.adam_epsilon == 1e-8 && adamw.weight_decay == 0.01);
-    assert_int_equal(adamw.bias_correction, 1);
-    assert_string_equal(adamw.clip_by, "global");
-    assert_true(bert.adam_epsilon == 1e-6);
-    assert_int_equal(bert.bias_correction, 0);
-    assert_string_equal(bert.clip_by, "tensor");
-    assert_true(lamb.weight_decay == 0 && lamb.max_coeff == 10 && lamb.min_coeff == 0.01);
-    assert_string_equal(nv.no_decay, "nvidia");
-    struct berth_config own;
-    option_defaults(&own);
-    own.optimizer = "bertadam";
-    own.adam_epsilon = 1e-3;
-    own.bias_correction = 1;
-    own.weight_decay = 0;
+    struct settings adamw = settled("adamw"), bert = settled("bertadam");
+    struct settings lamb = settled("lamb"), nv = settled("nvlamb");
+    assert_true(adamw.optimizer.adam_epsilon == 1e-8 && adamw.optimizer.weight_decay == 0.01);
+    assert_int_equal(adamw.optimizer.bias_correction, 1);
+    assert_string_equal(adamw.optimizer.clip_by, "global");
+    assert_true(bert.optimizer.adam_epsilon == 1e-6);
+    assert_int_equal(bert.optimizer.bias_correction, 0);
+    assert_string_equal(bert.optimizer.clip_by, "tensor");
+    assert_true(lamb.optimizer.weight_decay == 0 && lamb.optimizer.max_coeff == 10 &&
+                lamb.optimizer.min_coeff == 0.01);
+    assert_string_equal(nv.optimizer.no_decay, "nvidia");
+    struct settings own;
+    settings_init(&own);
+    own.optimizer.optimizer = "bertadam";
+    own.optimizer.adam_epsilon = 1e-3;
+    own.optimizer.bias_correction = 1;
+    own.optimizer.weight_decay = 0;
     assert_int_equal(optimizer_settle(&own, NULL), BERTH_OK);
-    assert_true(own.adam_epsilon == 1e-3 && own.bias_correction == 1 && own.weight_decay == 0);
+    assert_true(own.optimizer.adam_epsilon == 1e-3 && own.optimizer.bias_correction == 1 &&
+                own.optimizer.weight_decay == 0);
 }
 
-static void refuse(const struct berth_config *config, enum berth_status status, const char *part) {
-    struct berth_config own = *config;
+static void refuse(const struct settings *config, enum berth_status status, const char *part) {
+    struct settings own = *config;
     struct berth_error error = {0};
     assert_int_equal(optimizer_settle(&own, &error), status);
     if (strstr(error.message, part) == NULL) {
@@ -547,26 +549,26 @@ static void test_the_optimizers_offered_are_those_that_exist(void **state) {
 }
 
 static void test_refusals(void **state) {
-    struct berth_config config;
-    option_defaults(&config);
-    config.optimizer = "adagrad";
+    struct settings config;
+    settings_init(&config);
+    config.optimizer.optimizer = "adagrad";
     refuse(&config, BERTH_USAGE, "nvlamb");
-    config.optimizer = "lamb";
-    config.adam_w_mode = 0;
+    config.optimizer.optimizer = "lamb";
+    config.optimizer.adam_w_mode = 0;
     refuse(&config, BERTH_CONFIG, "not to lamb");
-    config.adam_w_mode = 1;
-    config.min_coeff = 11;
+    config.optimizer.adam_w_mode = 1;
+    config.optimizer.min_coeff = 11;
     refuse(&config, BERTH_CONFIG, "max_coeff 10");
 }
 
 static void expect_formula(const char *name, int bias_correction, const char *expected) {
-    struct berth_config config;
+    struct settings config;
     char text[160];
-    option_defaults(&config);
-    config.optimizer = name;
-    config.bias_correction = bias_correction;
-    config.adam_w_mode = strcmp(expected + strlen(expected) - 8, "g += d p") != 0;
-    config.eps_inside_sqrt = strstr(expected, ")+eps)") == NULL;
+    settings_init(&config);
+    config.optimizer.optimizer = name;
+    config.optimizer.bias_correction = bias_correction;
+    config.optimizer.adam_w_mode = strcmp(expected + strlen(expected) - 8, "g += d p") != 0;
+    config.optimizer.eps_inside_sqrt = strstr(expected, ")+eps)") == NULL;
     const struct optimizer optimizer = settled_optimizer(&config);
     optimizer_print_formula(&optimizer, text, sizeof text);
     assert_string_equal(text, expected);

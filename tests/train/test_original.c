@@ -3,11 +3,11 @@
 // that the moments of every parameter and the number of updates are read from an optimizer's
 // state_dict in each form that the scripts write; that nothing is read, and the reason is reported,
 // where the parameters are numbered otherwise; which folders are the Trainer's.
-#include "core/options.h"
 #include "core/scratch.h"
 #include "device/device.h"
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"
+#include "settings/settings.h"
 #include "train/checkpoint/original.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
@@ -282,9 +282,9 @@ static void test_moments_without_memory(void **state) {
 static void make_checkpoint(void) {
     const struct batching batching = {
         .features = 7, .update_sequences = 2, .updates_per_epoch = 4, .total_steps = 8};
-    struct berth_config config;
+    struct settings config;
     struct progress progress;
-    berth_config_init(&config);
+    settings_init(&config);
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
     progress.jobs = JOB_PRETRAIN;
     progress.step = STEP;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 28 and 29: output folders that are in use, that vanish, that are read-only, and that
 // hold files already; a dry run.
-#include "core/options.h"
 #include "fixture.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 #include <sys/mount.h>
@@ -52,8 +52,8 @@ static void test_lost_folder_stops_the_run(void **state) {
     static const int64_t steps[] = {1, 3, FIXTURE_UPDATES};
     for (size_t i = 0; i < 9; i++) {
         struct fixture_run run = fixture_default("out");
-        run.config.save_steps = i % 2 == 0 ? 1 : 100;
-        run.config.on_save_error = "continue"; // a lost folder ends the run all the same
+        run.config.run.save_steps = i % 2 == 0 ? 1 : 100;
+        run.config.run.on_save_error = "continue"; // a lost folder ends the run all the same
         run.act = losses[i / 3];
         run.act_at_step = steps[i % 3];
         fixture_expect(&run, BERTH_IO, "the lock of this run is lost");
@@ -70,7 +70,7 @@ static void test_lost_folder_stops_the_run(void **state) {
 static void test_a_lost_folder_gets_no_predictions(void **state) {
     struct fixture_run run = fixture_default("out");
     run.job = job_predict;
-    run.config.predict_file = fixture_keep("dev.json");
+    run.config.task.predict_file = fixture_keep("dev.json");
     run.act = remove_folder;
     run.act_in_predict = 1;
     fixture_expect(&run, BERTH_IO, "the lock of this run is lost");
@@ -85,7 +85,7 @@ static void test_predictions_beside_the_trained_model(void **state) {
     char *config = fixture_text(in_folder("out/config.json"));
     struct fixture_run predicting = fixture_default("out");
     predicting.job = job_predict;
-    predicting.config.predict_file = fixture_keep("dev.json");
+    predicting.config.task.predict_file = fixture_keep("dev.json");
     for (int i = 0; i < 2; i++) { // the second time over the files of the first
         assert_int_equal(fixture_execute(&predicting), BERTH_OK);
         assert_true(file_exists(in_folder("out/predictions.json")));
@@ -98,7 +98,7 @@ static void test_predictions_beside_the_trained_model(void **state) {
     int64_t newest;
     assert_true(fixture_good_checkpoints("out", &newest) > 0);
     // A folder that no training run has written gets no predictions beside its files.
-    predicting.config.output_dir = fixture_keep("model");
+    predicting.config.run.output_dir = fixture_keep("model");
     assert_int_equal(fixture_execute(&predicting), BERTH_CANT_CREATE);
 }
 
@@ -106,8 +106,8 @@ static void test_output_folder_rules(void **state) {
     struct fixture_run run = fixture_default("out");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // not empty
-    run.config.overwrite_output_dir = 1;
-    run.config.max_steps = 2;
+    run.config.run.overwrite_output_dir = 1;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
@@ -116,7 +116,7 @@ static void test_output_folder_rules(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // a file
     run = fixture_default("train.json/out");
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
-    run.config.output_dir = "/proc/berth"; // read-only, even for root
+    run.config.run.output_dir = "/proc/berth"; // read-only, even for root
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
     char *text = fixture_text(in_folder("log"));
@@ -128,12 +128,12 @@ static void test_output_folder_rules(void **state) {
 // folder, which it then removes.
 static void test_start_from_a_checkpoint_that_goes(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.max_steps = 3;
-    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
-    run.config.resume_from_checkpoint = "auto";
-    run.config.save_total_limit = 1;
+    run.config.engine.max_steps = 3;
+    run.config.model.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.run.resume_from_checkpoint = "auto";
+    run.config.run.save_total_limit = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
@@ -144,16 +144,16 @@ static void test_start_from_a_checkpoint_that_goes(void **state) {
 // A model that the run would remove before it has saved another: a kill would leave none.
 static void test_overwriting_the_model_it_starts_from(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
-    run.config.overwrite_output_dir = 1;
+    run.config.model.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.run.overwrite_output_dir = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
     fixture_assert_logged("overwrite_output_dir would remove");
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
-    run.config.model_name_or_path = fixture_keep("out");
+    run.config.model.model_name_or_path = fixture_keep("out");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
@@ -165,15 +165,15 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
         "checkpoint",        "train_results.json", "all_results.json",  "checkpoint-8/config.json",
         "eval_results.json", "workers.json"};
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.save_format = "torch,nvidia,tensorflow";
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.save_format = "torch,nvidia,tensorflow";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_int_equal(file_write(fixture_path("out", "workers.json"), "{}", 2, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_true(file_exists(fixture_path("out", gone[i])));
     }
-    run.config.save_format = "hf";
-    run.config.overwrite_output_dir = 1;
+    run.config.run.save_format = "hf";
+    run.config.run.overwrite_output_dir = 1;
     run.stop_at_start = run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
@@ -191,13 +191,13 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
 
 // The weights of an earlier result in another form stay as long as they are those of the result.
 static void expect_earlier_form(struct fixture_run *run) {
-    run->config.max_steps = 2;
-    run->config.save_format = "torch";
+    run->config.engine.max_steps = 2;
+    run->config.run.save_format = "torch";
     assert_int_equal(fixture_execute(run), BERTH_OK);
-    run->config.save_format = "hf";
-    run->config.resume_from_checkpoint = "auto";
+    run->config.run.save_format = "hf";
+    run->config.run.resume_from_checkpoint = "auto";
     for (int steps = 2; steps <= 3; steps++) {
-        run->config.max_steps = steps;
+        run->config.engine.max_steps = steps;
         assert_int_equal(fixture_execute(run), BERTH_OK);
         assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
     }
@@ -207,9 +207,9 @@ static void test_an_earlier_form_of_the_result(void **state) {
     struct fixture_run run = fixture_default("out");
     expect_earlier_form(&run);
     // Another result needs no update: the last model may follow on the best one.
-    run.config.save_format = "torch";
+    run.config.run.save_format = "torch";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.save_format = "hf";
+    run.config.run.save_format = "hf";
     assert_int_equal(file_write(fixture_path("out", "model.safetensors"), "best", 4, NULL),
                      BERTH_OK);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -218,9 +218,9 @@ static void test_an_earlier_form_of_the_result(void **state) {
 
 static void test_an_earlier_form_of_the_best_worker(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.workers = "independent";
-    run.config.resume_from_checkpoint = "auto";
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.machine.workers = "independent";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
     expect_earlier_form(&run);
 }
@@ -229,15 +229,15 @@ static void test_an_earlier_form_of_the_best_worker(void **state) {
 // not called the result.
 static void test_original_file_beside_the_best_model(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_format = "nvidia";
-    run.config.load_best_model_at_end = 1;
-    run.config.validation_file = fixture_keep("dev.json");
+    run.config.run.save_format = "nvidia";
+    run.config.run.load_best_model_at_end = 1;
+    run.config.task.validation_file = fixture_keep("dev.json");
     fixture_expect(&run, BERTH_OK, "out contains the last model as nvidia, in ckpt_8.pt");
     fixture_assert_not_logged("also contains the result");
     assert_true(file_exists(fixture_path("out", "ckpt_8.pt")));
     assert_true(file_exists(fixture_path("out", "bert_config.json")));
     run = fixture_default("last");
-    run.config.save_format = "nvidia";
+    run.config.run.save_format = "nvidia";
     fixture_expect(&run, BERTH_OK, "last also contains the result as nvidia");
 }
 
@@ -245,8 +245,8 @@ static void test_original_file_beside_the_best_model(void **state) {
 static void test_next_automatic_checkpoint(void **state) {
     static const char is_due[] = "the next checkpoint is due in";
     struct fixture_run run = fixture_default("out");
-    run.config.save_steps = OPTION_AUTO; // the first one after the first update
-    run.config.max_steps = 2;
+    run.config.run.save_steps = OPTION_AUTO; // the first one after the first update
+    run.config.engine.max_steps = 2;
     fixture_expect(&run, BERTH_OK, is_due);
     char *text = fixture_text(in_folder("log"));
     assert_null(strstr(strstr(text, is_due) + 1, is_due));
@@ -257,10 +257,10 @@ static void test_next_automatic_checkpoint(void **state) {
 // the output folder is that of an earlier result.
 static void test_original_file_of_workers(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.workers = "independent";
-    run.config.resume_from_checkpoint = "auto";
-    run.config.save_format = "nvidia";
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.machine.workers = "independent";
+    run.config.run.resume_from_checkpoint = "auto";
+    run.config.run.save_format = "nvidia";
     assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(file_write(in_folder("out/ckpt_8.pt"), "old", 3, NULL), BERTH_OK);
@@ -278,7 +278,7 @@ static void count_locked(void *context, const struct berth_record *record) {
 }
 
 // Also BERTH_IO unless the folder is locked when the result has been written in another format.
-static enum berth_status train_locked(const char *task, const struct berth_config *config,
+static enum berth_status train_locked(const char *task, const struct settings *config,
                                       struct berth_log log, const atomic_int *stop,
                                       struct berth_run_result *result, struct berth_error *error) {
     int locked = 0;
@@ -289,8 +289,8 @@ static enum berth_status train_locked(const char *task, const struct berth_confi
 
 static void test_other_formats_are_written_under_the_lock(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_format = "torch";
-    run.config.max_steps = 1;
+    run.config.run.save_format = "torch";
+    run.config.engine.max_steps = 1;
     run.job = train_locked;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_false(file_exists(in_folder("out/.lock")));
@@ -300,13 +300,13 @@ static void test_other_formats_are_written_under_the_lock(void **state) {
 // report that the output cannot be created.
 static int wrong_refusals(const char *output) {
     struct fixture_run run = fixture_default("out");
-    run.config.output_dir = output;
-    run.config.train_file = run.config.predict_file = fixture_keep("none.json");
-    run.config.model_name_or_path = fixture_keep("none");
+    run.config.run.output_dir = output;
+    run.config.task.train_file = run.config.task.predict_file = fixture_keep("none.json");
+    run.config.model.model_name_or_path = fixture_keep("none");
     int wrong = 0;
     for (int i = 0; i < 4; i++) {
         run.job = i / 2 ? job_predict : job_train;
-        run.config.dry_run = i % 2;
+        run.config.run.dry_run = i % 2;
         wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
     }
     return wrong;
@@ -340,12 +340,12 @@ static void test_read_only_output_is_reported_before_anything_is_read(void **sta
 
 static void test_bad_input_leaves_no_folder(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.train_file = fixture_keep("none.json");
+    run.config.task.train_file = fixture_keep("none.json");
     assert_int_equal(fixture_execute(&run), BERTH_NO_INPUT);
-    run.config.train_file = fixture_keep("model/config.json");
+    run.config.task.train_file = fixture_keep("model/config.json");
     assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
     run = fixture_default("out");
-    run.config.max_seq_length = 65;
+    run.config.features.max_seq_length = 65;
     assert_int_equal(fixture_execute(&run), BERTH_CONFIG);
     run = fixture_default("out");
     FILE *file = fopen(in_folder("model/model.safetensors"), "r+b");
@@ -363,7 +363,7 @@ static void test_bad_input_leaves_no_folder(void **state) {
 
 static void test_dry_run_writes_nothing(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.dry_run = 1;
+    run.config.run.dry_run = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_false(dir_exists(in_folder("out")));

@@ -6,10 +6,10 @@
 #include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/rng.h"
 #include "core/scratch.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/checkpoint/state_file.h"
 #include "train/optimizer/optimizer_plan.h"
 
@@ -113,11 +113,11 @@ struct rank {
 static void open_rank(struct rank *rank, const char *name, int number, int size,
                       struct comm *comm) {
     const struct device_options options = {.threads = 1};
-    struct berth_config config;
+    struct settings config;
     *rank = (struct rank){0};
-    option_defaults(&config);
-    config.optimizer = name;
-    config.max_grad_norm = 1;
+    settings_init(&config);
+    config.optimizer.optimizer = name;
+    config.optimizer.max_grad_norm = 1;
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);

@@ -6,9 +6,9 @@
 #include "bench/bench.h"
 #include "bench/bench_data.h"
 #include "core/clock.h"
-#include "core/options.h"
 #include "fixture.h"
 #include "model/int8.h"
+#include "settings/settings.h"
 #include "train/engine/plan.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/machine.h"
@@ -534,8 +534,8 @@ static void test_limits_of_the_machine(void **state) {
 
 static void test_jobs_in_one_process(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.max_steps = 2;
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.engine.max_steps = 2;
     struct berth_log silent = {0};
     struct berth_run_result result;
     struct berth_error error = {0};
@@ -545,9 +545,9 @@ static void test_jobs_in_one_process(void **state) {
     }
     assert_int_equal(result.steps, 2);
     assert_true(isfinite(result.final_loss) && berth_run_metric(&result, "f1") >= 0);
-    run.config.model_name_or_path = fixture_keep("out");
-    run.config.predict_file = fixture_keep("dev.json");
-    run.config.output_dir = fixture_keep("predicted");
+    run.config.model.model_name_or_path = fixture_keep("out");
+    run.config.task.predict_file = fixture_keep("dev.json");
+    run.config.run.output_dir = fixture_keep("predicted");
     struct berth_run_result predicted;
     assert_int_equal(job_predict("squad", &run.config, silent, NULL, &predicted, &error), BERTH_OK);
     for (size_t i = 0; i < 2; i++) { // exact_match and f1
@@ -574,9 +574,9 @@ static void test_a_stopped_job_ends_without_measuring_the_machine(void **state) 
     struct berth_log log = {stop_after_a_while, (void *)&stop};
     struct berth_run_result result;
     struct berth_error error;
-    run.config.max_steps = 1000000;
-    run.config.num_train_epochs = 1000000;
-    run.config.logging_steps = 1;
+    run.config.engine.max_steps = 1000000;
+    run.config.engine.num_train_epochs = 1000000;
+    run.config.run.logging_steps = 1;
     assert_int_equal(job_train("squad", &run.config, log, &stop, &result, &error),
                      BERTH_INTERRUPTED);
     assert_true(result.steps > 1 && result.samples_per_second > 0);
@@ -601,7 +601,7 @@ static int count_samples(void *context, const struct berth_sample *sample) {
 
 static void test_show_and_answer(void **state) {
     struct fixture_run run = fixture_default("unused");
-    run.config.predict_file = fixture_keep("dev.json");
+    run.config.task.predict_file = fixture_keep("dev.json");
     struct berth_log silent = {0};
     int count = 0;
     struct berth_error error = {0};
@@ -655,8 +655,8 @@ static void test_settings_are_read_at_opening(void **state) {
 static void test_benchmarks(void **state) {
     struct fixture_run run = fixture_default("unused");
     struct bench_settings settings = {.config = &run.config,
-                                      .geometry = run.config.model_name_or_path,
-                                      .data = run.config.train_file,
+                                      .geometry = run.config.model.model_name_or_path,
+                                      .data = run.config.task.train_file,
                                       .update_tokens = 200,
                                       .steps = 3,
                                       .warm_up_steps = 1};
@@ -681,9 +681,10 @@ static void test_benchmarks(void **state) {
 
 // No fixture: that forks, which is not possible once threads have run here.
 static void test_benchmark_of_pre_training(void **state) {
-    struct berth_config config;
-    option_defaults(&config);
-    assert_int_equal(option_set(&config, option_find("max_seq_length"), "32", NULL), BERTH_OK);
+    struct settings config;
+    settings_init(&config);
+    assert_int_equal(settings_set_row(&config, option_find("max_seq_length"), "32", NULL),
+                     BERTH_OK);
     struct bench_settings settings = {.kind = BENCH_PRETRAIN,
                                       .config = &config,
                                       .geometry = "tiny",

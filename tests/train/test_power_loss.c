@@ -7,6 +7,7 @@
 // BERTH_POWER_FAILURES sets how many failures are tried (the long test: 10,000), BERTH_SEED which.
 #include "fixture.h"
 #include "recorded_disk.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 
 #include <stdatomic.h>
@@ -32,7 +33,7 @@ static void mark_saved(void *context, const struct berth_record *record) {
     given.write(given.context, record);
 }
 
-static enum berth_status train_recorded(const char *task, const struct berth_config *config,
+static enum berth_status train_recorded(const char *task, const struct settings *config,
                                         struct berth_log log, const atomic_int *stop,
                                         struct berth_run_result *result,
                                         struct berth_error *error) {
@@ -44,9 +45,9 @@ static enum berth_status train_recorded(const char *task, const struct berth_con
 
 static struct fixture_run record_run(int is_async) {
     struct fixture_run run = fixture_default("disk/run");
-    run.config.async_save = is_async;
-    run.config.max_steps = 5;
-    run.config.save_total_limit = 2;
+    run.config.run.async_save = is_async;
+    run.config.engine.max_steps = 5;
+    run.config.run.save_total_limit = 2;
     run.job = train_recorded;
     assert_int_equal(dir_make(in_folder("disk"), NULL), BERTH_OK);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -166,8 +167,8 @@ static const char *find_fault(const struct written *written, int64_t saved) {
 
 static void resume(const struct fixture_run *recorded) {
     struct fixture_run run = *recorded;
-    run.config.output_dir = fixture_keep("left/run");
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.output_dir = fixture_keep("left/run");
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_run("disk/run", "left/run");
 }

@@ -3,11 +3,11 @@
 // with the same bytes as an uninterrupted run (RELIABILITY 1, 14, 15); also phases, bad shards, and
 // the resulting model.
 #include "core/memory.h"
-#include "core/options.h"
 #include "data/synthetic_shards.h"
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/progress/progress.h"
 
@@ -42,32 +42,32 @@ static int setup(void **state) {
 // Six updates of ten sequences over 26: updates span files and epochs.
 static struct fixture_run default_run(const char *output) {
     struct fixture_run run = {.job = job_train, .task = "pretrain"};
-    struct berth_config *config = &run.config;
-    option_defaults(config);
-    config->input_dir = fixture_keep("short");
-    config->config_file = fixture_keep("model/config.json");
-    config->output_dir = fixture_keep(output);
-    config->train_batch_size = 10;
-    config->gradient_accumulation_steps = 2;
-    config->max_steps = 6;
-    config->learning_rate = 2e-2;
-    config->save_steps = 2;
-    config->save_total_limit = 100;
-    config->eval_steps = 3;
-    config->precision = BERTH_FP32;
-    config->threads = 1;
-    config->device = "cpu";
-    config->seed = 11;
+    struct settings *config = &run.config;
+    settings_init(config);
+    config->task.input_dir = fixture_keep("short");
+    config->model.config_file = fixture_keep("model/config.json");
+    config->run.output_dir = fixture_keep(output);
+    config->engine.train_batch_size = 10;
+    config->engine.gradient_accumulation_steps = 2;
+    config->engine.max_steps = 6;
+    config->optimizer.learning_rate = 2e-2;
+    config->run.save_steps = 2;
+    config->run.save_total_limit = 100;
+    config->run.eval_steps = 3;
+    config->machine.precision = BERTH_FP32;
+    config->machine.threads = 1;
+    config->machine.device = "cpu";
+    config->run.seed = 11;
     return run;
 }
 
 static struct fixture_run second_phase(const char *output, const char *from) {
     struct fixture_run run = default_run(output);
-    run.config.input_dir = fixture_keep("long");
-    run.config.train_batch_size = 8;
-    run.config.max_steps = 4;
-    run.config.phase2 = 1;
-    run.config.resume_from_checkpoint = from;
+    run.config.task.input_dir = fixture_keep("long");
+    run.config.engine.train_batch_size = 8;
+    run.config.engine.max_steps = 4;
+    run.config.run.phase2 = 1;
+    run.config.run.resume_from_checkpoint = from;
     return run;
 }
 
@@ -92,12 +92,12 @@ static void resume_everywhere(const struct fixture_run *straight, int first, int
         char output[32];
         snprintf(output, sizeof output, "stopped-%d", step);
         struct fixture_run run = *straight;
-        run.config.output_dir = fixture_keep(output);
+        run.config.run.output_dir = fixture_keep(output);
         run.stop_at_step = step;
         run.stop_level = 1;
         assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
         run.stop_at_step = 0;
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.resume_from_checkpoint = "auto";
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         assert_same_run("straight", output);
         assert_int_equal(dir_remove(in_folder(output), NULL), BERTH_OK);
@@ -121,11 +121,12 @@ static void test_the_history_has_both_losses(void **state) {
 
 static void test_resume_everywhere_in_bf16_by_tokens(void **state) {
     struct fixture_run straight = default_run("straight");
-    straight.config.precision = BERTH_BF16;
-    straight.config.gradient_accumulation_steps = 0;
-    straight.config.gradient_checkpointing = 1;
-    straight.config.optimizer = "lamb";
-    straight.config.input_dir = fixture_keep("short/a_training_1.hdf5"); // fewer than an update
+    straight.config.machine.precision = BERTH_BF16;
+    straight.config.engine.gradient_accumulation_steps = 0;
+    straight.config.engine.gradient_checkpointing = 1;
+    straight.config.optimizer.optimizer = "lamb";
+    straight.config.task.input_dir =
+        fixture_keep("short/a_training_1.hdf5"); // fewer than an update
     resume_everywhere(&straight, 2, 4);
 }
 
@@ -139,10 +140,10 @@ static void test_resume_everywhere_in_the_second_phase(void **state) {
 // In the folder of the first phase, whose checkpoints stay.
 static void test_a_second_phase_in_the_same_folder(void **state) {
     struct fixture_run first = default_run("both");
-    first.config.save_total_limit = 1;
+    first.config.run.save_total_limit = 1;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", fixture_keep("both/checkpoint-6"));
-    second.config.save_total_limit = 1;
+    second.config.run.save_total_limit = 1;
     assert_int_equal(fixture_execute(&second), BERTH_OK);
     int64_t *steps;
     size_t count;
@@ -158,9 +159,9 @@ static void resume_or_begin(struct fixture_run run, const char *output) {
     fixture_good_checkpoints(output, &newest);
     run.fail_at = 0;
     if (newest >= 0) {
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.resume_from_checkpoint = "auto";
     } else {
-        run.config.overwrite_output_dir = 1;
+        run.config.run.overwrite_output_dir = 1;
     }
     fixture_expect(&run, BERTH_OK, "result: 0");
 }
@@ -172,7 +173,7 @@ static void kill_everywhere(const struct fixture_run *straight, int stride) {
     assert_int_equal(fixture_execute(straight), BERTH_OK);
     for (uint64_t call = 5;; call += (uint64_t)stride, points++) {
         struct fixture_run run = *straight;
-        run.config.output_dir = fixture_keep("killed");
+        run.config.run.output_dir = fixture_keep("killed");
         run.fail_at = call;
         run.fail_errno = -1;
         int status = fixture_execute(&run);
@@ -190,7 +191,7 @@ static void kill_everywhere(const struct fixture_run *straight, int stride) {
 
 static void test_kills_in_the_first_phase(void **state) {
     struct fixture_run straight = default_run("straight");
-    straight.config.save_total_limit = 1;
+    straight.config.run.save_total_limit = 1;
     kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
 }
 
@@ -198,7 +199,7 @@ static void test_kills_in_the_second_phase(void **state) {
     struct fixture_run first = default_run("first");
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run straight = second_phase("straight", fixture_keep("first/checkpoint-6"));
-    straight.config.save_total_limit = 1;
+    straight.config.run.save_total_limit = 1;
     kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
 }
 
@@ -242,38 +243,38 @@ static void test_parts_of_a_run(void **state) {
     struct fixture_run straight = default_run("straight");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     struct fixture_run part = default_run("parts");
-    part.config.steps_this_run = 3;
+    part.config.run.steps_this_run = 3;
     assert_int_equal(fixture_execute(&part), BERTH_OK);
     assert_true(dir_exists(fixture_path("parts", "checkpoint-3")));
     assert_false(dir_exists(fixture_path("parts", "checkpoint-4")));
-    part.config.steps_this_run = -1;
-    part.config.resume_step = 2;
+    part.config.run.steps_this_run = -1;
+    part.config.run.resume_step = 2;
     fixture_expect(&part, BERTH_OK, "parts/checkpoint-2");
     assert_same_run("straight", "parts");
-    part.config.resume_step = 5;
+    part.config.run.resume_step = 5;
     fixture_expect(&part, BERTH_NO_INPUT, "checkpoint-5");
-    part.config.resume_from_checkpoint = fixture_keep("straight/checkpoint-6");
-    part.config.output_dir = fixture_keep("named");
+    part.config.run.resume_from_checkpoint = fixture_keep("straight/checkpoint-6");
+    part.config.run.output_dir = fixture_keep("named");
     fixture_expect(&part, BERTH_OK, "resume_step has no effect: resume_from_checkpoint names");
     struct fixture_run alone = default_run("alone");
-    alone.config.save_strategy = "no";
-    alone.config.steps_this_run = 3;
+    alone.config.run.save_strategy = "no";
+    alone.config.run.steps_this_run = 3;
     assert_int_equal(fixture_execute(&alone), BERTH_OK);
     assert_true(dir_exists(fixture_path("alone", "checkpoint-3")));
-    alone.config.resume_from_checkpoint = "auto";
+    alone.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&alone), BERTH_OK);
     assert_same_file(fixture_path("straight", "model.safetensors"),
                      fixture_path("alone", "model.safetensors"));
     struct fixture_run none = default_run("none");
-    none.config.skip_checkpoint = 1;
+    none.config.run.skip_checkpoint = 1;
     fixture_expect(&none, BERTH_OK, "result: 0");
     fixture_assert_not_logged("steps_this_run");
     assert_same_file(fixture_path("straight", "model.safetensors"),
                      fixture_path("none", "model.safetensors"));
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
-    none.config.steps_this_run = 3;
-    none.config.output_dir = fixture_keep("lost");
+    none.config.run.steps_this_run = 3;
+    none.config.run.output_dir = fixture_keep("lost");
     fixture_expect(&none, BERTH_OK, "steps_this_run saves nothing with skip_checkpoint");
     assert_int_equal(fixture_good_checkpoints("lost", &newest), 0);
 }
@@ -281,19 +282,20 @@ static void test_parts_of_a_run(void **state) {
 // The checkpoint has a larger vocabulary than config_file: --vocab_multiple.
 static void test_resume_with_a_padded_vocabulary(void **state) {
     struct fixture_run straight = default_run("straight");
-    straight.config.vocab_multiple = 8;
+    straight.config.model.vocab_multiple = 8;
     resume_everywhere(&straight, 3, 3);
     fixture_assert_holds(fixture_path("straight", "config.json"), "\"vocab_size\": 32");
     struct fixture_run second = second_phase("second", fixture_keep("straight/checkpoint-6"));
     fixture_expect(&second, BERTH_OK, "result: 0");
     fixture_assert_not_logged("config_file has no effect");
-    second.config.overwrite_output_dir = 1;
-    second.config.config_file = fixture_keep("other.json");
+    second.config.run.overwrite_output_dir = 1;
+    second.config.model.config_file = fixture_keep("other.json");
     json *other;
     assert_int_equal(json_read_file(in_folder("model/config.json"), &other, NULL), BERTH_OK);
     json_set(other, "hidden_dropout_prob", json_new_real(0.25));
-    assert_int_equal(json_write_file(other, JSON_INDENT_2_SORTED, second.config.config_file, NULL),
-                     BERTH_OK);
+    assert_int_equal(
+        json_write_file(other, JSON_INDENT_2_SORTED, second.config.model.config_file, NULL),
+        BERTH_OK);
     json_free(other);
     fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect: the shape is");
 }
@@ -310,9 +312,9 @@ static void read_numbers(const char *path, const char *name, float *values, int6
 // Whether a model of this rule begins with values beyond two deviations.
 static int exceeds_two_deviations(const char *initializer) {
     struct fixture_run run = default_run(initializer);
-    run.config.initializer = initializer;
-    run.config.max_steps = 1;
-    run.config.learning_rate = 1e-12;
+    run.config.model.initializer = initializer;
+    run.config.engine.max_steps = 1;
+    run.config.optimizer.learning_rate = 1e-12;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     const double range = fixture_number(initializer, "config.json", "initializer_range");
     float words[WORDS * 16];
@@ -334,22 +336,22 @@ static void test_initial_values(void **state) {
 // is resumed.
 static void test_norms_of_a_new_model(void **state) {
     struct fixture_run run = default_run("before");
-    run.config.pre_layer_norm = 1;
+    run.config.model.pre_layer_norm = 1;
     fixture_expect(&run, BERTH_OK, "result: 0");
     fixture_assert_holds(fixture_path("before", "config.json"), "\"pre_layer_norm\": true");
     fixture_make_pre_layer_norm();
-    run.config.output_dir = fixture_keep("after");
-    run.config.pre_layer_norm = 0;
-    run.config.steps_this_run = 3;
+    run.config.run.output_dir = fixture_keep("after");
+    run.config.model.pre_layer_norm = 0;
+    run.config.run.steps_this_run = 3;
     fixture_expect(&run, BERTH_OK, "result: 0");
     char *written = fixture_text(fixture_path("after", "config.json"));
     assert_null(strstr(written, "pre_layer_norm"));
     memory_free(written);
-    run.config.resume_from_checkpoint = "auto";
-    run.config.steps_this_run = 1;
+    run.config.run.resume_from_checkpoint = "auto";
+    run.config.run.steps_this_run = 1;
     fixture_expect(&run, BERTH_OK, "result: 0");
     fixture_assert_not_logged("config_file has no effect");
-    run.config.pre_layer_norm = -1;
+    run.config.model.pre_layer_norm = -1;
     fixture_expect(&run, BERTH_OK, "note: resume: config_file has no effect: the shape is");
 }
 
@@ -382,8 +384,8 @@ static void test_what_a_phase_counts(void **state) {
     struct fixture_run first = default_run("both");
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", "auto");
-    second.config.save_steps = 1;
-    second.config.rewarmup = 1;
+    second.config.run.save_steps = 1;
+    second.config.optimizer.rewarmup = 1;
     fixture_expect(&second, BERTH_OK, "note: second phase, after 6 updates of the first");
     fixture_assert_logged("note: rewarmup has no effect: the schedule of the second phase begins");
     assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
@@ -397,7 +399,7 @@ static void test_what_a_phase_counts(void **state) {
     // p = 1 / 4 is beyond the warm-up: (1 - p)^0.5
     assert_true(fabs(fixture_history("both", 7, "learning_rate") - 2e-2 * sqrt(0.75)) < 1e-9);
     assert_corrections_begin_anew("both");
-    second.config.phase1_end_step = 6; // resumes at its end: nothing to do
+    second.config.run.phase1_end_step = 6; // resumes at its end: nothing to do
     assert_int_equal(fixture_execute(&second), BERTH_OK);
 }
 
@@ -406,20 +408,20 @@ static void test_phases_that_cannot_be(void **state) {
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     const char *from = fixture_keep("first/checkpoint-4");
     struct fixture_run second = second_phase("second", from);
-    second.config.phase1_end_step = 6;
+    second.config.run.phase1_end_step = 6;
     fixture_expect(&second, BERTH_CONFIG,
                    "phase1_end_step is 6, but the first phase ended with update 4");
-    second.config.phase1_end_step = 4;
-    second.config.steps_this_run = 1;
+    second.config.run.phase1_end_step = 4;
+    second.config.run.steps_this_run = 1;
     assert_int_equal(fixture_execute(&second), BERTH_OK);
     struct fixture_run back = default_run("back");
-    back.config.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
+    back.config.run.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
     fixture_expect(&back, BERTH_CONFIG, "add phase2");
     struct fixture_run alone = second_phase("alone", NULL);
     fixture_expect(&alone, BERTH_CONFIG, "phase2 continues from a checkpoint");
-    alone.config.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
+    alone.config.run.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
     fixture_expect(&alone, BERTH_CONFIG, "phase2 continues from a checkpoint");
-    alone.config.resume_from_checkpoint = fixture_keep("none");
+    alone.config.run.resume_from_checkpoint = fixture_keep("none");
     fixture_expect(&alone, BERTH_NO_INPUT, "none: no such checkpoint: expected a folder");
     assert_false(dir_exists(in_folder("alone")));
 }
@@ -432,9 +434,9 @@ static void test_changed_shards_are_refused(void **state) {
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     run.stop_at_step = 0;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     struct fixture_run masks = run;
-    masks.config.max_predictions_per_seq = 3;
+    masks.config.features.max_predictions_per_seq = 3;
     fixture_expect(&masks, BERTH_CONFIG,
                    "had max_predictions_per_seq as in the shards, not 3; resume with the same");
     put_shard("short/a_training_3.hdf5", 14, 1, 16);
@@ -455,7 +457,7 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     run.stop_at_step = 0;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     char *bytes;
     size_t length;
     const char *path = fixture_keep("short/a_training_2.hdf5");
@@ -478,15 +480,15 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
 
 static void test_data_that_does_not_fit(void **state) {
     struct fixture_run run = default_run("run");
-    run.config.max_seq_length = 12;
+    run.config.features.max_seq_length = 12;
     fixture_expect(&run, BERTH_BAD_DATA, "rows have 16 tokens; the maximum requested is 12");
     run = default_run("run");
-    run.config.input_dir = fixture_keep("model");
+    run.config.task.input_dir = fixture_keep("model");
     fixture_expect(&run, BERTH_NO_INPUT, "no shards found");
     const struct synthetic_shard strange = {30, 9, 60, 16};
     make_shard(in_folder("strange.hdf5"), &strange);
     run = default_run("run");
-    run.config.input_dir = fixture_keep("strange.hdf5");
+    run.config.task.input_dir = fixture_keep("strange.hdf5");
     fixture_expect(&run, BERTH_BAD_DATA, "strange.hdf5: input_ids, row");
     assert_false(dir_exists(fixture_path("run", "checkpoint-2")));
 }
@@ -496,10 +498,10 @@ static void test_data_that_does_not_fit(void **state) {
 // The loss falls, the held-out one too, and fine-tuning starts from the model.
 static void test_learns_and_hands_on(void **state) {
     struct fixture_run run = default_run("run");
-    run.config.max_steps = 60;
-    run.config.save_steps = 1000;
-    run.config.eval_steps = 0;
-    run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
+    run.config.engine.max_steps = 60;
+    run.config.run.save_steps = 1000;
+    run.config.run.eval_steps = 0;
+    run.config.model.hidden_dropout_prob = run.config.model.attention_probs_dropout_prob = 0;
     fixture_expect(&run, BERTH_OK, "masked_lm_accuracy");
     json *state_file = state_of("run");
     const json *log = json_member(state_file, "log_history");
@@ -511,8 +513,8 @@ static void test_learns_and_hands_on(void **state) {
     assert_true(loss < 0.7 * first && held_out < 0.85 * first);
     json_free(state_file);
     struct fixture_run tuned = fixture_default("tuned");
-    tuned.config.model_name_or_path = fixture_keep("run");
-    tuned.config.max_steps = 1;
+    tuned.config.model.model_name_or_path = fixture_keep("run");
+    tuned.config.engine.max_steps = 1;
     fixture_expect(&tuned, BERTH_OK,
                    "newly initialised, to be trained: qa_outputs.weight, qa_outputs.bias");
 }

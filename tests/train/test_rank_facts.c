@@ -3,6 +3,7 @@
 // them the message, which names rank, host, fact, source and both values.
 #include "comm/job.h"
 #include "core/harness.h"
+#include "settings/settings.h"
 #include "train/machine/rank_facts.h"
 
 #include <string.h>
@@ -37,11 +38,11 @@ struct outcome {
 
 static void list(struct rank_facts *facts, int rank, enum difference difference) {
     char text[LONG + 1];
-    struct berth_config config;
+    struct settings config;
     const int others = rank > 0;
-    berth_config_init(&config);
-    config.learning_rate = others && difference == SETTING ? 0.5 : 0.25;
-    config.threads = rank; // may differ
+    settings_init(&config);
+    config.optimizer.learning_rate = others && difference == SETTING ? 0.5 : 0.25;
+    config.machine.threads = rank; // may differ
     rank_facts_add_settings(facts, &config);
     memset(text, 'x', LONG);
     text[LONG] = '\0';

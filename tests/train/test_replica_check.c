@@ -4,7 +4,7 @@
 // test_replica_check_ranks.c; from outside the process: tests/comm/test_flipped_bit.sh.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/engine/update.h"
 
 #include <stdio.h>
@@ -63,10 +63,10 @@ static void process_open(struct process *process, const char *kind, enum dtype c
     const struct device_options options = {.threads = 2};
     const struct engine_shape largest = {.train = {LENGTH, 1, 0, LENGTH}};
     const struct state_sharding sharding = {.size = 1};
-    struct berth_config config;
+    struct settings config;
     struct berth_error error;
     *process = (struct process){.device = NULL};
-    option_defaults(&config);
+    settings_init(&config);
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.check_every = 1000; // the memory is compared in every update, whatever it is

@@ -135,19 +135,19 @@ static void write_pairs(const char *name, int count, int has_scores) {
 static struct fixture_run run_of(const char *task, const char *train, const char *dev) {
     struct fixture_run run = fixture_default("out");
     run.task = task;
-    run.config.train_file = fixture_keep(train);
-    run.config.validation_file = fixture_keep(dev);
-    run.config.max_steps = 1;
-    run.config.save_steps = 100;
+    run.config.task.train_file = fixture_keep(train);
+    run.config.task.validation_file = fixture_keep(dev);
+    run.config.engine.max_steps = 1;
+    run.config.run.save_steps = 100;
     return run;
 }
 
 // The same evaluation by a job of its own, with the model that was trained.
 static struct fixture_run after(struct fixture_run run, fixture_job *job) {
     run.job = job;
-    run.config.model_name_or_path = fixture_keep("out");
-    run.config.predict_file = run.config.validation_file;
-    run.config.output_dir = fixture_keep("results");
+    run.config.model.model_name_or_path = fixture_keep("out");
+    run.config.task.predict_file = run.config.task.validation_file;
+    run.config.run.output_dir = fixture_keep("results");
     return run;
 }
 
@@ -155,9 +155,9 @@ static void answers(void **state) {
     write_questions("many.json", 1200);
     for (int version_2 = 0; version_2 < 2; version_2++) {
         struct fixture_run run = run_of("squad", "train.json", "many.json");
-        run.config.n_best_size = 60;
-        run.config.version_2_with_negative = version_2;
-        run.config.overwrite_output_dir = 1;
+        run.config.task.n_best_size = 60;
+        run.config.features.version_2_with_negative = version_2;
+        run.config.run.overwrite_output_dir = 1;
         check(&run, 0);
         run = after(run, job_predict);
         check(&run, 0);
@@ -180,7 +180,7 @@ static void regression(void **state) {
     write_numbers("train.csv", 40);
     write_numbers("dev.csv", EXAMPLES);
     struct fixture_run run = run_of("classify", "train.csv", "dev.csv");
-    run.config.problem_type = "regression";
+    run.config.task.problem_type = "regression";
     check(&run, EXAMPLES * (int64_t)sizeof(float));
 }
 
@@ -199,7 +199,7 @@ static void embeddings(void **state) {
         write_pairs("train.csv", 20, has_scores);
         write_pairs("dev.csv", count, has_scores);
         struct fixture_run run = run_of("embed", "train.csv", "dev.csv");
-        run.config.overwrite_output_dir = 1;
+        run.config.run.overwrite_output_dir = 1;
         const int64_t vectors = (int64_t)count * 2 * HIDDEN * (int64_t)sizeof(float);
         check(&run, vectors);
         run = after(run, job_evaluate);

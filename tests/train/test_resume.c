@@ -4,6 +4,7 @@
 // and without accumulation, with every optimizer, with kept or recomputed activations.
 #include "fixture.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -11,20 +12,20 @@
 // Checkpoints of every update of a straight run, then a resumption from each of them.
 static void resume_everywhere(enum berth_precision precision, int64_t micro) {
     struct fixture_run straight = fixture_default("straight");
-    straight.config.precision = precision;
-    straight.config.per_device_train_batch_size = micro;
-    straight.config.train_batch_size = micro > 0 ? 2 * micro : 11;
-    straight.config.save_total_limit = 100;
-    straight.config.validation_file = fixture_keep("dev.json");
+    straight.config.machine.precision = precision;
+    straight.config.engine.per_device_train_batch_size = micro;
+    straight.config.engine.train_batch_size = micro > 0 ? 2 * micro : 11;
+    straight.config.run.save_total_limit = 100;
+    straight.config.task.validation_file = fixture_keep("dev.json");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     for (int step = 1; step <= FIXTURE_UPDATES; step++) {
         char output[32];
         snprintf(output, sizeof output, "resumed-%d", step);
         fixture_copy_checkpoint("straight", output, step);
         struct fixture_run resumed = straight;
-        resumed.config.output_dir = fixture_keep(output);
-        resumed.config.resume_from_checkpoint = "auto";
-        resumed.config.save_steps = 3; // when it saves changes no number
+        resumed.config.run.output_dir = fixture_keep(output);
+        resumed.config.run.resume_from_checkpoint = "auto";
+        resumed.config.run.save_steps = 3; // when it saves changes no number
         assert_int_equal(fixture_execute(&resumed), BERTH_OK);
         assert_same_run("straight", output);
         assert_same_file(fixture_path("straight", "predictions.json"),
@@ -50,13 +51,13 @@ static void check_checkpointing(const char *name, enum berth_precision precision
     snprintf(resumed, sizeof resumed, "%s-resumed", name);
     snprintf(switched, sizeof switched, "%s-switched", name);
     struct fixture_run run = fixture_default(kept);
-    run.config.precision = precision;
-    run.config.train_batch_size = 12;
-    run.config.per_device_train_batch_size = 6;
-    run.config.save_total_limit = 100;
+    run.config.machine.precision = precision;
+    run.config.engine.train_batch_size = 12;
+    run.config.engine.per_device_train_batch_size = 6;
+    run.config.run.save_total_limit = 100;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.gradient_checkpointing = 1;
-    run.config.output_dir = fixture_keep(again);
+    run.config.engine.gradient_checkpointing = 1;
+    run.config.run.output_dir = fixture_keep(again);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     static const char *const files[] = {"model.safetensors", "checkpoint-4/model.safetensors",
                                         "checkpoint-4/optimizer.safetensors"};
@@ -64,13 +65,13 @@ static void check_checkpointing(const char *name, enum berth_precision precision
         assert_same_file(fixture_path(kept, files[i]), fixture_path(again, files[i]));
     }
     snprintf(from, sizeof from, "%s/checkpoint-3", again);
-    run.config.resume_from_checkpoint = fixture_keep(from);
-    run.config.output_dir = fixture_keep(resumed);
+    run.config.run.resume_from_checkpoint = fixture_keep(from);
+    run.config.run.output_dir = fixture_keep(resumed);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_run(again, resumed);
     snprintf(from, sizeof from, "%s/checkpoint-2", kept);
-    run.config.resume_from_checkpoint = fixture_keep(from);
-    run.config.output_dir = fixture_keep(switched);
+    run.config.run.resume_from_checkpoint = fixture_keep(from);
+    run.config.run.output_dir = fixture_keep(switched);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_file(fixture_path(kept, "model.safetensors"),
                      fixture_path(switched, "model.safetensors"));
@@ -88,14 +89,14 @@ static void test_named_folder_and_other_settings(void **state) {
     struct fixture_run run = fixture_default("a");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run resumed = fixture_default("b");
-    resumed.config.resume_from_checkpoint = fixture_keep("a/checkpoint-7");
+    resumed.config.run.resume_from_checkpoint = fixture_keep("a/checkpoint-7");
     assert_int_equal(fixture_execute(&resumed), BERTH_OK);
     assert_same_run("a", "b");
-    resumed.config.output_dir = fixture_keep("c");
-    resumed.config.seed = 12; // another order of the data
+    resumed.config.run.output_dir = fixture_keep("c");
+    resumed.config.run.seed = 12; // another order of the data
     fixture_expect(&resumed, BERTH_CONFIG, "seed");
-    resumed.config.seed = 11;
-    resumed.config.train_batch_size = 9;
+    resumed.config.run.seed = 11;
+    resumed.config.engine.train_batch_size = 9;
     fixture_expect(&resumed, BERTH_CONFIG, "train_batch_size");
 }
 
@@ -113,13 +114,13 @@ static void change_a_question(const char *name) {
 static void test_other_examples_are_noted(void **state) {
     struct fixture_run run = fixture_default("a");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.resume_from_checkpoint = fixture_keep("a/checkpoint-7");
-    run.config.output_dir = fixture_keep("b");
+    run.config.run.resume_from_checkpoint = fixture_keep("a/checkpoint-7");
+    run.config.run.output_dir = fixture_keep("b");
     fixture_expect(&run, BERTH_OK, "note: resumed from");
     fixture_assert_not_logged("have changed");
     change_a_question("other.json");
-    run.config.train_file = fixture_keep("other.json");
-    run.config.output_dir = fixture_keep("c");
+    run.config.task.train_file = fixture_keep("other.json");
+    run.config.run.output_dir = fixture_keep("c");
     fixture_expect(&run, BERTH_OK, "the training examples have changed since");
 }
 
@@ -129,24 +130,24 @@ static void test_every_optimizer(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char resumed[32], from[64];
         struct fixture_run straight = fixture_default(names[i]);
-        straight.config.optimizer = names[i];
-        straight.config.clip_by = "both";
-        straight.config.max_grad_norm = 0.5;
-        straight.config.save_total_limit = 100;
+        straight.config.optimizer.optimizer = names[i];
+        straight.config.optimizer.clip_by = "both";
+        straight.config.optimizer.max_grad_norm = 0.5;
+        straight.config.run.save_total_limit = 100;
         assert_int_equal(fixture_execute(&straight), BERTH_OK);
         for (int step = 2; step <= 5; step += 3) {
             snprintf(resumed, sizeof resumed, "%s-from-%d", names[i], step);
             fixture_copy_checkpoint(names[i], resumed, step);
             struct fixture_run run = straight;
-            run.config.output_dir = fixture_keep(resumed);
-            run.config.resume_from_checkpoint = "auto";
+            run.config.run.output_dir = fixture_keep(resumed);
+            run.config.run.resume_from_checkpoint = "auto";
             assert_int_equal(fixture_execute(&run), BERTH_OK);
             assert_same_run(names[i], resumed);
         }
         // The moments are of no use to AdamW.
         snprintf(from, sizeof from, "%s/checkpoint-5", names[i]);
         struct fixture_run other = fixture_default("other");
-        other.config.resume_from_checkpoint = fixture_keep(from);
+        other.config.run.resume_from_checkpoint = fixture_keep(from);
         fixture_expect(&other, BERTH_CONFIG, "optimizer");
     }
 }
@@ -155,16 +156,16 @@ static void test_every_optimizer(void **state) {
 // precision), repeatedly: skipped updates and the scale continue from any update.
 static struct fixture_run overflowing(const char *output) {
     struct fixture_run run = fixture_default(output);
-    run.config.loss_scale = "dynamic";
-    run.config.init_loss_scale = 0x1p126;
-    run.config.loss_scale_window = 1;
-    run.config.save_total_limit = 100;
+    run.config.optimizer.loss_scale = "dynamic";
+    run.config.optimizer.init_loss_scale = 0x1p126;
+    run.config.optimizer.loss_scale_window = 1;
+    run.config.run.save_total_limit = 100;
     return run;
 }
 
 static void test_skipped_updates(void **state) {
     struct fixture_run straight = overflowing("straight");
-    straight.config.hysteresis = 1;
+    straight.config.optimizer.hysteresis = 1;
     fixture_expect(&straight, BERTH_OK,
                    "update 4 skipped: the gradient overflows at loss scale 6.805647338e+38; it is "
                    "lowered: 3.402823669e+38");
@@ -175,8 +176,8 @@ static void test_skipped_updates(void **state) {
         snprintf(output, sizeof output, "resumed-%d", step);
         fixture_copy_checkpoint("straight", output, step);
         struct fixture_run resumed = straight;
-        resumed.config.output_dir = fixture_keep(output);
-        resumed.config.resume_from_checkpoint = "auto";
+        resumed.config.run.output_dir = fixture_keep(output);
+        resumed.config.run.resume_from_checkpoint = "auto";
         assert_int_equal(fixture_execute(&resumed), BERTH_OK);
         assert_same_run("straight", output);
     }
@@ -184,21 +185,21 @@ static void test_skipped_updates(void **state) {
 
 static void test_static_scale(void **state) {
     struct fixture_run plain = fixture_default("plain"), fixed = fixture_default("static");
-    fixed.config.loss_scale = "1024";
+    fixed.config.optimizer.loss_scale = "1024";
     assert_int_equal(fixture_execute(&plain), BERTH_OK);
     assert_int_equal(fixture_execute(&fixed), BERTH_OK);
     assert_same_file(fixture_path("plain", "model.safetensors"),
                      fixture_path("static", "model.safetensors"));
-    fixed.config.output_dir = fixture_keep("bad");
-    fixed.config.loss_scale = "much";
+    fixed.config.run.output_dir = fixture_keep("bad");
+    fixed.config.optimizer.loss_scale = "much";
     fixture_expect(&fixed, BERTH_USAGE, "\"much\"");
 }
 
 // A report without an update that was applied has no loss: neither NaN nor the one before.
 static void test_a_report_of_skipped_updates(void **state) {
     struct fixture_run run = overflowing("out");
-    run.config.hysteresis = 1;
-    run.config.logging_steps = 1;
+    run.config.optimizer.hysteresis = 1;
+    run.config.run.logging_steps = 1;
     fixture_expect(&run, BERTH_OK, "update 4 skipped: the gradient overflows");
     fixture_assert_holds(fixture_path("out", "trainer_state.json"), "\"skipped_steps\": 3");
     fixture_assert_not_logged("loss=nan");
@@ -219,43 +220,43 @@ static void test_hysteresis(void **state) {
 // Weights that are not finite after the first update with a rate: no scale helps.
 static void test_the_floor_ends_the_run(void **state) {
     struct fixture_run run = overflowing("floor");
-    run.config.learning_rate = 1e38;
-    run.config.hysteresis = 1;
-    run.config.init_loss_scale = 2;
-    run.config.loss_scale_window = 1000;
+    run.config.optimizer.learning_rate = 1e38;
+    run.config.optimizer.hysteresis = 1;
+    run.config.optimizer.init_loss_scale = 2;
+    run.config.optimizer.loss_scale_window = 1000;
     fixture_expect(&run, BERTH_FAILURE, "loss scale 1 is already at its minimum");
     fixture_assert_logged("it is lowered: 1");
     int64_t newest;
     assert_true(fixture_good_checkpoints("floor", &newest) > 0);
     assert_int_equal(fixture_temporaries("floor"), 0);
-    run.config.output_dir = fixture_keep("plain");
-    run.config.loss_scaler = "plain";
+    run.config.run.output_dir = fixture_keep("plain");
+    run.config.optimizer.loss_scaler = "plain";
     fixture_expect(&run, BERTH_OK, "it is at min_loss_scale: 1");
-    run.config.output_dir = fixture_keep("stuck");
-    run.config.max_steps = 60;
-    run.config.save_steps = 100;
+    run.config.run.output_dir = fixture_keep("stuck");
+    run.config.engine.max_steps = 60;
+    run.config.run.save_steps = 100;
     fixture_expect(&run, BERTH_FAILURE,
                    "50 updates in a row overflowed at loss scale 1, which is min_loss_scale: ");
-    run.config.output_dir = fixture_keep("fixed");
-    run.config.loss_scale = "4";
+    run.config.run.output_dir = fixture_keep("fixed");
+    run.config.optimizer.loss_scale = "4";
     fixture_expect(&run, BERTH_FAILURE,
                    "50 updates in a row overflowed at loss scale 4, which is static: ");
-    run.config.output_dir = fixture_keep("none");
-    run.config.loss_scale = "none";
+    run.config.run.output_dir = fixture_keep("none");
+    run.config.optimizer.loss_scale = "none";
     fixture_expect(&run, BERTH_FAILURE, "not finite");
 }
 
 // A schedule that restarts in a resumed run, and continues when that run is itself resumed.
 static void test_rewarmup(void **state) {
     struct fixture_run first = fixture_default("first"), second = fixture_default("second");
-    first.config.max_steps = 4;
-    first.config.warmup_proportion = 0.5;
+    first.config.engine.max_steps = 4;
+    first.config.optimizer.warmup_proportion = 0.5;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
-    second.config.warmup_proportion = 0.5;
-    second.config.rewarmup = 1;
-    second.config.save_total_limit = 100;
-    second.config.logging_steps = 1;
-    second.config.resume_from_checkpoint = fixture_keep("first/checkpoint-4");
+    second.config.optimizer.warmup_proportion = 0.5;
+    second.config.optimizer.rewarmup = 1;
+    second.config.run.save_total_limit = 100;
+    second.config.run.logging_steps = 1;
+    second.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-4");
     fixture_expect(&second, BERTH_OK, "the schedule restarts after 4 updates");
     fixture_assert_logged("step=5 total_steps=8 epoch=1.25");
     fixture_assert_holds(fixture_path("second", "trainer_state.json"), "\"schedule_start\": 4");
@@ -263,12 +264,12 @@ static void test_rewarmup(void **state) {
     static const double of_the_peak[] = {0, 0.5, 1, 0.5};
     for (int i = 0; i < 4; i++) {
         const double rate = fixture_history("second", 5 + i, "learning_rate");
-        assert_true(fabs(rate - of_the_peak[i] * second.config.learning_rate) < 1e-12);
+        assert_true(fabs(rate - of_the_peak[i] * second.config.optimizer.learning_rate) < 1e-12);
     }
     fixture_copy_checkpoint("second", "third", 6);
     struct fixture_run third = second;
-    third.config.output_dir = fixture_keep("third");
-    third.config.resume_from_checkpoint = "auto";
+    third.config.run.output_dir = fixture_keep("third");
+    third.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&third), BERTH_OK);
     assert_same_run("second", "third");
 }
@@ -277,8 +278,8 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
     struct fixture_run run = fixture_default("fresh");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run again = fixture_default("auto");
-    again.config.resume_from_checkpoint = "auto";
-    again.config.rewarmup = 1;
+    again.config.run.resume_from_checkpoint = "auto";
+    again.config.optimizer.rewarmup = 1;
     fixture_expect(&again, BERTH_OK, "note: rewarmup has no effect: the run does not resume");
     assert_same_run("fresh", "auto");
 }
@@ -286,12 +287,12 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
 // "auto,DIR" is DIR if the output folder has no checkpoint.
 static void test_auto_or_a_named_checkpoint(void **state) {
     struct fixture_run run = fixture_default("first");
-    run.config.save_total_limit = 100;
+    run.config.run.save_total_limit = 100;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     char from[256];
     snprintf(from, sizeof from, "auto,%s", in_folder("first/checkpoint-3"));
-    run.config.output_dir = fixture_keep("second");
-    run.config.resume_from_checkpoint = from;
+    run.config.run.output_dir = fixture_keep("second");
+    run.config.run.resume_from_checkpoint = from;
     run.log_file = fixture_keep("log");
     run.stop_at_step = 4; // after the next update
     run.stop_level = 1;
@@ -306,20 +307,20 @@ static void test_auto_or_a_named_checkpoint(void **state) {
 // The model or the checkpoints of another run are not overwritten by one that starts elsewhere.
 static void test_another_run_in_the_output_folder(void **state) {
     struct fixture_run run = fixture_default("first");
-    run.config.max_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.output_dir = fixture_keep("used");
+    run.config.run.output_dir = fixture_keep("used");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
     for (int i = 0; i < 2; i++) { // a finished run, and one without a model
         fixture_expect(&run, BERTH_CANT_CREATE, "has a model or checkpoints, and ");
         assert_int_equal(file_remove(in_folder("used/model.safetensors"), NULL), BERTH_OK);
     }
-    run.config.resume_from_checkpoint = fixture_keep("used/checkpoint-1/");
+    run.config.run.resume_from_checkpoint = fixture_keep("used/checkpoint-1/");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_run("first", "used");
-    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
-    run.config.overwrite_output_dir = 1;
+    run.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.config.run.overwrite_output_dir = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
@@ -348,9 +349,9 @@ static void write_vocabulary(int exchange, const char *end) {
 // A vocabulary of other words with the same size is refused; the form of its file does not count.
 static void test_another_vocabulary(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    run.config.engine.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     write_vocabulary(0, "\r\n");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     write_vocabulary(2, "\n");
@@ -363,7 +364,7 @@ static void test_finished_run(void **state) {
     struct fixture_run run = fixture_default("done");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     fixture_copy(fixture_path("done", "checkpoint-8"), in_folder("before"));
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_file(fixture_path("done", "checkpoint-8/model.safetensors"),
                      fixture_path("before", "model.safetensors"));
@@ -386,23 +387,23 @@ static double logged_number(const char *key) {
 // which is saved, so that nothing is trained again.
 static void test_early_stop_is_saved(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.eval_steps = 1;
-    run.config.early_stopping_patience = 1;
-    run.config.early_stopping_threshold = 1000;
-    run.config.save_steps = run.config.logging_steps = 100;
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.eval_steps = 1;
+    run.config.run.early_stopping_patience = 1;
+    run.config.run.early_stopping_threshold = 1000;
+    run.config.run.save_steps = run.config.run.logging_steps = 100;
     fixture_expect(&run, BERTH_OK, "early stopping after update 2");
     const double loss = fixture_number("out", "train_results.json", "train_loss");
     assert_true(fabs(logged_number("final_loss=") - loss) < 1e-4 * loss); // of both updates
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 2);
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "early stopping after update 2");
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
-    run.config.save_strategy = "no";
-    run.config.resume_from_checkpoint = NULL;
-    run.config.output_dir = fixture_keep("none");
+    run.config.run.save_strategy = "no";
+    run.config.run.resume_from_checkpoint = NULL;
+    run.config.run.output_dir = fixture_keep("none");
     fixture_expect(&run, BERTH_OK, "early stopping after update 2");
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
 }
@@ -414,12 +415,12 @@ static void test_no_score_is_a_number(void **state) {
     struct fixture_run run = fixture_default("out");
     assert_int_equal(file_write(path, table, strlen(table), NULL), BERTH_OK);
     run.task = "embed";
-    run.config.train_file = run.config.validation_file = path;
-    run.config.max_steps = 6;
-    run.config.eval_steps = 1;
-    run.config.early_stopping_patience = 2;
-    run.config.load_best_model_at_end = 1;
-    run.config.metric_for_best_model = "spearman";
+    run.config.task.train_file = run.config.task.validation_file = path;
+    run.config.engine.max_steps = 6;
+    run.config.run.eval_steps = 1;
+    run.config.run.early_stopping_patience = 2;
+    run.config.run.load_best_model_at_end = 1;
+    run.config.run.metric_for_best_model = "spearman";
     fixture_expect(&run, BERTH_OK,
                    "early stopping after update 2: in 2 evaluations in a row the score by which "
                    "models are compared was not a number");
@@ -430,19 +431,19 @@ static void test_no_score_is_a_number(void **state) {
 // on other examples.
 static void test_another_comparison(void **state) {
     struct fixture_run first = fixture_default("first");
-    first.config.validation_file = fixture_keep("dev.json");
-    first.config.eval_steps = 1;
-    first.config.max_steps = 4;
+    first.config.task.validation_file = fixture_keep("dev.json");
+    first.config.run.eval_steps = 1;
+    first.config.engine.max_steps = 4;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run same = first, metric = first, direction = first, examples = first;
-    same.config.resume_from_checkpoint = fixture_keep("first/checkpoint-3");
-    same.config.output_dir = fixture_keep("same");
+    same.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-3");
+    same.config.run.output_dir = fixture_keep("same");
     fixture_expect(&same, BERTH_OK, "resumed from");
     fixture_assert_not_logged("no longer compared");
     assert_same_run("first", "same");
-    metric.config.metric_for_best_model = "exact_match";
-    direction.config.greater_is_better = 0;
-    examples.config.max_eval_samples = 2;
+    metric.config.run.metric_for_best_model = "exact_match";
+    direction.config.run.greater_is_better = 0;
+    examples.config.features.max_eval_samples = 2;
     struct {
         struct fixture_run *run;
         const char *name, *says;
@@ -451,10 +452,10 @@ static void test_another_comparison(void **state) {
         {&direction, "direction", "evaluations are now of f1 (lower is better), so"},
         {&examples, "examples", "f1 (higher is better) on other examples, so that of"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct berth_config *config = &others[i].run->config;
-        config->output_dir = fixture_keep(others[i].name);
-        config->resume_from_checkpoint = same.config.resume_from_checkpoint;
-        config->max_steps = 3; // evaluates the checkpoint
+        struct settings *config = &others[i].run->config;
+        config->run.output_dir = fixture_keep(others[i].name);
+        config->run.resume_from_checkpoint = same.config.run.resume_from_checkpoint;
+        config->engine.max_steps = 3; // evaluates the checkpoint
         fixture_expect(others[i].run, BERTH_OK, others[i].says);
         assert_true(fixture_number(others[i].name, "trainer_state.json", "best_global_step") == 3);
     }
@@ -463,10 +464,10 @@ static void test_another_comparison(void **state) {
 // A checkpoint beyond the run's end.
 static void test_beyond_the_end(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 3;
+    run.config.engine.max_steps = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.max_steps = 2;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = 2;
+    run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_CONFIG,
                    "update 3 is beyond the end of this run, update 2; increase max_steps");
 }
@@ -476,15 +477,15 @@ static void test_beyond_the_end(void **state) {
 static void test_results_of_another_run(void **state) {
     static const char *const names[] = {"train_results.json", "all_results.json"};
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 4;
+    run.config.engine.max_steps = 4;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     for (int i = 0; i < 2; i++) {
         char *to = memory_string(in_folder(names[i]));
         assert_int_equal(file_copy(fixture_path("out", names[i]), to, NULL), BERTH_OK);
         memory_free(to);
     }
-    run.config.max_steps = FIXTURE_UPDATES;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = FIXTURE_UPDATES;
+    run.config.run.resume_from_checkpoint = "auto";
     run.stop_at_step = 5;
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
@@ -512,7 +513,7 @@ static void test_results_of_another_run(void **state) {
 static void test_total_flos(void **state) {
     struct fixture_run whole = fixture_default("whole"), parts = fixture_default("parts");
     assert_int_equal(fixture_execute(&whole), BERTH_OK);
-    parts.config.resume_from_checkpoint = "auto";
+    parts.config.run.resume_from_checkpoint = "auto";
     parts.stop_at_step = 3;
     parts.stop_level = 1;
     assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
@@ -538,10 +539,10 @@ static void assert_speeds(const char *output, double updates, double sequences) 
 // and wherever the run was resumed.
 static void test_train_loss(void **state) {
     struct fixture_run whole = fixture_default("whole"), parts = fixture_default("parts");
-    whole.config.logging_steps = 1;
+    whole.config.run.logging_steps = 1;
     assert_int_equal(fixture_execute(&whole), BERTH_OK);
-    parts.config.logging_steps = 3;
-    parts.config.resume_from_checkpoint = "auto";
+    parts.config.run.logging_steps = 3;
+    parts.config.run.resume_from_checkpoint = "auto";
     parts.stop_at_step = 3;
     parts.stop_level = 1;
     assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
@@ -571,13 +572,13 @@ static void test_train_loss(void **state) {
 // A run that goes back leaves a branch behind, from which it is not resumed after a kill.
 static void test_going_back(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_total_limit = 100;
-    run.config.save_format = "nvidia";
+    run.config.run.save_total_limit = 100;
+    run.config.run.save_format = "nvidia";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     fixture_copy(fixture_path("out", "checkpoint-8"), in_folder("left"));
     struct fixture_run back = run;
-    back.config.resume_from_checkpoint = fixture_keep("out/checkpoint-3");
-    back.config.learning_rate = 2e-3;
+    back.config.run.resume_from_checkpoint = fixture_keep("out/checkpoint-3");
+    back.config.optimizer.learning_rate = 2e-3;
     back.stop_at_start = 1;
     back.stop_level = 1;
     assert_int_equal(fixture_execute(&back), BERTH_INTERRUPTED); // nothing was saved
@@ -592,10 +593,10 @@ static void test_going_back(void **state) {
                      in_folder("left/model.safetensors"));
     assert_true(file_exists(fixture_path("out", "ckpt_8.pt.abandoned")));
     struct fixture_run straight = back;
-    straight.config.output_dir = fixture_keep("straight");
+    straight.config.run.output_dir = fixture_keep("straight");
     straight.stop_at_step = back.stop_at_step = 0;
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
-    back.config.resume_from_checkpoint = "auto";
+    back.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&back), BERTH_OK);
     assert_same_run("straight", "out");
 }
@@ -604,21 +605,21 @@ static void test_going_back(void **state) {
 // is resumed, even if no update is left to do. A run that goes back to one of them keeps them.
 static void test_late_rotation(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_total_limit = 100;
+    run.config.run.save_total_limit = 100;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.config.save_total_limit = 2;
-    run.config.resume_from_checkpoint = fixture_keep("out/checkpoint-6");
+    run.config.run.save_total_limit = 2;
+    run.config.run.resume_from_checkpoint = fixture_keep("out/checkpoint-6");
     run.stop_at_start = 1;
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 4); // 5 to 8
     run.stop_at_start = 0;
-    run.config.skip_checkpoint = 1;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.skip_checkpoint = 1;
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_int_equal(fixture_good_checkpoints("out", &newest), 4);
-    run.config.skip_checkpoint = 0;
+    run.config.run.skip_checkpoint = 0;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
     assert_int_equal(newest, 8);
@@ -627,7 +628,7 @@ static void test_late_rotation(void **state) {
 // A checkpoint that was moved to another disk is no reason to end a run.
 static void test_moved_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 3;
+    run.config.engine.max_steps = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     for (int step = 1; step <= 3; step++) {
         char name[32], moved[32];
@@ -636,8 +637,8 @@ static void test_moved_checkpoints(void **state) {
         assert_int_equal(rename(in_folder(name), in_folder(moved)), 0);
         assert_int_equal(symlink(in_folder(moved), in_folder(name)), 0);
     }
-    run.config.max_steps = FIXTURE_UPDATES;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.engine.max_steps = FIXTURE_UPDATES;
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 3);
@@ -648,9 +649,9 @@ static void test_moved_checkpoints(void **state) {
 // Every checkpoint that is written beside the updates has the bytes of one that they wait for.
 static void test_async_saves_have_the_same_bytes(void **state) {
     struct fixture_run waits = fixture_default("waits"), beside = fixture_default("beside");
-    waits.config.save_total_limit = beside.config.save_total_limit = FIXTURE_UPDATES;
-    waits.config.async_save = 0;
-    beside.config.async_save = 1;
+    waits.config.run.save_total_limit = beside.config.run.save_total_limit = FIXTURE_UPDATES;
+    waits.config.run.async_save = 0;
+    beside.config.run.async_save = 1;
     beside.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&waits), BERTH_OK);
     assert_int_equal(fixture_execute(&beside), BERTH_OK);
@@ -675,12 +676,12 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     snprintf(again, sizeof again, "%s-again", optimizer);
     snprintf(file, sizeof file, "%s/ckpt_6.pt", kept);
     struct fixture_run run = fixture_default(kept);
-    run.config.optimizer = optimizer;
-    run.config.precision = precision;
-    run.config.no_decay = then;
-    run.config.weight_decay = then != NULL ? 0 : run.config.weight_decay;
-    run.config.save_format = "torch,nvidia";
-    run.config.save_total_limit = 3;
+    run.config.optimizer.optimizer = optimizer;
+    run.config.machine.precision = precision;
+    run.config.optimizer.no_decay = then;
+    run.config.optimizer.weight_decay = then != NULL ? 0 : run.config.optimizer.weight_decay;
+    run.config.run.save_format = "torch,nvidia";
+    run.config.run.save_total_limit = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_true(file_exists(fixture_path(kept, "pytorch_model.bin")));
     for (int step = 1; step <= FIXTURE_UPDATES; step++) {
@@ -691,9 +692,9 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     assert_int_equal(dir_make(in_folder("alone"), NULL), BERTH_OK);
     assert_int_equal(rename(in_folder(file), in_folder("alone/ckpt_6.pt")), 0);
     struct fixture_run resumed = run;
-    resumed.config.output_dir = fixture_keep(again);
-    resumed.config.no_decay = now;
-    resumed.config.resume_from_checkpoint = fixture_keep("alone/ckpt_6.pt");
+    resumed.config.run.output_dir = fixture_keep(again);
+    resumed.config.optimizer.no_decay = now;
+    resumed.config.run.resume_from_checkpoint = fixture_keep("alone/ckpt_6.pt");
     assert_int_equal(fixture_execute(&resumed), BERTH_OK);
     assert_same_run(kept, again);
 }
@@ -714,23 +715,23 @@ static void test_from_nvidias_form_with_another_list(void **state) {
 // A finished run's result in another form is no checkpoint.
 static void test_result_in_nvidias_form(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_strategy = "no";
-    run.config.save_format = "nvidia";
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.save_strategy = "no";
+    run.config.run.save_format = "nvidia";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     fixture_expect(&run, BERTH_CANT_CREATE, "contains a model and no checkpoint to resume from");
-    run.config.overwrite_output_dir = 1;
+    run.config.run.overwrite_output_dir = 1;
     fixture_expect(&run, BERTH_OK, "starting from the beginning");
-    run.config.overwrite_output_dir = 0;
-    run.config.resume_from_checkpoint = fixture_keep("out/ckpt_8.pt"); // named
-    run.config.num_train_epochs = 3;
+    run.config.run.overwrite_output_dir = 0;
+    run.config.run.resume_from_checkpoint = fixture_keep("out/ckpt_8.pt"); // named
+    run.config.engine.num_train_epochs = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
 // Refused before anything is computed.
 static void test_unknown_format(void **state) {
     struct fixture_run run = fixture_default("none");
-    run.config.save_format = "hf,h5";
+    run.config.run.save_format = "hf,h5";
     fixture_expect(&run, BERTH_USAGE, "h5");
     assert_false(dir_exists(in_folder("none")));
 }

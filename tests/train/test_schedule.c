@@ -2,8 +2,8 @@
 // Tests every schedule against its formula, written out again from its source, and the corner
 // cases: first and last update, no warm-up, only warm-up.
 #include "core/harness.h"
-#include "core/options.h"
 #include "deepspeed_rates.golden.h"
+#include "settings/settings.h"
 #include "train/optimizer/learning_rate.h"
 #include "transformers_rates.golden.h"
 
@@ -13,14 +13,14 @@
 static const double LR = 3e-5;
 
 static struct schedule make(const char *name, int64_t total, double proportion, int64_t steps) {
-    struct berth_config config;
+    struct settings config;
     struct schedule schedule;
-    option_defaults(&config);
-    config.schedule = name;
-    config.learning_rate = LR;
-    config.warmup_proportion = proportion;
-    config.warmup_steps = steps;
-    config.warmup_min_lr = 1e-6;
+    settings_init(&config);
+    config.optimizer.schedule = name;
+    config.optimizer.learning_rate = LR;
+    config.optimizer.warmup_proportion = proportion;
+    config.optimizer.warmup_steps = steps;
+    config.optimizer.warmup_min_lr = 1e-6;
     assert_int_equal(schedule_init(&schedule, &config, total, NULL), BERTH_OK);
     return schedule;
 }
@@ -65,39 +65,40 @@ static void test_linear_ahead_begins_with_the_second_rate(void **state) {
 
 // As transformers: 2.6 updates are three.
 static void test_warmup_is_rounded_up(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct schedule s;
-    option_defaults(&config);
-    config.learning_rate = LR;
-    config.warmup_proportion = 0.13;
-    config.warmup_round_up = 1;
+    settings_init(&config);
+    config.optimizer.learning_rate = LR;
+    config.optimizer.warmup_proportion = 0.13;
+    config.optimizer.warmup_round_up = 1;
     assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
     assert_int_equal(s.warmup_steps, 3);
     for (int step = 0; step < 20; step++) {
         expect(&s, step, LR * (step < 3 ? step / 3.0 : (20 - step) / 17.0));
     }
-    config.warmup_steps = 4; // overrides the proportion
+    config.optimizer.warmup_steps = 4; // overrides the proportion
     assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
     expect(&s, 3, LR * 0.75);
-    config.warmup_steps = 0;
-    config.warmup_proportion = 0;
+    config.optimizer.warmup_steps = 0;
+    config.optimizer.warmup_proportion = 0;
     assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
     expect(&s, 0, LR);
 }
 
 // --warmup_steps 0 is a number that was given; with a proportion beside it, that decides.
 static void test_no_updates_of_warmup(void **state) {
-    struct berth_config config;
-    option_defaults(&config);
+    struct settings config;
+    settings_init(&config);
     schedule_settle_warmup(&config);
-    assert_true(config.warmup_proportion == 0.1);
-    assert_int_equal(option_set(&config, option_find("warmup_steps"), "0", NULL), BERTH_OK);
-    struct berth_config both = config;
+    assert_true(config.optimizer.warmup_proportion == 0.1);
+    assert_int_equal(settings_set_row(&config, option_find("warmup_steps"), "0", NULL), BERTH_OK);
+    struct settings both = config;
     schedule_settle_warmup(&config);
-    assert_true(config.warmup_proportion == 0);
-    assert_int_equal(option_set(&both, option_find("warmup_proportion"), "0.2", NULL), BERTH_OK);
+    assert_true(config.optimizer.warmup_proportion == 0);
+    assert_int_equal(settings_set_row(&both, option_find("warmup_proportion"), "0.2", NULL),
+                     BERTH_OK);
     schedule_settle_warmup(&both);
-    assert_true(both.warmup_proportion == 0.2);
+    assert_true(both.optimizer.warmup_proportion == 0.2);
 }
 
 static void test_bertadam_jumps(void **state) {
@@ -143,14 +144,14 @@ static void test_constant_and_cosine(void **state) {
 static void test_deepspeed_schedules(void **state) {
     for (size_t i = 0; i < sizeof deepspeed_rates / sizeof deepspeed_rates[0]; i++) {
         const char *name = deepspeed_rates[i].schedule;
-        struct berth_config config;
+        struct settings config;
         struct schedule s;
-        option_defaults(&config);
-        config.schedule = name;
-        config.learning_rate = 1e-3;
-        config.warmup_steps = 5;
-        config.warmup_min_lr = 1e-5;
-        config.cos_min_ratio = 0.05;
+        settings_init(&config);
+        config.optimizer.schedule = name;
+        config.optimizer.learning_rate = 1e-3;
+        config.optimizer.warmup_steps = 5;
+        config.optimizer.warmup_min_lr = 1e-5;
+        config.optimizer.cos_min_ratio = 0.05;
         assert_int_equal(schedule_init(&s, &config, DEEPSPEED_UPDATES, NULL), BERTH_OK);
         for (int step = 0; step < DEEPSPEED_UPDATES; step++) {
             expect(&s, step, deepspeed_rates[i].rates[step]);
@@ -161,13 +162,13 @@ static void test_deepspeed_schedules(void **state) {
 // As transformers' get_scheduler has them.
 static void test_transformers_schedules(void **state) {
     for (size_t i = 0; i < sizeof transformers_rates / sizeof transformers_rates[0]; i++) {
-        struct berth_config config;
+        struct settings config;
         struct schedule s;
-        option_defaults(&config);
-        config.schedule = transformers_rates[i].schedule;
-        config.learning_rate = 1e-3;
-        config.warmup_proportion = 0;
-        config.warmup_steps = transformers_rates[i].warmup_steps;
+        settings_init(&config);
+        config.optimizer.schedule = transformers_rates[i].schedule;
+        config.optimizer.learning_rate = 1e-3;
+        config.optimizer.warmup_proportion = 0;
+        config.optimizer.warmup_steps = transformers_rates[i].warmup_steps;
         assert_int_equal(schedule_init(&s, &config, TRANSFORMERS_UPDATES, NULL), BERTH_OK);
         for (int step = 0; step < TRANSFORMERS_UPDATES; step++) {
             expect(&s, step, transformers_rates[i].rates[step]);
@@ -335,17 +336,17 @@ static void test_every_schedule_at_every_step(void **state) {
         for (int variant = 0; variant < 8; variant++) {
             const int64_t first = (variant & 4) != 0 ? 60 : 0;
             const double low = every[row].from_minimum ? 1e-6 : 0;
-            struct berth_config config;
+            struct settings config;
             struct schedule s;
-            option_defaults(&config);
-            config.schedule = every[row].name;
-            config.learning_rate = LR;
-            config.warmup_min_lr = 1e-6;
-            config.warmup_proportion = 0.2;
-            config.warmup_steps = (variant & 1) != 0 ? WARM : 0;
-            config.lr_offset = (variant & 2) != 0 ? 1e-3 : 0;
-            config.decay_rate = 0.8;
-            config.decay_step = 5;
+            settings_init(&config);
+            config.optimizer.schedule = every[row].name;
+            config.optimizer.learning_rate = LR;
+            config.optimizer.warmup_min_lr = 1e-6;
+            config.optimizer.warmup_proportion = 0.2;
+            config.optimizer.warmup_steps = (variant & 1) != 0 ? WARM : 0;
+            config.optimizer.lr_offset = (variant & 2) != 0 ? 1e-3 : 0;
+            config.optimizer.decay_rate = 0.8;
+            config.optimizer.decay_step = 5;
             assert_int_equal(schedule_init(&s, &config, first + TOTAL, NULL), BERTH_OK);
             if (first > 0) {
                 schedule_restart(&s, &config, 30);
@@ -353,7 +354,7 @@ static void test_every_schedule_at_every_step(void **state) {
             }
             for (int step = 0; step < TOTAL; step++) {
                 expect(&s, first + step,
-                       config.lr_offset + low + (LR - low) * every[row].want(step));
+                       config.optimizer.lr_offset + low + (LR - low) * every[row].want(step));
             }
         }
     }
@@ -393,11 +394,11 @@ static void test_after_the_end(void **state) {
 }
 
 static void test_unknown_name(void **state) {
-    struct berth_config config;
+    struct settings config;
     struct schedule schedule;
     struct berth_error error;
-    option_defaults(&config);
-    config.schedule = "lineer";
+    settings_init(&config);
+    config.optimizer.schedule = "lineer";
     assert_int_equal(schedule_init(&schedule, &config, 10, &error), BERTH_USAGE);
     assert_non_null(strstr(error.message, "lineer"));
     assert_non_null(strstr(error.message, "linear"));

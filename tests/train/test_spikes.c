@@ -45,13 +45,13 @@ static void test_rule(void **state) {
 
 static struct fixture_run base(const char *output, const char *policy) {
     struct fixture_run run = fixture_default(output);
-    run.config.max_steps = UPDATES;
-    run.config.learning_rate = 5e-3;
-    run.config.save_total_limit = 100;
-    run.config.logging_steps = 1;
-    run.config.spike_policy = policy;
-    run.config.spike_factor = 1.2;
-    run.config.train_batch_size = 2; // whose norms differ widely
+    run.config.engine.max_steps = UPDATES;
+    run.config.optimizer.learning_rate = 5e-3;
+    run.config.run.save_total_limit = 100;
+    run.config.run.logging_steps = 1;
+    run.config.run.spike_policy = policy;
+    run.config.run.spike_factor = 1.2;
+    run.config.engine.train_batch_size = 2; // whose norms differ widely
     return run;
 }
 
@@ -147,7 +147,7 @@ static void resume_everywhere(const char *policy, int spike) {
     for (int step = spike - 2; step <= spike + 1 && step < UPDATES; step++) {
         fixture_copy(in_folder(checkpoint("straight", step)), in_folder(checkpoint("again", step)));
         struct fixture_run run = base("again", policy);
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.resume_from_checkpoint = "auto";
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         assert_same_run("straight", "again");
         assert_int_equal(dir_remove(in_folder("again"), NULL), BERTH_OK);
@@ -186,7 +186,7 @@ static void test_rollback(void **state) {
     char words[96];
     int first;
     struct fixture_run run = base("back", "rollback");
-    run.config.save_steps = 3;
+    run.config.run.save_steps = 3;
     snprintf(words, sizeof words, "the run rolls back to update %d and leaves out its data", kept);
     fixture_expect(&run, BERTH_OK, words);
     assert_in_range(spikes_in_log(&first), 1, UPDATES);
@@ -198,15 +198,15 @@ static void test_rollback(void **state) {
     // with the same bytes.
     fixture_copy(in_folder(checkpoint("back", kept)), in_folder(checkpoint("again", kept)));
     struct fixture_run again = base("again", "rollback");
-    again.config.save_steps = 3;
-    again.config.resume_from_checkpoint = "auto";
+    again.config.run.save_steps = 3;
+    again.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&again), BERTH_OK);
     assert_same_run("back", "again");
     // So does one that resumes after the rollback, from a checkpoint that knows the data left out.
     fixture_copy(in_folder(checkpoint("back", kept + 3)), in_folder(checkpoint("later", kept + 3)));
     struct fixture_run later = base("later", "rollback");
-    later.config.save_steps = 3;
-    later.config.resume_from_checkpoint = "auto";
+    later.config.run.save_steps = 3;
+    later.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&later), BERTH_OK);
     assert_same_run("back", "later");
 }
@@ -225,18 +225,18 @@ static void test_rollback_of_a_new_head(void **state) {
     assert_int_equal(fclose(file), 0);
     struct fixture_run run = base("back", "rollback");
     run.task = "classify";
-    run.config.train_file = fixture_keep("train.tsv");
-    run.config.text_column = "text";
-    run.config.label_column = "label";
-    run.config.save_steps = 3;
+    run.config.task.train_file = fixture_keep("train.tsv");
+    run.config.features.text_column = "text";
+    run.config.features.label_column = "label";
+    run.config.run.save_steps = 3;
     fixture_expect(&run, BERTH_OK, rolls_back);
     char *text = fixture_text(in_folder("log"));
     const int kept = atoi(strstr(text, rolls_back) + strlen(rolls_back));
     memory_free(text);
     fixture_copy(in_folder(checkpoint("back", kept)), in_folder(checkpoint("again", kept)));
     struct fixture_run again = run;
-    again.config.output_dir = fixture_keep("again");
-    again.config.resume_from_checkpoint = "auto";
+    again.config.run.output_dir = fixture_keep("again");
+    again.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&again), BERTH_OK);
     assert_same_run("back", "again");
 }
@@ -248,10 +248,10 @@ static void test_rollback_forgets_scores(void **state) {
     const int kept = (find_spike() - 1) / 3 * 3;
     char words[96];
     struct fixture_run run = base("back", "rollback");
-    run.config.save_steps = 3;
-    run.config.eval_steps = kept;
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.early_stopping_patience = 1;
+    run.config.run.save_steps = 3;
+    run.config.run.eval_steps = kept;
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.early_stopping_patience = 1;
     snprintf(words, sizeof words, "the run rolls back to update %d ", kept);
     fixture_expect(&run, BERTH_OK, words);
     snprintf(words, sizeof words, "early stopping after update %d:", kept);
@@ -262,12 +262,12 @@ static void test_rollback_beside_saving(void **state) {
     (void)state;
     find_spike();
     struct fixture_run plain = base("back", "rollback");
-    plain.config.save_steps = 3;
+    plain.config.run.save_steps = 3;
     assert_int_equal(fixture_execute(&plain), BERTH_OK);
     struct fixture_run beside = base("beside", "rollback");
-    beside.config.save_steps = 3;
-    beside.config.async_save = 1;
-    beside.config.replica_check_steps = 1; // its checksums follow the state that was read
+    beside.config.run.save_steps = 3;
+    beside.config.run.async_save = 1;
+    beside.config.engine.replica_check_steps = 1; // its checksums follow the state that was read
     assert_int_equal(fixture_execute(&beside), BERTH_OK);
     assert_same_run("back", "beside");
 }
@@ -276,7 +276,7 @@ static void test_no_checkpoint_yet(void **state) {
     (void)state;
     find_spike();
     struct fixture_run run = base("none", "rollback");
-    run.config.save_steps = UPDATES;
+    run.config.run.save_steps = UPDATES;
     fixture_expect(&run, BERTH_OK, "it is skipped, because there is no checkpoint yet");
 }
 
@@ -284,10 +284,10 @@ static void test_no_checkpoint_yet(void **state) {
 static void test_rollbacks_end(void **state) {
     (void)state;
     struct fixture_run run = base("endless", "rollback");
-    run.config.spike_factor = 1;
-    run.config.learning_rate = 1e-12;
-    run.config.save_steps = 11;
-    run.config.max_steps = 40;
+    run.config.run.spike_factor = 1;
+    run.config.optimizer.learning_rate = 1e-12;
+    run.config.run.save_steps = 11;
+    run.config.engine.max_steps = 40;
     fixture_expect(&run, BERTH_FAILURE, "a spike after each of 10 rollbacks to update 11");
     assert_int_equal(fixture_temporaries("endless"), 0);
 }

@@ -3,6 +3,7 @@
 // refuses.
 #include "core/scratch.h"
 #include "data/squad_fixture.h"
+#include "settings/settings.h"
 #include "task/squad_input.h"
 
 static char notes[4096];
@@ -15,18 +16,18 @@ static void record_note(void *context, const struct berth_record *record) {
 
 static struct tokenizer *tokenizer;
 
-static struct berth_config short_windows(void) {
-    struct berth_config config;
-    berth_config_init(&config);
-    config.max_seq_length = 32;
-    config.doc_stride = 8;
-    config.max_query_length = 6;
-    config.threads = 1;
+static struct settings short_windows(void) {
+    struct settings config;
+    settings_init(&config);
+    config.features.max_seq_length = 32;
+    config.features.doc_stride = 8;
+    config.features.max_query_length = 6;
+    config.machine.threads = 1;
     return config;
 }
 
 static enum berth_status open_input(struct squad_input *input, const char *path,
-                                    const struct berth_config *config, int training,
+                                    const struct settings *config, int training,
                                     struct berth_error *error) {
     const struct berth_log log = {record_note, NULL};
     const struct squad_input_args args = {
@@ -39,13 +40,13 @@ static void names_questions_that_are_cut(void **state) {
     (void)state;
     const char *path = fixture_source("tests/data/squad/v1.json");
     struct squad_input input;
-    struct berth_config config = short_windows();
-    config.max_query_length = 1;
+    struct settings config = short_windows();
+    config.features.max_query_length = 1;
     assert_int_equal(open_input(&input, path, &config, 0, NULL), BERTH_OK);
     assert_non_null(strstr(notes, "v1.json: 7 questions are cut to max_query_length (1)"));
     squad_input_done(&input);
-    config.max_query_length = 100;
-    config.max_seq_length = 128;
+    config.features.max_query_length = 100;
+    config.features.max_seq_length = 128;
     assert_int_equal(open_input(&input, path, &config, 0, NULL), BERTH_OK);
     assert_null(strstr(notes, "are cut"));
     squad_input_done(&input);
@@ -61,7 +62,7 @@ static void leaves_out_or_refuses_a_misplaced_answer(void **state) {
     const char *path = scratch("moved.json");
     struct squad_input input;
     struct berth_error error = {0};
-    struct berth_config config = short_windows();
+    struct settings config = short_windows();
     scratch_write(
         "moved.json",
         "{\"data\": [{\"title\": \"t\", \"paragraphs\": [{\"context\": \"the old bridge\", "
@@ -71,7 +72,7 @@ static void leaves_out_or_refuses_a_misplaced_answer(void **state) {
     assert_int_equal(input.features.skipped_examples, 1);
     assert_non_null(strstr(notes, "moved.json: 2 questions, 1 features, "));
     squad_input_done(&input);
-    config.strict_answers = 1;
+    config.features.strict_answers = 1;
     assert_int_equal(open_input(&input, path, &config, 1, &error), BERTH_BAD_DATA);
     assert_non_null(strstr(error.message, "moved.json"));
     assert_non_null(strstr(error.message, "q2"));

@@ -46,13 +46,13 @@ time_t time(time_t *out) {
 
 static void resume_and_compare(struct fixture_run run, const char *output) {
     struct fixture_run straight = run;
-    straight.config.output_dir = fixture_keep("straight");
-    straight.config.resume_from_checkpoint = NULL;
+    straight.config.run.output_dir = fixture_keep("straight");
+    straight.config.run.resume_from_checkpoint = NULL;
     straight.stop_at_step = straight.stop_in_predict = straight.stop_at_start = 0;
     straight.fail_at = 0;
     run.stop_at_step = run.stop_in_predict = run.stop_at_start = 0;
     run.fail_at = 0;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     assert_same_run("straight", output);
@@ -71,7 +71,7 @@ static void execute_until_stop(struct fixture_run *run, int64_t step, int level)
 
 static void test_stop_saves_and_says_so(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_steps = 100; // only the stop itself saves
+    run.config.run.save_steps = 100; // only the stop itself saves
     execute_until_stop(&run, 2, 1);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
@@ -85,14 +85,14 @@ static void test_stop_saves_and_says_so(void **state) {
 // --skip_checkpoint it does not.
 static void test_stop_without_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_strategy = "no";
+    run.config.run.save_strategy = "no";
     execute_until_stop(&run, 2, 1);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
     fixture_assert_logged("of 8; everything is saved: resume with resume_from_checkpoint auto");
     run.stop_at_step = 0;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run straight = fixture_default("straight");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -101,7 +101,7 @@ static void test_stop_without_checkpoints(void **state) {
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
 
     run = fixture_default("none");
-    run.config.skip_checkpoint = 1;
+    run.config.run.skip_checkpoint = 1;
     execute_until_stop(&run, 2, 1);
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
     fixture_assert_logged("of 8; nothing is saved: skip_checkpoint is set");
@@ -109,7 +109,7 @@ static void test_stop_without_checkpoints(void **state) {
 
 static void test_second_signal_leaves_at_once(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_steps = 2;
+    run.config.run.save_steps = 2;
     execute_until_stop(&run, 3, 2);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
@@ -121,7 +121,7 @@ static void test_second_signal_leaves_at_once(void **state) {
 static void test_stop_before_the_first_step(void **state) {
     for (int level = 1; level <= 2; level++) {
         struct fixture_run run = fixture_default("out");
-        run.config.resume_from_checkpoint = "auto";
+        run.config.run.resume_from_checkpoint = "auto";
         run.stop_at_start = 1;
         run.stop_level = level;
         assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
@@ -134,8 +134,8 @@ static void test_stop_before_the_first_step(void **state) {
 
 static void test_stop_during_evaluation(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.save_steps = 100;
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.save_steps = 100;
     run.stop_in_predict = 1;
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
@@ -151,10 +151,10 @@ static void test_stop_during_evaluation(void **state) {
 // does not depend on the end.
 static struct fixture_run finishing_run(const char *output) {
     struct fixture_run run = fixture_default(output);
-    run.config.validation_file = fixture_keep("dev.json");
-    run.config.schedule = "constant";
-    run.config.save_steps = 2;
-    run.config.logging_steps = 100;
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.optimizer.schedule = "constant";
+    run.config.run.save_steps = 2;
+    run.config.run.logging_steps = 100;
     run.log_file = fixture_keep("log");
     return run;
 }
@@ -164,10 +164,10 @@ static void test_finish_is_max_steps(void **state) {
     static const char *const names[][2] = {{"out", "shorter"}, {"out-no", "shorter-no"}};
     for (int i = 0; i < 2; i++) {
         struct fixture_run run = finishing_run(names[i][0]), shorter = finishing_run(names[i][1]);
-        run.config.save_strategy = shorter.config.save_strategy = strategies[i];
+        run.config.run.save_strategy = shorter.config.run.save_strategy = strategies[i];
         run.stop_at_step = 2;
         run.stop_level = BERTH_STOP_FINISH;
-        shorter.config.max_steps = 3;
+        shorter.config.engine.max_steps = 3;
         fixture_expect(&run, BERTH_OK, "finished on request after update 3 of 8");
         fixture_expect(&shorter, BERTH_OK, "");
         assert_same_file(fixture_path(names[i][0], "model.safetensors"),
@@ -194,7 +194,7 @@ static void test_finish_before_the_first_step(void **state) {
 // The wish may come in the middle of an evaluation, which goes on.
 static void test_finish_during_evaluation(void **state) {
     struct fixture_run run = finishing_run("out");
-    run.config.save_strategy = "no";
+    run.config.run.save_strategy = "no";
     run.stop_in_predict = 1;
     run.stop_level = BERTH_STOP_FINISH;
     fixture_expect(&run, BERTH_OK, "finished on request after update 4 of 8");
@@ -223,7 +223,7 @@ static void fail_save(const char *on_save_error, int expected) {
         char output[16];
         snprintf(output, sizeof output, "out-%d", (int)i);
         struct fixture_run run = fixture_default(output);
-        run.config.on_save_error = on_save_error;
+        run.config.run.on_save_error = on_save_error;
         run.fail_at = failing_calls[i];
         run.fail_errno = ENOSPC;
         run.fail_after_step = 2;
@@ -254,8 +254,8 @@ static void test_full_disk_may_be_passed_over(void **state) {
 static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     skip_unless_saves_wait();
     struct fixture_run run = fixture_default("out");
-    run.config.save_steps = 2;
-    run.config.on_save_error = "continue";
+    run.config.run.save_steps = 2;
+    run.config.run.on_save_error = "continue";
     run.stop_at_step = 2; // after the next update
     run.stop_level = 1;
     run.fail_at = failing_calls[0];
@@ -276,14 +276,14 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
 static void test_failures_of_an_async_save(void **state) {
     static const char *const outcomes[] = {"stop", "continue"};
     struct fixture_run base = fixture_default("base");
-    base.config.save_steps = 100;
+    base.config.run.save_steps = 100;
     base.stop_at_step = 1; // after the next update
     base.stop_level = 1;
     assert_int_equal(fixture_execute(&base), BERTH_INTERRUPTED);
     struct fixture_run run = base;
-    run.config.output_dir = fixture_keep("out");
-    run.config.resume_from_checkpoint = "auto";
-    run.config.async_save = 1;
+    run.config.run.output_dir = fixture_keep("out");
+    run.config.run.resume_from_checkpoint = "auto";
+    run.config.run.async_save = 1;
     run.stop_at_step = 3;
     run.fail_errno = ENOSPC;
     run.fail_after_step = 4;
@@ -292,7 +292,7 @@ static void test_failures_of_an_async_save(void **state) {
     for (run.fail_at = 3; run.fail_at < 100; run.fail_at += 8) {
         const int goes_on = failed % 2;
         fixture_copy(in_folder("base/checkpoint-2"), in_folder("out/checkpoint-2"));
-        run.config.on_save_error = outcomes[goes_on];
+        run.config.run.on_save_error = outcomes[goes_on];
         const int status = fixture_execute(&run);
         int64_t newest;
         fixture_good_checkpoints("out", &newest);
@@ -314,11 +314,11 @@ static void test_failures_of_an_async_save(void **state) {
 // A checkpoint of another folder does not count.
 static void test_stop_at_the_start_of_a_resumed_run(void **state) {
     struct fixture_run first = fixture_default("first");
-    first.config.max_steps = 1;
+    first.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
-    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.config.engine.max_steps = 2;
+    run.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
     run.stop_at_start = 1;
     run.stop_level = 1;
     run.log_file = fixture_keep("log");
@@ -348,13 +348,13 @@ static void make_stuck(void) {
 // What cannot be removed stops neither this run nor one that resumes; the others go.
 static void test_what_cannot_be_removed_stops_no_run(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.save_total_limit = 1;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.save_total_limit = 1;
+    run.config.run.resume_from_checkpoint = "auto";
     run.log_file = fixture_keep("log");
     run.act = make_stuck;
     run.act_at_step = 1;
     for (int steps = 3; steps <= 4; steps++) {
-        run.config.max_steps = steps;
+        run.config.engine.max_steps = steps;
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         fixture_assert_logged("saved, but an older one could not be removed and stays: ");
         fixture_assert_logged("out/checkpoint-0: ");
@@ -379,7 +379,7 @@ static void test_small_tmpfs(void **state) {
         print_message("skipped: this process may not mount a file system\n");
         skip();
     }
-    run.config.save_total_limit = 5;
+    run.config.run.save_total_limit = 5;
     int status = fixture_execute(&run);
     int64_t newest;
     int good = fixture_good_checkpoints("small/out", &newest);
@@ -404,9 +404,9 @@ static void test_little_address_space_is_no_crash(void **state) {
     // enough.
     for (uint64_t space = SMALL, beyond = 0; beyond < 4; space += STEP) {
         struct fixture_run run = fixture_default("out");
-        run.config.overwrite_output_dir = 1;
-        run.config.threads = 2;
-        run.config.max_steps = 2;
+        run.config.run.overwrite_output_dir = 1;
+        run.config.machine.threads = 2;
+        run.config.engine.max_steps = 2;
         run.address_space = space;
         run.log_file = fixture_keep("log");
         const int status = fixture_execute(&run);
@@ -443,12 +443,12 @@ static void test_locales_change_nothing(void **state) {
     static const char *const locales[] = {FOREIGN_LOCALE, "C.UTF-8"};
     foreign_locale_find();
     struct fixture_run run = fixture_default("straight");
-    run.config.validation_file = fixture_keep("dev.json");
+    run.config.task.validation_file = fixture_keep("dev.json");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
         char output[16];
         snprintf(output, sizeof output, "locale-%d", (int)i);
-        run.config.output_dir = fixture_keep(output);
+        run.config.run.output_dir = fixture_keep(output);
         run.locale = locales[i];
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         assert_same_run("straight", output);
@@ -519,10 +519,10 @@ static void test_changed_memory_is_not_saved(void **state) {
         skip();
     }
     read_unused_row();
-    run.config.replica_check_steps = 5;
-    run.config.weight_decay = 0;
-    run.config.on_save_error = "continue";
-    run.config.save_steps = 1;
+    run.config.engine.replica_check_steps = 5;
+    run.config.optimizer.weight_decay = 0;
+    run.config.run.on_save_error = "continue";
+    run.config.run.save_steps = 1;
     run.act = flip_bit;
     run.act_at_step = 3;
     fixture_expect(&run, BERTH_UNAVAILABLE, "position_embeddings");
@@ -530,7 +530,7 @@ static void test_changed_memory_is_not_saved(void **state) {
     assert_int_equal(newest, 2);
     assert_int_equal(fixture_temporaries("out"), 0);
     run.act = NULL;
-    run.config.resume_from_checkpoint = "auto";
+    run.config.run.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 

@@ -3,7 +3,7 @@
 // transformers' Trainer and its callback (best_model.golden.h), and the meaning of each setting.
 #include "best_model.golden.h"
 #include "core/harness.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/progress/progress.h"
 #include "train/progress/strategy.h"
 
@@ -20,11 +20,11 @@ static void collect(void *context, const struct berth_record *record) {
 
 static const struct berth_log log_to_notes = {.write = collect};
 
-static struct berth_config with(const char *const settings[]) {
-    struct berth_config config;
-    option_defaults(&config);
+static struct settings with(const char *const settings[]) {
+    struct settings config;
+    settings_init(&config);
     for (; settings[0] != NULL; settings += 2) {
-        assert_int_equal(option_set(&config, option_find(settings[0]), settings[1], NULL),
+        assert_int_equal(settings_set_row(&config, option_find(settings[0]), settings[1], NULL),
                          BERTH_OK);
     }
     notes[0] = '\0';
@@ -32,7 +32,7 @@ static struct berth_config with(const char *const settings[]) {
 }
 #define WITH(...) with((const char *const[]){__VA_ARGS__, NULL})
 
-static struct berth_config settled(struct berth_config config) {
+static struct settings settled(struct settings config) {
     struct berth_error error = {0};
     if (strategy_settle(&config, &log_to_notes, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
@@ -43,19 +43,19 @@ static struct berth_config settled(struct berth_config config) {
 // --- when ---------------------------------------------------------------------------------------
 
 static void test_when_to_evaluate(void **state) {
-    struct berth_config config = settled(WITH("eval_strategy", "no"));
-    assert_true(!config.evaluate_every_epoch && config.eval_steps == 0);
+    struct settings config = settled(WITH("eval_strategy", "no"));
+    assert_true(!config.run.evaluate_every_epoch && config.run.eval_steps == 0);
     config = settled(WITH("evaluation_strategy", "steps", "logging_steps", "7"));
-    assert_true(!config.evaluate_every_epoch && config.eval_steps == 7);
+    assert_true(!config.run.evaluate_every_epoch && config.run.eval_steps == 7);
     config = settled(WITH("eval_strategy", "steps"));
-    assert_true(!config.evaluate_every_epoch && config.eval_steps == 500); // the Trainer's
+    assert_true(!config.run.evaluate_every_epoch && config.run.eval_steps == 500); // the Trainer's
     config = settled(WITH("eval_strategy", "steps", "eval_steps", "3"));
-    assert_true(!config.evaluate_every_epoch && config.eval_steps == 3);
+    assert_true(!config.run.evaluate_every_epoch && config.run.eval_steps == 3);
     config = settled(WITH("eval_strategy", "epoch", "eval_steps", "3", "no_progress", "true"));
-    assert_true(config.evaluate_every_epoch && config.eval_steps == 0);
+    assert_true(config.run.evaluate_every_epoch && config.run.eval_steps == 0);
     assert_non_null(strstr(notes, "eval_steps has no effect with eval_strategy epoch"));
     config = settled(WITH("eval_steps", "3", "eval_delay", "2")); // without a strategy, both
-    assert_true(config.evaluate_every_epoch && config.eval_steps == 3);
+    assert_true(config.run.evaluate_every_epoch && config.run.eval_steps == 3);
     assert_null(strstr(notes, "eval_delay"));
     settled(WITH("eval_strategy", "no", "eval_delay", "2"));
     assert_non_null(strstr(notes, "eval_delay has no effect with eval_strategy no"));
@@ -65,34 +65,35 @@ static void test_when_to_evaluate(void **state) {
 
 // Fractions of the updates, rounded up as the Trainer rounds them.
 static void test_fractions_of_the_updates(void **state) {
-    struct berth_config config =
+    struct settings config =
         settled(WITH("eval_strategy", "steps", "eval_steps", "0.07", "save_steps", "0.32",
                      "logging_steps", "0.001", "load_best_model_at_end", "true"));
     strategy_resolve_ratios(&config, 100, &log_to_notes);
-    assert_int_equal(config.eval_steps, 8); // ceil(100 * 0.07), which is above 7 in floating point
-    assert_int_equal(config.save_steps, 32);
-    assert_int_equal(config.logging_steps, 1);
+    assert_int_equal(config.run.eval_steps,
+                     8); // ceil(100 * 0.07), which is above 7 in floating point
+    assert_int_equal(config.run.save_steps, 32);
+    assert_int_equal(config.run.logging_steps, 1);
     assert_null(strstr(notes, "not every evaluation has a checkpoint"));
     config = settled(WITH("eval_strategy", "steps", "logging_steps", "0.5"));
     strategy_resolve_ratios(&config, 7, &log_to_notes);
-    assert_int_equal(config.eval_steps, 4);
+    assert_int_equal(config.run.eval_steps, 4);
     config = settled(WITH("eval_steps", "6", "save_steps", "auto"));
     strategy_resolve_ratios(&config, 7, &log_to_notes);
-    assert_true(config.eval_steps == 6 && config.save_steps == OPTION_AUTO);
+    assert_true(config.run.eval_steps == 6 && config.run.save_steps == OPTION_AUTO);
 }
 
 static void test_when_to_save(void **state) {
-    struct berth_config config = settled(WITH("save_strategy", "no"));
+    struct settings config = settled(WITH("save_strategy", "no"));
     assert_false(strategy_has_checkpoints(&config));
     config = settled(WITH("save_strategy", "steps"));
-    assert_int_equal(config.save_steps, 500);
+    assert_int_equal(config.run.save_steps, 500);
     config = settled(WITH("save_strategy", "steps", "save_steps", "20"));
-    assert_int_equal(config.save_steps, 20);
+    assert_int_equal(config.run.save_steps, 20);
     config = settled(WITH("save_strategy", "epoch", "save_steps", "20"));
-    assert_int_equal(config.save_steps, 0);
+    assert_int_equal(config.run.save_steps, 0);
     assert_non_null(strstr(notes, "save_steps has no effect with save_strategy epoch"));
     config = settled(WITH("save_strategy", "best"));
-    assert_true(config.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config));
+    assert_true(config.run.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config));
     assert_true(strategy_keeps_best(&config));
     config = settled(WITH("save_strategy", "best", "skip_checkpoint", "true"));
     assert_false(strategy_has_checkpoints(&config) || strategy_keeps_best(&config));
@@ -112,15 +113,15 @@ static void test_no_evaluation_before_the_end(void **state) {
                                              {"evaluate_every_epoch", "false"}};
     for (size_t i = 0; i < 6; i++) {
         const char *const *need = needing[i / 2], *const *no = without[i % 2];
-        struct berth_config config = WITH(need[0], need[1], no[0], no[1]);
+        struct settings config = WITH(need[0], need[1], no[0], no[1]);
         struct berth_error error;
         assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
         assert_non_null(strstr(error.message, need[0]));
         assert_non_null(strstr(error.message, no[0]));
     }
-    struct berth_config config = WITH("early_stopping_patience", "3");
+    struct settings config = WITH("early_stopping_patience", "3");
     struct berth_error error;
-    option_apply_defaults(&config, JOB_PRETRAIN); // which evaluates only at the end
+    settings_apply_defaults(&config, JOB_PRETRAIN); // which evaluates only at the end
     assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, ": set eval_steps or evaluate_every_epoch true"));
     settled(WITH("eval_strategy", "no"));
@@ -140,7 +141,7 @@ static void test_evaluations_without_checkpoint(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int best = 0; best < 2; best++) {
-            struct berth_config config = settled(
+            struct settings config = settled(
                 WITH("eval_strategy", cases[i].eval_strategy, "eval_steps", cases[i].eval_steps,
                      "save_strategy", cases[i].save_strategy, "save_steps", cases[i].save_steps,
                      "load_best_model_at_end", best ? "true" : "false"));
@@ -157,14 +158,14 @@ static void test_nothing_to_evaluate_on(void **state) {
                                              {"save_strategy", "best"}};
     for (size_t i = 0; i < sizeof needing / sizeof needing[0]; i++) {
         struct berth_error error;
-        struct berth_config config = WITH(needing[i][0], needing[i][1]);
+        struct settings config = WITH(needing[i][0], needing[i][1]);
         assert_int_equal(
             strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, &error),
             BERTH_CONFIG);
         assert_non_null(strstr(error.message, needing[i][0]));
         assert_non_null(strstr(error.message, "name a file"));
     }
-    struct berth_config config = WITH("do_eval", "true", "eval_steps", "4");
+    struct settings config = WITH("do_eval", "true", "eval_steps", "4");
     assert_int_equal(strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, NULL),
                      BERTH_OK);
     assert_non_null(strstr(notes, "do_eval has no effect"));
@@ -182,7 +183,7 @@ static void test_nothing_to_evaluate_on(void **state) {
 
 // --- which --------------------------------------------------------------------------------------
 
-static struct best_metric metric_of(struct berth_config config, const struct task_score *score) {
+static struct best_metric metric_of(struct settings config, const struct task_score *score) {
     struct best_metric best;
     assert_int_equal(strategy_best_metric(&config, score, &best, NULL), BERTH_OK);
     return best;
@@ -209,7 +210,7 @@ static void test_which_score(void **state) {
     best = metric_of(WITH("load_best_model_at_end", "true"), &without);
     assert_string_equal(best.name, "f1");
     struct berth_error error;
-    struct berth_config config = WITH("metric_for_best_model", "accuracy");
+    struct settings config = WITH("metric_for_best_model", "accuracy");
     assert_int_equal(strategy_best_metric(&config, &score, &best, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "mse, f1, next_loss, loss"));
 }
@@ -273,10 +274,10 @@ static void test_save_interval(void **state) {
         assert_true(saving > 0 || best == 0);
     }
     assert_true(fabs(strategy_save_interval(2, 3600) - 120) < 1e-9);
-    struct berth_config config = settled(WITH("save_steps", "auto"));
-    assert_int_equal(config.save_steps, OPTION_AUTO);
+    struct settings config = settled(WITH("save_steps", "auto"));
+    assert_int_equal(config.run.save_steps, OPTION_AUTO);
     config = settled(WITH("save_strategy", "steps", "save_steps", "auto"));
-    assert_int_equal(config.save_steps, OPTION_AUTO);
+    assert_int_equal(config.run.save_steps, OPTION_AUTO);
     assert_string_equal(notes, "");
     settled(WITH("save_steps", "5", "mean_time_to_failure", "60"));
     assert_non_null(strstr(notes, "mean_time_to_failure has no effect with a fixed interval"));

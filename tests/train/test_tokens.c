@@ -6,6 +6,7 @@
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
+#include "settings/settings.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -47,22 +48,22 @@ static struct fixture_run tag_run(const char *output) {
     run.task = "tokens";
     write_tags("train.txt", 0, 44, 1);
     write_tags("dev.txt", 44, 20, 1);
-    run.config.train_file = fixture_keep("train.txt");
-    run.config.validation_file = fixture_keep("dev.txt");
-    run.config.metric_for_best_model = "eval_loss";
-    run.config.max_seq_length = 32;
-    run.config.max_steps = 60;
-    run.config.train_batch_size = 12;
-    run.config.learning_rate = 5e-3;
-    run.config.save_steps = 100;
+    run.config.task.train_file = fixture_keep("train.txt");
+    run.config.task.validation_file = fixture_keep("dev.txt");
+    run.config.run.metric_for_best_model = "eval_loss";
+    run.config.features.max_seq_length = 32;
+    run.config.engine.max_steps = 60;
+    run.config.engine.train_batch_size = 12;
+    run.config.optimizer.learning_rate = 5e-3;
+    run.config.run.save_steps = 100;
     return run;
 }
 
 static struct fixture_run prediction(const char *model, const char *file, const char *output) {
     struct fixture_run run = tag_run(output);
     run.job = job_predict;
-    run.config.model_name_or_path = fixture_keep(model);
-    run.config.predict_file = fixture_keep(file);
+    run.config.model.model_name_or_path = fixture_keep(model);
+    run.config.task.predict_file = fixture_keep(file);
     return run;
 }
 
@@ -97,8 +98,8 @@ static double parameter_apart(const char *a, const char *b, const char *name) {
 
 static void names_are_learnt(void **state) {
     struct fixture_run run = tag_run("out");
-    run.config.predict_file = fixture_keep("dev.txt");
-    run.config.do_predict = 1;
+    run.config.task.predict_file = fixture_keep("dev.txt");
+    run.config.task.do_predict = 1;
     fixture_expect(&run, BERTH_OK,
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
     assert_true(fixture_number("out", "all_results.json", "eval_f1") == 1.0);
@@ -118,7 +119,7 @@ static void names_are_learnt(void **state) {
     memory_free(text);
     // Without tags the same, and no scores.
     struct fixture_run blind = prediction("out", "dev.txt", "blind");
-    blind.config.label_column = "0";
+    blind.config.features.label_column = "0";
     assert_int_equal(fixture_execute(&blind), BERTH_OK);
     assert_false(file_exists(fixture_path("blind", "predict_results.json")));
     assert_same_file(fixture_path("out", "predictions.txt"),
@@ -126,7 +127,7 @@ static void names_are_learnt(void **state) {
     // Sentences of 40 words in windows of 12 tokens lose none.
     write_tags("long.txt", 44, 20, 5);
     struct fixture_run cut = prediction("out", "long.txt", "cut");
-    cut.config.max_seq_length = 12;
+    cut.config.features.max_seq_length = 12;
     fixture_expect(&cut, BERTH_OK, "4 sentences, 160 words");
     fixture_assert_holds(in_folder("log"), "4 sentences in several windows");
     assert_true(fixture_number("cut", "predict_results.json", "predict_f1") > 0.9);
@@ -150,13 +151,13 @@ static void an_evaluation_smooths_labels(void **state) {
 // weights of all labels of the update.
 static void micro_batches_change_nothing(void **state) {
     struct fixture_run run = tag_run("whole");
-    run.config.max_steps = 4;
-    run.config.class_weights = "5,1,0.5,2";
-    run.config.label_smoothing_factor = 0.1;
+    run.config.engine.max_steps = 4;
+    run.config.task.class_weights = "5,1,0.5,2";
+    run.config.task.label_smoothing_factor = 0.1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run cut = run;
-    cut.config.output_dir = fixture_keep("cut");
-    cut.config.per_device_train_batch_size = 4;
+    cut.config.run.output_dir = fixture_keep("cut");
+    cut.config.engine.per_device_train_batch_size = 4;
     assert_int_equal(fixture_execute(&cut), BERTH_OK);
     const double loss = fixture_number("whole", "all_results.json", "train_loss");
     assert_true(fabs(fixture_number("cut", "all_results.json", "train_loss") - loss) < 1e-5 * loss);
@@ -164,12 +165,12 @@ static void micro_batches_change_nothing(void **state) {
                                 fixture_keep("cut/model.safetensors"), "classifier.weight") < 1e-4);
     // The weights and the smoothing act.
     struct fixture_run plain = run;
-    plain.config.output_dir = fixture_keep("plain");
-    plain.config.class_weights = NULL;
+    plain.config.run.output_dir = fixture_keep("plain");
+    plain.config.task.class_weights = NULL;
     assert_int_equal(fixture_execute(&plain), BERTH_OK);
     struct fixture_run sharp = run;
-    sharp.config.output_dir = fixture_keep("sharp");
-    sharp.config.label_smoothing_factor = 0;
+    sharp.config.run.output_dir = fixture_keep("sharp");
+    sharp.config.task.label_smoothing_factor = 0;
     assert_int_equal(fixture_execute(&sharp), BERTH_OK);
     assert_true(fabs(fixture_number("plain", "all_results.json", "train_loss") - loss) > 1e-3);
     assert_true(fabs(fixture_number("sharp", "all_results.json", "train_loss") - loss) > 1e-3);
@@ -177,33 +178,33 @@ static void micro_batches_change_nothing(void **state) {
 
 static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
     struct fixture_run straight = tag_run("straight");
-    straight.config.max_steps = 6;
-    straight.config.save_steps = 1;
-    straight.config.save_total_limit = 100;
-    straight.config.class_weights = "balanced";
-    straight.config.label_smoothing_factor = 0.1;
-    straight.config.freeze_layers = 1;
-    straight.config.freeze_embeddings = 1;
+    straight.config.engine.max_steps = 6;
+    straight.config.run.save_steps = 1;
+    straight.config.run.save_total_limit = 100;
+    straight.config.task.class_weights = "balanced";
+    straight.config.task.label_smoothing_factor = 0.1;
+    straight.config.optimizer.freeze_layers = 1;
+    straight.config.optimizer.freeze_embeddings = 1;
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     struct fixture_run stopped = straight;
-    stopped.config.output_dir = fixture_keep("resumed");
+    stopped.config.run.output_dir = fixture_keep("resumed");
     stopped.stop_at_step = 3;
     stopped.stop_level = 1;
     assert_int_equal(fixture_execute(&stopped), BERTH_INTERRUPTED);
     struct fixture_run resumed = straight;
-    resumed.config.output_dir = fixture_keep("resumed");
-    resumed.config.resume_from_checkpoint = "auto";
+    resumed.config.run.output_dir = fixture_keep("resumed");
+    resumed.config.run.resume_from_checkpoint = "auto";
     struct fixture_run other = resumed;
-    other.config.label_smoothing_factor = 0.2;
+    other.config.task.label_smoothing_factor = 0.2;
     fixture_expect(&other, BERTH_CONFIG, "label_smoothing_factor");
     other = resumed;
-    other.config.class_weights = NULL;
+    other.config.task.class_weights = NULL;
     fixture_expect(&other, BERTH_CONFIG, "class_weights");
     other = resumed;
-    other.config.freeze_layers = 0;
+    other.config.optimizer.freeze_layers = 0;
     fixture_expect(&other, BERTH_CONFIG, "freeze_layers");
     other = resumed;
-    other.config.freeze_embeddings = 0;
+    other.config.optimizer.freeze_embeddings = 0;
     fixture_expect(&other, BERTH_CONFIG, "freeze_embeddings");
     rename_tag("train.txt", "B-PER", "B-MAN");
     rename_tag("dev.txt", "B-PER", "B-MAN");
@@ -227,11 +228,11 @@ static void frozen_weights_stay(void **state) {
     static const char *const optimizers[] = {"adamw", "lamb"};
     for (int i = 0; i < 2; i++) {
         struct fixture_run run = tag_run(i == 0 ? "out" : "lamb");
-        run.config.max_steps = 3;
-        run.config.optimizer = optimizers[i];
-        run.config.freeze_layers = 1;
-        run.config.freeze_embeddings = 1;
-        run.config.weight_decay = 0.5;
+        run.config.engine.max_steps = 3;
+        run.config.optimizer.optimizer = optimizers[i];
+        run.config.optimizer.freeze_layers = 1;
+        run.config.optimizer.freeze_embeddings = 1;
+        run.config.optimizer.weight_decay = 0.5;
         assert_int_equal(fixture_execute(&run), BERTH_OK);
         const char *model =
             fixture_keep(i == 0 ? "out/model.safetensors" : "lamb/model.safetensors");
@@ -242,24 +243,24 @@ static void frozen_weights_stay(void **state) {
         }
     }
     struct fixture_run run = tag_run("deep");
-    run.config.freeze_layers = 99;
-    run.config.dry_run = 1; // refuses what a run would
+    run.config.optimizer.freeze_layers = 99;
+    run.config.run.dry_run = 1; // refuses what a run would
     fixture_expect(&run, BERTH_CONFIG, "freeze_layers 99: the model has");
-    run.config.freeze_layers = 0;
-    run.config.no_decay = "norm";
+    run.config.optimizer.freeze_layers = 0;
+    run.config.optimizer.no_decay = "norm";
     fixture_expect(&run, BERTH_CONFIG, "no_decay: no parameter has \"norm\"");
 }
 
 static void what_is_predicted_later_is_read_before_training(void **state) {
     struct fixture_run run = tag_run("out");
-    run.config.max_steps = 1;
-    run.config.do_predict = 1;
+    run.config.engine.max_steps = 1;
+    run.config.task.do_predict = 1;
     write_file("odd.txt", "anna B-PER\nred B-HUE\n");
-    run.config.predict_file = fixture_keep("odd.txt");
+    run.config.task.predict_file = fixture_keep("odd.txt");
     fixture_expect(&run, BERTH_BAD_DATA, "line 2: the model has no label \"B-HUE\"");
     assert_false(dir_exists(in_folder("out")));
     write_file("untagged.jsonl", "{\"tokens\": [\"anna\"], \"ner_tags\": []}\n");
-    run.config.predict_file = fixture_keep("untagged.jsonl");
+    run.config.task.predict_file = fixture_keep("untagged.jsonl");
     fixture_expect(&run, BERTH_OK,
                    "untagged.jsonl: ner_tags holds no tags: predicted without scores");
     assert_true(file_exists(fixture_path("out", "predictions.txt")));
@@ -269,15 +270,15 @@ static void what_is_predicted_later_is_read_before_training(void **state) {
 // Tags are separated by blanks in predictions.txt.
 static void tags_with_blanks_are_refused(void **state) {
     struct fixture_run run = tag_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     rename_tag("out/config.json", "B-COL", "B COL");
     struct fixture_run predicted = prediction("out", "dev.txt", "predicted");
     fixture_expect(&predicted, BERTH_BAD_DATA,
                    "key \"id2label\": the label that begins \"B\" contains a blank");
-    run.config.output_dir = fixture_keep("refused");
+    run.config.run.output_dir = fixture_keep("refused");
     write_file("blank.jsonl", "{\"tokens\": [\"anna\", \"ran\"], \"tags\": [\"B PER\", \"O\"]}\n");
-    run.config.train_file = fixture_keep("blank.jsonl");
+    run.config.task.train_file = fixture_keep("blank.jsonl");
     fixture_expect(&run, BERTH_BAD_DATA, "the label that begins \"B\" contains a blank");
 }
 
@@ -305,7 +306,7 @@ static void set_placeholders(const char *folder, int count) {
 // The tags of a file are taken in order if those of the model have no names, which is noted.
 static void the_order_of_tags_is_noted(void **state) {
     struct fixture_run run = tag_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     set_placeholders("out", 4);
     struct fixture_run predicted = prediction("out", "dev.txt", "predicted");
@@ -338,10 +339,10 @@ static void placeholders_keep_their_head(void **state) {
                     rounds[round].first + i * 5 % rounds[round].classes);
         }
         write_file("train.txt", text);
-        run.config.model_name_or_path = fixture_keep(model);
-        run.config.validation_file = NULL;
-        run.config.metric_for_best_model = NULL;
-        run.config.max_steps = 1;
+        run.config.model.model_name_or_path = fixture_keep(model);
+        run.config.task.validation_file = NULL;
+        run.config.run.metric_for_best_model = NULL;
+        run.config.engine.max_steps = 1;
         fixture_expect(&run, BERTH_OK, rounds[round].says);
         fixture_assert_holds(fixture_path(output, "config.json"), rounds[round].entry);
         model = "out-0";
@@ -351,31 +352,31 @@ static void placeholders_keep_their_head(void **state) {
 // The same names, but classes that applied independently.
 static void a_head_for_another_problem_starts_anew(void **state) {
     struct fixture_run first = tag_run("first");
-    first.config.max_steps = 1;
+    first.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     set_key("first", "problem_type", json_new_text("multi_label_classification"));
     struct fixture_run again = tag_run("again");
-    again.config.model_name_or_path = fixture_keep("first");
-    again.config.max_steps = 1;
+    again.config.model.model_name_or_path = fixture_keep("first");
+    again.config.engine.max_steps = 1;
     fixture_expect(&again, BERTH_OK, "warning: the model is multi-label, but ");
     fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
 }
 
 static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run run = tag_run("out");
-    run.config.class_weights = "1,2";
+    run.config.task.class_weights = "1,2";
     fixture_expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
-    run.config.class_weights = "1,2,3,4,5"; // too many are not stored
+    run.config.task.class_weights = "1,2,3,4,5"; // too many are not stored
     fixture_expect(&run, BERTH_USAGE, "expected \"balanced\" or 4 numbers above 0");
-    run.config.class_weights = "1,2,3,0";
+    run.config.task.class_weights = "1,2,3,0";
     fixture_expect(&run, BERTH_USAGE, "numbers above 0");
-    run.config.class_weights = NULL;
-    run.config.validation_file = fixture_keep("none.txt");
+    run.config.task.class_weights = NULL;
+    run.config.task.validation_file = fixture_keep("none.txt");
     fixture_expect(&run, BERTH_NO_INPUT,
                    "none.txt: no such file; expected a file of words with tags");
     assert_false(dir_exists(in_folder("out")));
     run = tag_run("out");
-    run.config.max_steps = 1;
+    run.config.engine.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     write_file("odd.txt", "anna B-PER\nred B-HUE\n");
     struct fixture_run odd = prediction("out", "odd.txt", "odd");
@@ -386,19 +387,19 @@ static void what_does_not_fit_is_reported(void **state) {
     // A class without words has no balanced weight.
     write_file("few.txt", "anna B-PER\nis O\n\nben B-PER\nwas O\n");
     struct fixture_run few = tag_run("few");
-    few.config.model_name_or_path = fixture_keep("out");
-    few.config.train_file = fixture_keep("few.txt");
-    few.config.class_weights = "balanced";
+    few.config.model.model_name_or_path = fixture_keep("out");
+    few.config.task.train_file = fixture_keep("few.txt");
+    few.config.task.class_weights = "balanced";
     fixture_expect(&few, BERTH_BAD_DATA, "balanced: the class \"B-COL\" does not occur");
     // A smoothed regression has no meaning.
     write_file("numbers.csv", "text,label\nthe ball,1.5\nthe book,2\n");
     struct fixture_run numbers = tag_run("numbers");
     numbers.task = "classify";
-    numbers.config.train_file = fixture_keep("numbers.csv");
-    numbers.config.validation_file = NULL;
-    numbers.config.text_column = "text";
-    numbers.config.label_column = "label";
-    numbers.config.label_smoothing_factor = 0.1;
+    numbers.config.task.train_file = fixture_keep("numbers.csv");
+    numbers.config.task.validation_file = NULL;
+    numbers.config.features.text_column = "text";
+    numbers.config.features.label_column = "label";
+    numbers.config.task.label_smoothing_factor = 0.1;
     fixture_expect(&numbers, BERTH_CONFIG,
                    "label_smoothing_factor applies only to a choice of one of several");
 }
@@ -478,22 +479,23 @@ static enum berth_status tag_sentences(const struct berth_model *model, size_t s
 }
 
 // Runs in the child, like every job.
-static enum berth_status tag_text(const char *task, const struct berth_config *config,
+static enum berth_status tag_text(const char *task, const struct settings *config,
                                   struct berth_log log, const atomic_int *stop,
                                   struct berth_run_result *result, struct berth_error *error) {
     char length[24];
-    snprintf(length, sizeof length, "%d", (int)config->max_seq_length);
+    snprintf(length, sizeof length, "%d", (int)config->features.max_seq_length);
     struct berth_model *model = berth_open(
-        config->model_name_or_path,
+        config->model.model_name_or_path,
         (const char *const[]){"device", "cpu", "threads", "1", "max_seq_length", length, NULL},
         NULL, error);
     if (model == NULL) {
         return error->status;
     }
     // Two sentences in several windows, or one in one.
-    enum berth_status status = tag_sentences(model, config->max_seq_length < 32 ? 2 : 1, error);
+    enum berth_status status =
+        tag_sentences(model, config->features.max_seq_length < 32 ? 2 : 1, error);
     if (status == BERTH_OK) {
-        status = tag_many(model, config->max_seq_length, error);
+        status = tag_many(model, config->features.max_seq_length, error);
     }
     berth_close(model);
     return status;
@@ -505,7 +507,7 @@ static void a_text_is_tagged_in_memory(void **state) {
     struct fixture_run tagging = prediction("out", "dev.txt", "none");
     tagging.job = tag_text;
     for (int length = 32; length >= 12; length -= 20) {
-        tagging.config.max_seq_length = length;
+        tagging.config.features.max_seq_length = length;
         fixture_expect(&tagging, BERTH_OK, "result: 0");
     }
 }

@@ -2,8 +2,8 @@
 // Tests which options of schedules, optimizers, loss scales and exchanges are noted as without
 // effect.
 #include "core/harness.h"
-#include "core/options.h"
 #include "core/scratch.h"
+#include "settings/settings.h"
 #include "train/engine/all_reduce.h"
 #include "train/job/unused.h"
 #include "train/optimizer/optimizer.h"
@@ -22,16 +22,19 @@ static const struct berth_log log_to_notes = {.write = collect};
 
 // `typed` and `others` are names and values, the latter of a file or recipe.
 static void expect(const char *expected, const char *const *typed, const char *const *others) {
-    struct berth_config config, before;
-    option_defaults(&config);
+    struct settings config, before;
+    settings_init(&config);
     for (; *typed != NULL; typed += 2) {
-        assert_int_equal(option_set(&config, option_find(typed[0]), typed[1], NULL), BERTH_OK);
+        assert_int_equal(settings_set_row(&config, option_find(typed[0]), typed[1], NULL),
+                         BERTH_OK);
     }
     before = config;
     for (; *others != NULL; others += 2) {
-        assert_int_equal(option_set(&config, option_find(others[0]), others[1], NULL), BERTH_OK);
+        assert_int_equal(settings_set_row(&config, option_find(others[0]), others[1], NULL),
+                         BERTH_OK);
     }
-    config.optimizer = config.optimizer != NULL ? config.optimizer : "adamw";
+    config.optimizer.optimizer =
+        config.optimizer.optimizer != NULL ? config.optimizer.optimizer : "adamw";
     notes[0] = '\0';
     unused_note(&before, &config, &log_to_notes);
     assert_string_equal(notes, expected);
@@ -136,10 +139,11 @@ static void test_loss_scales(void **state) {
 static void expect_with_ranks(int ranks, const char *expected, const char *const *typed) {
     const struct comm comm = {.size = ranks};
     struct state_sharding sharding;
-    struct berth_config config;
-    option_defaults(&config);
+    struct settings config;
+    settings_init(&config);
     for (; *typed != NULL; typed += 2) {
-        assert_int_equal(option_set(&config, option_find(typed[0]), typed[1], NULL), BERTH_OK);
+        assert_int_equal(settings_set_row(&config, option_find(typed[0]), typed[1], NULL),
+                         BERTH_OK);
     }
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     notes[0] = '\0';

@@ -3,8 +3,8 @@
 // the two averages of the loss, and stopping between micro-batches.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "format/safetensors/safetensors.h"
+#include "settings/settings.h"
 #include "train/engine/nonfinite.h"
 #include "train/engine/update.h"
 #include "train/optimizer/learning_rate.h"
@@ -108,7 +108,7 @@ struct setup {
     struct state state;
     struct engine engine;
     struct updater updater;
-    struct berth_config config;
+    struct settings config;
     atomic_int stop;
     double loss_scale;
     int64_t skipped;
@@ -146,11 +146,12 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
                        enum dtype compute) {
     *setup = (struct setup){.golden = golden_open()};
     current = setup;
-    option_defaults(&setup->config);
-    setup->config.hidden_dropout_prob = setup->config.attention_probs_dropout_prob = dropout;
-    setup->config.loss_average = average;
-    setup->config.learning_rate = 1e-2;
-    setup->config.warmup_steps = 2;
+    settings_init(&setup->config);
+    setup->config.model.hidden_dropout_prob = setup->config.model.attention_probs_dropout_prob =
+        dropout;
+    setup->config.engine.loss_average = average;
+    setup->config.optimizer.learning_rate = 1e-2;
+    setup->config.optimizer.warmup_steps = 2;
     struct device_options options = {.threads = 2};
     assert_int_equal(device_cpu_open(&options, &setup->device, NULL), BERTH_OK);
     assert_int_equal(param_table_init(&setup->table, &setup->golden->shape, PARAM_HEAD_SPAN, NULL),
@@ -310,7 +311,7 @@ static void test_mean_of_means(void **state) {
 static void test_every_update_draws_its_own_masks(void **state) {
     struct setup setup;
     open_setup(&setup, 0.1, "update", DTYPE_F32);
-    setup.config.learning_rate = 0;
+    setup.config.optimizer.learning_rate = 0;
     double losses[4];
     for (int64_t step = 0; step < 4; step++) {
         losses[step] = run_update(&setup, step, 0, 3, SEQUENCES).loss;

@@ -10,6 +10,7 @@
 #ifndef BERTH_DATA_PACK_STAGE_H
 #define BERTH_DATA_PACK_STAGE_H
 
+#include "core/log.h"
 #include "data/packing/packing.h"
 #include "data/stages/stage.h"
 

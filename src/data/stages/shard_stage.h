@@ -8,6 +8,7 @@
 #ifndef BERTH_DATA_SHARD_STAGE_H
 #define BERTH_DATA_SHARD_STAGE_H
 
+#include "core/log.h"
 #include "data/corpus/corpus.h"
 #include "data/corpus/text_shards.h"
 #include "data/stages/stage.h"

@@ -4,7 +4,7 @@
 #ifndef BERTH_GPU_FAULTS_H
 #define BERTH_GPU_FAULTS_H
 
-#include "core/config.h"
+#include "berth.h"
 #include "device/gpu/gpu_api.h"
 
 struct fault {

@@ -7,6 +7,7 @@
 #include "core/number.h"
 #include "model/folder.h"
 #include "report/run.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
@@ -474,9 +475,9 @@ static int is_log_path(const char *folder, const char *name, const char *log) {
     return is_of;
 }
 
-int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *config) {
-    const char *summary = config != NULL ? config->json_summary : NULL;
-    const char *report = config != NULL ? config->report : NULL;
+int checkpoint_dir_is_used(const char *output_dir, const struct settings *config) {
+    const char *summary = config != NULL ? config->report.json_summary : NULL;
+    const char *report = config != NULL ? config->report.report : NULL;
     char **names;
     if (!dir_exists(output_dir) || dir_list(output_dir, &names, NULL) != BERTH_OK) {
         return 0;
@@ -582,21 +583,22 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
     if (status != BERTH_OK) {
         return status;
     }
-    TRY(model_files_load(content->files, folder, (uint64_t)content->config->seed, log,
+    TRY(model_files_load(content->files, folder, (uint64_t)content->config->run.seed, log,
                          content->state, error));
     return state_file_read_moments(content->state, folder, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
 
-enum berth_status output_check(const struct berth_config *config, const char *advice,
+enum berth_status output_check(const struct settings *config, const char *advice,
                                struct berth_error *error) {
-    const char *folder = config->output_dir;
+    const char *folder = config->run.output_dir;
     if (folder == NULL || folder[0] == '\0') {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
     TRY(dir_check(folder, error));
-    if (advice != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder, config)) {
+    if (advice != NULL && !config->run.overwrite_output_dir &&
+        checkpoint_dir_is_used(folder, config)) {
         return error_set(error, BERTH_CANT_CREATE,
                          "output_dir %s is not empty; choose another or set overwrite_output_dir%s",
                          folder, advice);
@@ -621,9 +623,9 @@ int checkpoint_is_in(const char *folder) {
     return count > 0;
 }
 
-enum berth_status output_check_predictions(const struct berth_config *config,
+enum berth_status output_check_predictions(const struct settings *config,
                                            struct berth_error *error) {
-    return output_check(config, has_file(config->output_dir, RUN_LOG_NAME) ? NULL : "", error);
+    return output_check(config, has_file(config->run.output_dir, RUN_LOG_NAME) ? NULL : "", error);
 }
 
 // Whether the file is named as a run's log and its folder has other files of a run.
@@ -636,13 +638,13 @@ static int is_log_of_run(const char *path) {
     return is_of_run;
 }
 
-enum berth_status output_check_summary(const struct berth_config *config,
-                                       struct berth_error *error) {
-    const char *summary = config->json_summary;
+enum berth_status output_check_summary(const struct settings *config, struct berth_error *error) {
+    const char *summary = config->report.json_summary;
     if (summary == NULL) {
         return BERTH_OK;
     }
-    char *log = config->output_dir != NULL ? path_join(config->output_dir, RUN_LOG_NAME) : NULL;
+    char *log =
+        config->run.output_dir != NULL ? path_join(config->run.output_dir, RUN_LOG_NAME) : NULL;
     const int is_log = (log != NULL && path_is_same(summary, log)) || is_log_of_run(summary);
     memory_free(log);
     return is_log ? error_set(error, BERTH_CANT_CREATE,
@@ -652,18 +654,18 @@ enum berth_status output_check_summary(const struct berth_config *config,
                   : BERTH_OK;
 }
 
-enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
+enum berth_status output_lock(const struct settings *config, struct file_lock *lock,
                               const struct berth_log *log, struct berth_error *error) {
     if (lock->descriptor >= 0) {
         return BERTH_OK;
     }
-    TRY(dir_make(config->output_dir, error));
-    TRY(file_lock_acquire(lock, config->output_dir, error));
+    TRY(dir_make(config->run.output_dir, error));
+    TRY(file_lock_acquire(lock, config->run.output_dir, error));
     if (lock->unsupported) {
         log_warning(log,
                     "%s cannot be locked, because its file system has no locks (for Lustre see the "
                     "mount option flock): start no other run in it",
-                    config->output_dir);
+                    config->run.output_dir);
     }
     return BERTH_OK;
 }

@@ -6,6 +6,7 @@
 #include "format/torch/torch.h"
 #include "metrics/results.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
 
@@ -138,14 +139,14 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     return status;
 }
 
-enum berth_status leftovers_check(const struct berth_config *config, struct berth_error *error) {
-    const char *model = config->model_name_or_path, *folder = config->output_dir;
+enum berth_status leftovers_check(const struct settings *config, struct berth_error *error) {
+    const char *model = config->model.model_name_or_path, *folder = config->run.output_dir;
     if (!dir_exists(folder)) {
         return BERTH_OK;
     }
     TRY(check_start(folder, model, error));
-    TRY(check_start(folder, config->config_file, error));
-    TRY(check_start(folder, config->vocab_file, error));
+    TRY(check_start(folder, config->model.config_file, error));
+    TRY(check_start(folder, config->model.vocab_file, error));
     return model != NULL ? check_model(folder, model, error) : BERTH_OK;
 }
 

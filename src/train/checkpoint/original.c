@@ -6,6 +6,7 @@
 #include "core/number.h"
 #include "core/words.h"
 #include "model/weights.h"
+#include "settings/settings.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/trainer.h"
@@ -115,13 +116,13 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 // --- reading ------------------------------------------------------------------------------------
 
 // Sets *start to the number of updates of the first phase, for a run in its second.
-static enum berth_status find_phase(const struct berth_config *config, const char *file,
-                                    int64_t step, int64_t *start, struct berth_error *error) {
+static enum berth_status find_phase(const struct settings *config, const char *file, int64_t step,
+                                    int64_t *start, struct berth_error *error) {
     *start = 0;
-    if (!config->phase2) {
+    if (!config->run.phase2) {
         return BERTH_OK;
     }
-    *start = config->phase1_end_step > 0 ? config->phase1_end_step : step;
+    *start = config->run.phase1_end_step > 0 ? config->run.phase1_end_step : step;
     return *start <= step ? BERTH_OK
                           : error_set(error, BERTH_CONFIG,
                                       "%s: its step %" PRId64 " is before phase1_end_step %" PRId64
@@ -172,7 +173,8 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
     const char *missing = found->missing;
     TRY(find_phase(content->config, file, step, &progress->phase_start, error));
     progress->step = step;
-    progress->schedule_start = content->config->rewarmup ? step - progress->phase_start : 0;
+    progress->schedule_start =
+        content->config->optimizer.rewarmup ? step - progress->phase_start : 0;
     progress->moments_start = missing != NULL         ? step
                               : found->updates < step ? step - found->updates
                                                       : 0;
@@ -189,7 +191,7 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
 // numbered the parameters.
 static enum berth_status find_writer(const json *state, const char *file,
                                      struct optimizer *optimizer, struct berth_error *error) {
-    struct berth_config config;
+    struct settings config;
     const enum berth_status status = run_facts_settings(state, &config, error);
     if (status != BERTH_OK) {
         return error_prefix(error, status, "%s", file);
@@ -246,8 +248,8 @@ enum berth_status original_read(const struct checkpoint_content *content, const 
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error) {
     struct weights weights;
-    TRY(model_files_load(content->files, file, (uint64_t)content->config->seed, log, content->state,
-                         error));
+    TRY(model_files_load(content->files, file, (uint64_t)content->config->run.seed, log,
+                         content->state, error));
     TRY(weights_open(&weights, file, content->files->shape.vocab_size, error));
     const enum berth_status status = dir_exists(file)
                                          ? read_trainers(content, &weights, file, step, log, error)

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
+#include "settings/settings.h"
 #include "train/optimizer/learning_rate.h"
 #include "train/optimizer/optimizer.h"
 
@@ -142,14 +143,14 @@ static double number_of(const struct pickle_value *value) {
 static void compare_rate(const struct trainer_checkpoint *checkpoint,
                          const struct checkpoint_content *content, int64_t step, double then,
                          const struct berth_log *log) {
-    const struct berth_config *config = content->config;
+    const struct settings *config = content->config;
     struct schedule schedule;
-    if (config->rewarmup ||
+    if (config->optimizer.rewarmup ||
         schedule_init(&schedule, config, content->batching->schedule_steps, NULL) != BERTH_OK) {
         return;
     }
     const double now = schedule_rate(&schedule, step);
-    if (fabs(then - now) > RATE_TOLERANCE * config->learning_rate) { // false for NaN
+    if (fabs(then - now) > RATE_TOLERANCE * config->optimizer.learning_rate) { // false for NaN
         log_warning(log,
                     "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
                     "to continue as planned, give the learning_rate, schedule, warm-up and number "
@@ -223,7 +224,7 @@ enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
     TRY(check_weights(checkpoint, content->files, weights, error));
     TRY(restore_log(checkpoint, content->progress, error));
     note_best(checkpoint, log);
-    if (!content->config->phase2) {
+    if (!content->config->run.phase2) {
         TRY(check_epoch(checkpoint, content->batching, step, error));
         compare_settings(checkpoint, content, step, log);
     }

@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 #include "train/engine/range_exchange.h"
 #include "train/optimizer/state.h"
 
@@ -49,7 +50,7 @@ struct all_reduce {
 // Sets *sharding to how the ranks divide the state, by config->zero_stage and the optimizer (after
 // optimizer_settle). Stage 3 is BERTH_CONFIG. A single process divides nothing; settings that need
 // several processes are noted.
-enum berth_status all_reduce_sharding(const struct berth_config *config, const struct comm *comm,
+enum berth_status all_reduce_sharding(const struct settings *config, const struct comm *comm,
                                       const struct berth_log *log, struct state_sharding *sharding,
                                       struct berth_error *error);
 

@@ -2,7 +2,7 @@
 #include "train/engine/batching.h"
 
 #include "core/memory.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/engine/division.h"
 
 #include <inttypes.h>
@@ -20,10 +20,11 @@
 #define FEW_MASKED 4
 
 // Names the sizes that the user gave; two of the three determine the third.
-static enum berth_status refuse_sizes(const struct berth_config *config, int64_t ranks,
+static enum berth_status refuse_sizes(const struct settings *config, int64_t ranks,
                                       struct berth_error *error) {
-    const int64_t update = config->train_batch_size, micro = config->per_device_train_batch_size;
-    const int64_t accumulation = config->gradient_accumulation_steps;
+    const int64_t update = config->engine.train_batch_size,
+                  micro = config->engine.per_device_train_batch_size;
+    const int64_t accumulation = config->engine.gradient_accumulation_steps;
     if (micro > 0 && accumulation > 0) {
         return error_set(error, BERTH_CONFIG,
                          "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
@@ -39,9 +40,9 @@ static enum berth_status refuse_sizes(const struct berth_config *config, int64_t
                      micro > 0 ? micro : accumulation, ranks);
 }
 
-enum berth_status batching_parts(const struct berth_config *config, int64_t ranks, int64_t *parts,
+enum berth_status batching_parts(const struct settings *config, int64_t ranks, int64_t *parts,
                                  struct berth_error *error) {
-    *parts = config->virtual_ranks > 0 ? config->virtual_ranks : ranks;
+    *parts = config->engine.virtual_ranks > 0 ? config->engine.virtual_ranks : ranks;
     return *parts % ranks == 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
@@ -61,12 +62,12 @@ static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived
         own_parts * divide_up(divide_up(b->update_sequences, b->parts), b->micro.sequences);
 }
 
-static enum berth_status resolve_sizes(struct batching *b, const struct berth_config *config,
+static enum berth_status resolve_sizes(struct batching *b, const struct settings *config,
                                        int64_t ranks, struct berth_error *error) {
-    int64_t micro = config->per_device_train_batch_size;
-    int64_t accumulation = config->gradient_accumulation_steps;
-    b->update_sequences = config->train_batch_size;
-    if (micro > 0 && !option_name_is_chosen(config, "train_batch_size")) {
+    int64_t micro = config->engine.per_device_train_batch_size;
+    int64_t accumulation = config->engine.gradient_accumulation_steps;
+    b->update_sequences = config->engine.train_batch_size;
+    if (micro > 0 && !settings_is_chosen(config, "train_batch_size")) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
         if (__builtin_mul_overflow(micro, steps, &b->update_sequences) ||
             __builtin_mul_overflow(b->update_sequences, ranks, &b->update_sequences)) {
@@ -101,40 +102,42 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
 }
 
 // As the Trainer rounds: 0.07 epochs of 100 updates are 8, because the product is just above 7.
-static double updates_of_epochs(const struct berth_config *config, int64_t updates_per_epoch) {
-    return ceil(config->num_train_epochs * (double)updates_per_epoch);
+static double updates_of_epochs(const struct settings *config, int64_t updates_per_epoch) {
+    return ceil(config->engine.num_train_epochs * (double)updates_per_epoch);
 }
 
-static enum berth_status count_steps(struct batching *batching, const struct berth_config *config,
+static enum berth_status count_steps(struct batching *batching, const struct settings *config,
                                      double steps, struct berth_error *error) {
-    if (config->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
+    if (config->engine.max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
         return error_set(error, BERTH_CONFIG,
                          "num_train_epochs %g does not give a valid number of updates",
-                         config->num_train_epochs);
+                         config->engine.num_train_epochs);
     }
-    batching->total_steps = config->max_steps > 0 ? config->max_steps : (int64_t)steps;
+    batching->total_steps =
+        config->engine.max_steps > 0 ? config->engine.max_steps : (int64_t)steps;
     return BERTH_OK;
 }
 
-enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
+enum berth_status batching_resolve(struct batching *batching, const struct settings *config,
                                    int64_t features, int64_t ranks, struct berth_error *error) {
-    *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
+    *batching = (struct batching){.seed = (uint64_t)config->run.seed, .features = features};
     TRY(batching_parts(config, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, config, ranks, error));
     int64_t updates = divide_up(features, batching->update_sequences);
-    if (config->max_steps_per_epoch > 0 && config->max_steps_per_epoch < updates) {
-        updates = config->max_steps_per_epoch;
+    if (config->engine.max_steps_per_epoch > 0 && config->engine.max_steps_per_epoch < updates) {
+        updates = config->engine.max_steps_per_epoch;
     }
     batching->updates_per_epoch = updates;
     return count_steps(batching, config, updates_of_epochs(config, updates), error);
 }
 
-enum berth_status batching_round_to_groups(struct batching *b, const struct berth_config *config,
+enum berth_status batching_round_to_groups(struct batching *b, const struct settings *config,
                                            int64_t group, int64_t ranks,
                                            struct berth_error *error) {
     const int counts_micro = b->micro.tokens == INT64_MAX;
     // With virtual ranks the size is a quotient, not a request.
-    const int was_asked_for = config->per_device_train_batch_size > 0 || config->virtual_ranks == 0;
+    const int was_asked_for =
+        config->engine.per_device_train_batch_size > 0 || config->engine.virtual_ranks == 0;
     const int64_t micro = counts_micro ? divide_up(b->micro.sequences, group) * group : 0;
     if (b->update_sequences % group != 0) {
         return error_set(error, BERTH_CONFIG,
@@ -157,7 +160,7 @@ enum berth_status batching_round_to_groups(struct batching *b, const struct bert
     return BERTH_OK;
 }
 
-enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,
+enum berth_status batching_drop_last(struct batching *batching, const struct settings *config,
                                      struct berth_error *error) {
     const int64_t whole = batching->features / batching->update_sequences;
     if (whole == 0) {
@@ -173,9 +176,8 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
                        error);
 }
 
-enum berth_status batching_cross_epochs(struct batching *batching,
-                                        const struct berth_config *config, int64_t max_predictions,
-                                        struct berth_error *error) {
+enum berth_status batching_cross_epochs(struct batching *batching, const struct settings *config,
+                                        int64_t max_predictions, struct berth_error *error) {
     struct batch_extent *micro = &batching->micro;
     batching->crosses_epochs = 1;
     if (micro->tokens < INT64_MAX) {
@@ -185,12 +187,13 @@ enum berth_status batching_cross_epochs(struct batching *batching,
     }
     // The quotient is inexact, so the product may be just above a whole number.
     const double updates = (double)batching->features / (double)batching->update_sequences;
-    return count_steps(batching, config, ceil(config->num_train_epochs * updates - 1e-9), error);
+    return count_steps(batching, config, ceil(config->engine.num_train_epochs * updates - 1e-9),
+                       error);
 }
 
 // The number of updates of all epochs, without max_steps and max_steps_per_epoch.
-static int64_t whole_epochs(const struct batching *b, const struct berth_config *config) {
-    const int64_t updates = config->dataloader_drop_last
+static int64_t whole_epochs(const struct batching *b, const struct settings *config) {
+    const int64_t updates = config->engine.dataloader_drop_last
                                 ? b->features / b->update_sequences
                                 : divide_up(b->features, b->update_sequences);
     return (int64_t)updates_of_epochs(config, updates);
@@ -198,21 +201,22 @@ static int64_t whole_epochs(const struct batching *b, const struct berth_config 
 
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
 // num_train_epochs). These have no max_steps_per_epoch, which ends each epoch earlier.
-static int64_t whole_updates(const struct batching *b, const struct berth_config *config,
+static int64_t whole_updates(const struct batching *b, const struct settings *config,
                              int64_t examples) {
-    const int64_t limit = config->max_steps_per_epoch > 0
+    const int64_t limit = config->engine.max_steps_per_epoch > 0
                               ? (int64_t)updates_of_epochs(config, b->updates_per_epoch)
                               : INT64_MAX;
-    const double all = (double)examples / (double)b->update_sequences * config->num_train_epochs;
+    const double all =
+        (double)examples / (double)b->update_sequences * config->engine.num_train_epochs;
     const int64_t steps = (int64_t)all < limit ? (int64_t)all : limit;
-    return steps > 0 || config->num_train_epochs <= 0 ? steps : 1;
+    return steps > 0 || config->engine.num_train_epochs <= 0 ? steps : 1;
 }
 
-enum berth_status batching_apply_steps_rule(struct batching *b, const struct berth_config *config,
+enum berth_status batching_apply_steps_rule(struct batching *b, const struct settings *config,
                                             int64_t examples, struct berth_error *error) {
-    const char *rule = config->steps_rule != NULL ? config->steps_rule : "run";
-    TRY(option_check_choice(config, "steps_rule", error));
-    if (strcmp(rule, "examples") == 0 && config->max_steps <= 0) {
+    const char *rule = config->engine.steps_rule != NULL ? config->engine.steps_rule : "run";
+    TRY(settings_check_choice(config, "steps_rule", error));
+    if (strcmp(rule, "examples") == 0 && config->engine.max_steps <= 0) {
         b->total_steps = whole_updates(b, config, examples);
     }
     b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, config) : b->total_steps;

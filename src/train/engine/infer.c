@@ -3,8 +3,9 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/stop.h"
+#include "settings/settings.h"
 #include "train/engine/division.h"
-#include "train/engine/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,13 +48,13 @@ static enum berth_status sort_by_length(const struct packer_source *source, uint
 }
 
 enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct berth_config *config, struct batch_extent *worst,
+                                   const struct settings *config, struct batch_extent *worst,
                                    struct berth_error *error) {
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     int64_t budget = INFER_TOKENS;
-    if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
-        budget = config->predict_batch_size * config->max_seq_length;
+    if (config->task.predict_batch_size < INFER_TOKENS / config->features.max_seq_length) {
+        budget = config->task.predict_batch_size * config->features.max_seq_length;
     }
     const struct batch_extent limits = {
         .tokens = budget, .sequences = INT64_MAX, .masked = INT64_MAX};

@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/thread.h"
 #include "data/batches/packer.h"
+#include "settings/settings.h"
 #include "train/engine/engine.h"
 
 #include <stdatomic.h>
@@ -23,7 +24,7 @@
 
 // Computes the largest batch of a prediction over `source`.
 enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct berth_config *config, struct batch_extent *worst,
+                                   const struct settings *config, struct batch_extent *worst,
                                    struct berth_error *error);
 
 // Bytes of the host's memory that infer_run takes at most on each of `ranks` ranks, without

@@ -4,9 +4,9 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "format/json/json.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -18,24 +18,25 @@
 
 // --- the model ----------------------------------------------------------------------------------
 
-const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder) {
-    return config->vocab_file != NULL && dir_exists(config->vocab_file) ? config->vocab_file
-                                                                        : folder;
+const char *inputs_tokenizer_folder(const struct settings *config, const char *folder) {
+    return config->model.vocab_file != NULL && dir_exists(config->model.vocab_file)
+               ? config->model.vocab_file
+               : folder;
 }
 
 // Whether the vocabulary is that of the tokenizer's folder.
-static int is_of_folder(const struct berth_config *config) {
-    return config->vocab_file == NULL || dir_exists(config->vocab_file);
+static int is_of_folder(const struct settings *config) {
+    return config->model.vocab_file == NULL || dir_exists(config->model.vocab_file);
 }
 
-static enum berth_status find_vocabulary(struct model_files *files,
-                                         const struct berth_config *config, const char *folder,
-                                         struct vocabulary_file *file, struct berth_error *error) {
+static enum berth_status find_vocabulary(struct model_files *files, const struct settings *config,
+                                         const char *folder, struct vocabulary_file *file,
+                                         struct berth_error *error) {
     if (is_of_folder(config)) {
         return folder_find_vocabulary(inputs_tokenizer_folder(config, folder), &files->vocab_path,
                                       file, error);
     }
-    files->vocab_path = memory_string(config->vocab_file);
+    files->vocab_path = memory_string(config->model.vocab_file);
     return files->vocab_path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
@@ -44,28 +45,30 @@ static enum berth_status find_vocabulary(struct model_files *files,
 // model (whose `folder` is config_file) with another vocabulary, which may have another casing, nor
 // of sentence-transformers', which may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
-                                      const struct berth_config *config, const char *folder,
+                                      const struct settings *config, const char *folder,
                                       struct berth_error *error) {
-    const int is_new = folder == config->config_file;
+    const int is_new = folder == config->model.config_file;
     int named = folder_name_casing(folder), sentence_lowers;
     TRY(sentence_lower_cases(folder, &sentence_lowers, error));
-    if ((sentence_lowers && config->do_lower_case) || (is_new && config->vocab_file != NULL) ||
-        named < 0 || named == config->do_lower_case || named != files->rules.lower_case) {
+    if ((sentence_lowers && config->model.do_lower_case) ||
+        (is_new && config->model.vocab_file != NULL) || named < 0 ||
+        named == config->model.do_lower_case || named != files->rules.lower_case) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
                      "do_lower_case is %s, but %s is %s model by its name; omit do_lower_case, or "
                      "name another model",
-                     config->do_lower_case ? "true" : "false", folder,
+                     config->model.do_lower_case ? "true" : "false", folder,
                      named ? "an uncased" : "a cased");
 }
 
-static struct tokenizer_options options_of(const struct berth_config *config,
+static struct tokenizer_options options_of(const struct settings *config,
                                            const struct text_rules *rules,
                                            const struct input_rules *inputs,
                                            const struct vocabulary_file *file) {
-    const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
-    const int by_rules = config->split_special < 0;
+    const int google =
+        config->model.tokenizer != NULL && strcmp(config->model.tokenizer, "google") == 0;
+    const int by_rules = config->model.split_special < 0;
     return (struct tokenizer_options){
         .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
         .lower_case = rules->lower_case,
@@ -76,46 +79,48 @@ static struct tokenizer_options options_of(const struct berth_config *config,
         .added = file->added,
         .added_count = file->added_count,
         .word_pieces = file->word_pieces,
-        .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
-                                                                   : (int)config->max_word_length,
+        .max_word_length = config->model.max_word_length == 0 && !google
+                               ? file->max_word_length
+                               : (int)config->model.max_word_length,
         .one_type = inputs->one_type,
         .google_pairs = rules->google_pairs,
         .cleans_up = inputs->cleans_up,
         .keeps_blanks = inputs->keeps_blanks,
         .keeps_pieces = inputs->keeps_pieces,
-        .split_special = by_rules                    ? inputs->split_special
-                         : config->split_special > 0 ? 1
-                                                     : -1,
+        .split_special = by_rules                          ? inputs->split_special
+                         : config->model.split_special > 0 ? 1
+                                                           : -1,
     };
 }
 
-static void apply_settings(const struct berth_config *config, struct text_rules *rules) {
-    if (config->do_lower_case >= 0) {
-        rules->lower_case = config->do_lower_case;
+static void apply_settings(const struct settings *config, struct text_rules *rules) {
+    if (config->model.do_lower_case >= 0) {
+        rules->lower_case = config->model.do_lower_case;
     }
-    if (config->tokenize_chinese_chars >= 0) {
-        rules->tokenize_chinese_chars = config->tokenize_chinese_chars;
+    if (config->model.tokenize_chinese_chars >= 0) {
+        rules->tokenize_chinese_chars = config->model.tokenize_chinese_chars;
     }
-    if (config->strip_accents != NULL) {
-        rules->strip_accents = strcmp(config->strip_accents, "auto") == 0
+    if (config->model.strip_accents != NULL) {
+        rules->strip_accents = strcmp(config->model.strip_accents, "auto") == 0
                                    ? -1
-                                   : strcmp(config->strip_accents, "true") == 0;
+                                   : strcmp(config->model.strip_accents, "true") == 0;
     }
-    if (config->pair_truncation != NULL) {
-        rules->google_pairs = strcmp(config->pair_truncation, "google") == 0;
+    if (config->model.pair_truncation != NULL) {
+        rules->google_pairs = strcmp(config->model.pair_truncation, "google") == 0;
     }
 }
 
 // Settings that change BERT's rules do not apply to a pipeline.
-static enum berth_status refuse_settings(const struct berth_config *config, const char *path,
+static enum berth_status refuse_settings(const struct settings *config, const char *path,
                                          struct berth_error *error) {
-    const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
-    const char *name = config->do_lower_case >= 0            ? "do_lower_case"
-                       : config->strip_accents != NULL       ? "strip_accents"
-                       : config->tokenize_chinese_chars >= 0 ? "tokenize_chinese_chars"
-                       : config->max_word_length > 0         ? "max_word_length"
-                       : google                              ? "tokenizer google"
-                                                             : NULL;
+    const int google =
+        config->model.tokenizer != NULL && strcmp(config->model.tokenizer, "google") == 0;
+    const char *name = config->model.do_lower_case >= 0            ? "do_lower_case"
+                       : config->model.strip_accents != NULL       ? "strip_accents"
+                       : config->model.tokenize_chinese_chars >= 0 ? "tokenize_chinese_chars"
+                       : config->model.max_word_length > 0         ? "max_word_length"
+                       : google                                    ? "tokenizer google"
+                                                                   : NULL;
     return name == NULL ? BERTH_OK
                         : error_set(error, BERTH_CONFIG,
                                     "%s: expected BERT's tokenizer, the only one that %s changes; "
@@ -124,7 +129,7 @@ static enum berth_status refuse_settings(const struct berth_config *config, cons
                                     path, name);
 }
 
-static enum berth_status open_pipeline(struct model_files *files, const struct berth_config *config,
+static enum berth_status open_pipeline(struct model_files *files, const struct settings *config,
                                        const char *folder, const struct vocabulary_file *file,
                                        const struct input_rules *inputs,
                                        struct berth_error *error) {
@@ -143,9 +148,9 @@ static enum berth_status open_pipeline(struct model_files *files, const struct b
 }
 
 // Opens files->vocab_path, whose content *file may already hold.
-static enum berth_status read_tokenizer(struct model_files *files,
-                                        const struct berth_config *config, const char *folder,
-                                        struct vocabulary_file *file, struct berth_error *error) {
+static enum berth_status read_tokenizer(struct model_files *files, const struct settings *config,
+                                        const char *folder, struct vocabulary_file *file,
+                                        struct berth_error *error) {
     folder = inputs_tokenizer_folder(config, folder);
     const char *own = is_of_folder(config) ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
@@ -167,7 +172,7 @@ static enum berth_status read_tokenizer(struct model_files *files,
 }
 
 enum berth_status model_files_open_tokenizer(struct model_files *files,
-                                             const struct berth_config *config, const char *folder,
+                                             const struct settings *config, const char *folder,
                                              struct berth_error *error) {
     struct vocabulary_file file = {0};
     enum berth_status status =
@@ -212,12 +217,12 @@ static enum berth_status compare_words(const struct model_files *files,
 enum berth_status model_files_check_vocabulary(const struct model_files *files, const char *folder,
                                                struct berth_error *error) {
     struct model_files other = {0};
-    struct berth_config config;
+    struct settings config;
     struct berth_error own;
     if (files->tokenizer == NULL || path_is_inside(files->vocab_path, folder)) {
         return BERTH_OK;
     }
-    berth_config_init(&config);
+    settings_init(&config);
     enum berth_status status = model_files_open_tokenizer(&other, &config, folder, &own);
     status = status == BERTH_OK         ? compare_words(files, &other, error)
              : status == BERTH_NO_INPUT ? BERTH_OK // the checkpoint has no vocabulary
@@ -226,19 +231,19 @@ enum berth_status model_files_check_vocabulary(const struct model_files *files, 
     return status;
 }
 
-enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
+enum berth_status inputs_follow_sentence(struct settings *config, const char *folder,
                                          struct berth_error *error) {
     int lower_case;
     struct text_rules rules;
     TRY(sentence_lower_cases(folder, &lower_case, error));
-    if (!lower_case || config->do_lower_case >= 0) {
+    if (!lower_case || config->model.do_lower_case >= 0) {
         return BERTH_OK;
     }
     TRY(folder_text_rules(folder, NULL, &rules, error));
-    if (config->strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
-        config->strip_accents = "false";
+    if (config->model.strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
+        config->model.strip_accents = "false";
     }
-    config->do_lower_case = 1;
+    config->model.do_lower_case = 1;
     return BERTH_OK;
 }
 
@@ -253,27 +258,26 @@ void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_
     }
 }
 
-enum berth_status inputs_find_tokenizer(const struct berth_config *config,
-                                        struct tokenizer **tokenizer, struct berth_error *error) {
-    if (config->vocab_file == NULL && config->model_name_or_path == NULL) {
+enum berth_status inputs_find_tokenizer(const struct settings *config, struct tokenizer **tokenizer,
+                                        struct berth_error *error) {
+    if (config->model.vocab_file == NULL && config->model.model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE,
                          "no vocabulary: give model_name_or_path (a folder) or vocab_file");
     }
     struct model_files files = {0};
     enum berth_status status =
-        model_files_open_tokenizer(&files, config, config->model_name_or_path, error);
+        model_files_open_tokenizer(&files, config, config->model.model_name_or_path, error);
     *tokenizer = files.tokenizer;
     files.tokenizer = NULL;
     model_files_done(&files);
     return status;
 }
 
-static enum berth_status open_tokenizer(struct model_files *files,
-                                        const struct berth_config *config, const char *folder,
-                                        struct vocabulary_file *file, const struct berth_log *log,
-                                        struct berth_error *error) {
-    if (config->do_lower_case >= 0) {
-        const struct vocabulary_file *own = config->vocab_file == NULL ? file : NULL;
+static enum berth_status open_tokenizer(struct model_files *files, const struct settings *config,
+                                        const char *folder, struct vocabulary_file *file,
+                                        const struct berth_log *log, struct berth_error *error) {
+    if (config->model.do_lower_case >= 0) {
+        const struct vocabulary_file *own = config->model.vocab_file == NULL ? file : NULL;
         TRY(folder_text_rules(folder, own, &files->rules, error));
         TRY(check_casing(files, config, folder, error));
     }
@@ -310,33 +314,33 @@ static enum berth_status check_special(const struct model_files *files, struct b
     return BERTH_OK;
 }
 
-static int length_is_chosen(const struct berth_config *config) {
-    return option_name_is_chosen(config, "max_seq_length");
+static int length_is_chosen(const struct settings *config) {
+    return settings_is_chosen(config, "max_seq_length");
 }
 
-enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
+enum berth_status inputs_fit_length(struct settings *config, const struct length_limits *limits,
                                     const struct berth_log *log, struct berth_error *error) {
     const int64_t positions = limits->positions;
     const int is_chosen = length_is_chosen(config);
     if (!is_chosen && limits->usual > 0) {
-        config->max_seq_length = limits->usual;
+        config->features.max_seq_length = limits->usual;
     }
-    if (config->max_seq_length <= positions) {
+    if (config->features.max_seq_length <= positions) {
         return BERTH_OK;
     }
     if (is_chosen) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
                          " of %s; use at most that many tokens",
-                         config->max_seq_length, positions, limits->source);
+                         config->features.max_seq_length, positions, limits->source);
     }
     if (limits->usual < LENGTH_OF_MODEL) {
         log_note(log,
                  "max_seq_length: %" PRId64 " instead of %" PRId64
                  ", the number of positions of %s",
-                 positions, config->max_seq_length, limits->source);
+                 positions, config->features.max_seq_length, limits->source);
     }
-    config->max_seq_length = positions;
+    config->features.max_seq_length = positions;
     return BERTH_OK;
 }
 
@@ -379,12 +383,12 @@ static enum berth_status check_types(const struct model_files *files, const char
 
 // Finds from the weights whether layer norms are before or after the sub-layers. A dry run without
 // weights uses config.json.
-static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
+static enum berth_status find_norms(struct model_files *files, const struct settings *config,
                                     const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
     struct berth_error missing;
     enum berth_status status = folder_find_norms(folder, &files->shape, &missing);
-    if (status == BERTH_NO_INPUT && config->dry_run) {
+    if (status == BERTH_NO_INPUT && config->run.dry_run) {
         log_warning(log, "%s; the plan uses the configuration, but the run will need the weights",
                     missing.message);
         return BERTH_OK;
@@ -393,12 +397,11 @@ static enum berth_status find_norms(struct model_files *files, const struct bert
 }
 
 // Refuses a request that contradicts the model: its weights would be meaningless.
-static enum berth_status check_norms(const struct model_files *files,
-                                     const struct berth_config *config, const char *folder,
-                                     struct berth_error *error) {
+static enum berth_status check_norms(const struct model_files *files, const struct settings *config,
+                                     const char *folder, struct berth_error *error) {
     static const char *const sides[] = {"after", "before"};
     int found = files->shape.pre_layer_norm;
-    if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
+    if (config->model.pre_layer_norm < 0 || config->model.pre_layer_norm == found) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
@@ -410,13 +413,13 @@ static enum berth_status check_norms(const struct model_files *files,
 // Pre-training reads token ids: it needs only the size of the vocabulary, which the configuration
 // has.
 static int works_without_vocabulary(const struct model_files *files,
-                                    const struct berth_config *config) {
-    return files->table.head == PARAM_HEAD_PRETRAINING && config->vocab_file == NULL &&
+                                    const struct settings *config) {
+    return files->table.head == PARAM_HEAD_PRETRAINING && config->model.vocab_file == NULL &&
            files->shape.vocab_size > 0 && !file_exists(files->vocab_path);
 }
 
 static enum berth_status leave_out_vocabulary(struct model_files *files,
-                                              const struct berth_config *config, const char *folder,
+                                              const struct settings *config, const char *folder,
                                               const struct berth_log *log,
                                               struct berth_error *error) {
     log_note(log, "%s: no such file: the result will have no vocabulary; vocab_file FILE adds one",
@@ -429,7 +432,7 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
 }
 
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
-static enum berth_status open_vocabulary(struct model_files *files, struct berth_config *config,
+static enum berth_status open_vocabulary(struct model_files *files, struct settings *config,
                                          const char *folder, const char *config_path,
                                          const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
@@ -454,12 +457,12 @@ static enum berth_status open_vocabulary(struct model_files *files, struct berth
 
 // The path of the configuration: config->config_file, or else the file beside the weights. Newly
 // allocated.
-static char *config_path_of(const struct berth_config *config, const char *folder) {
-    return config->config_file != NULL ? memory_string(config->config_file)
-                                       : folder_config_path(folder);
+static char *config_path_of(const struct settings *config, const char *folder) {
+    return config->model.config_file != NULL ? memory_string(config->model.config_file)
+                                             : folder_config_path(folder);
 }
 
-static enum berth_status read_sentence(struct model_files *files, struct berth_config *config,
+static enum berth_status read_sentence(struct model_files *files, struct settings *config,
                                        const char *folder, struct berth_error *error) {
     if (files->table.head != PARAM_HEAD_EMBEDDING) {
         return BERTH_OK;
@@ -468,7 +471,7 @@ static enum berth_status read_sentence(struct model_files *files, struct berth_c
     return inputs_follow_sentence(config, folder, error);
 }
 
-static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
+static enum berth_status open_folder(struct model_files *files, struct settings *config,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
     char *config_path = config_path_of(config, folder);
@@ -482,28 +485,29 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
     return check_norms(files, config, folder, error);
 }
 
-static enum berth_status open_new(struct model_files *files, struct berth_config *config,
+static enum berth_status open_new(struct model_files *files, struct settings *config,
                                   const struct berth_log *log, struct berth_error *error) {
-    const char *path = config->config_file;
-    const int64_t multiple = config->vocab_multiple;
-    if (files->shape.source_json == NULL && config->vocab_file != NULL) {
+    const char *path = config->model.config_file;
+    const int64_t multiple = config->model.vocab_multiple;
+    if (files->shape.source_json == NULL && config->model.vocab_file != NULL) {
         files->shape.vocab_size = 0; // a built-in shape has any vocabulary's size
     }
     TRY(open_vocabulary(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
-    if (config->pre_layer_norm >= 0) {
-        files->shape.pre_layer_norm = (int)config->pre_layer_norm;
+    if (config->model.pre_layer_norm >= 0) {
+        files->shape.pre_layer_norm = (int)config->model.pre_layer_norm;
     }
-    files->shape.truncated_initializer =
-        config->initializer != NULL && strcmp(config->initializer, "truncated_normal") == 0;
+    files->shape.truncated_initializer = config->model.initializer != NULL &&
+                                         strcmp(config->model.initializer, "truncated_normal") == 0;
     return BERTH_OK;
 }
 
-enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
+enum berth_status model_files_open_new(struct model_files *files, struct settings *config,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error) {
     *files = (struct model_files){.table = {.head = head}};
-    enum berth_status status = folder_read_geometry(config->config_file, &files->shape, error);
+    enum berth_status status =
+        folder_read_geometry(config->model.config_file, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
@@ -516,24 +520,25 @@ done:
     return status;
 }
 
-enum berth_status inputs_settle_gelu(const struct berth_config *config, struct bert_config *shape,
+enum berth_status inputs_settle_gelu(const struct settings *config, struct bert_config *shape,
                                      struct berth_error *error) {
-    TRY(option_check_choice(config, "gelu", error));
-    if (config->gelu != NULL && strcmp(config->gelu, "tanh") == 0 &&
+    TRY(settings_check_choice(config, "gelu", error));
+    if (config->model.gelu != NULL && strcmp(config->model.gelu, "tanh") == 0 &&
         shape->hidden_act == ACTIVATION_GELU_ERF) {
         shape->hidden_act = ACTIVATION_GELU_TANH;
     }
     return BERTH_OK;
 }
 
-enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
+enum berth_status model_files_open(struct model_files *files, struct settings *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
-    *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
+    *files = (struct model_files){.strict = config->model.strict, .table = {.head = head}};
     TRY(path_require(folder, MODEL_EXPECTED, error));
-    enum berth_status status = config->config_file != NULL
-                                   ? bert_config_read(config->config_file, &files->shape, error)
-                                   : folder_read_config(folder, &files->shape, error);
+    enum berth_status status =
+        config->model.config_file != NULL
+            ? bert_config_read(config->model.config_file, &files->shape, error)
+            : folder_read_config(folder, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
@@ -655,17 +660,17 @@ enum berth_status model_files_load(const struct model_files *files, const char *
 }
 
 enum berth_status model_files_require_head(const struct model_files *files,
-                                           const struct berth_config *config, const char *folder,
+                                           const struct settings *config, const char *folder,
                                            struct berth_error *error) {
     const struct param_head_row *head = param_head_row(files->table.head);
     struct berth_error failure = {.status = BERTH_OK};
     char names[256], *missing = NULL;
-    if (config->allow_new_head) {
+    if (config->model.allow_new_head) {
         return BERTH_OK;
     }
     enum berth_status status =
         folder_find_missing(folder, &files->shape, &files->table, &missing, &failure);
-    if (status == BERTH_NO_INPUT && config->dry_run) {
+    if (status == BERTH_NO_INPUT && config->run.dry_run) {
         return BERTH_OK; // find_norms has said so
     }
     if (missing != NULL) {
@@ -680,14 +685,14 @@ enum berth_status model_files_require_head(const struct model_files *files,
 }
 
 enum berth_status model_files_initialise(const struct model_files *files,
-                                         const struct berth_config *config, struct state *state,
+                                         const struct settings *config, struct state *state,
                                          struct berth_error *error) {
     struct state_loader loader;
     enum berth_status status = state_loader_init(&loader, state, "the initial weights", error);
     if (status == BERTH_OK) {
         const struct param_sink sink = state_loader_sink(&loader);
-        status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->seed, &sink,
-                                       error);
+        status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->run.seed,
+                                       &sink, error);
     }
     if (status == BERTH_OK) {
         status = state_loader_finish(&loader, &files->shape, error);

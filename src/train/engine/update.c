@@ -3,15 +3,16 @@
 
 #include "core/memory.h"
 #include "core/reduction_tree.h"
-#include "train/engine/stop.h"
+#include "core/stop.h"
+#include "settings/settings.h"
 #include "train/engine/update_split.h"
 
 #include <math.h>
 #include <string.h>
 
 // f16 only if it is asked for: a sum over ranks may overflow it though no rank's gradient does.
-static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
-    const char *name = config->communication_data_type;
+static enum dtype wire_of(const struct settings *config, enum dtype compute) {
+    const char *name = config->engine.communication_data_type;
     if (name == NULL) {
         return compute == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
     }
@@ -20,34 +21,35 @@ static enum dtype wire_of(const struct berth_config *config, enum dtype compute)
                                        : DTYPE_F32;
 }
 
-static enum range_exchange_mode exchange_mode_of(const struct berth_config *config) {
-    const char *name = config->gpu_exchange;
+static enum range_exchange_mode exchange_mode_of(const struct settings *config) {
+    const char *name = config->engine.gpu_exchange;
     return name == NULL || strcmp(name, "auto") == 0 ? RANGE_EXCHANGE_AUTO
            : strcmp(name, "nccl") == 0               ? RANGE_EXCHANGE_DIRECT
                                                      : RANGE_EXCHANGE_MIRRORED;
 }
 
-struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape, enum dtype compute) {
-    double hidden = config->hidden_dropout_prob;
+struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
+                                    enum dtype compute) {
+    double hidden = config->model.hidden_dropout_prob;
     double head = shape->classifier_dropout;
     hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
-    double attention = config->attention_probs_dropout_prob;
+    double attention = config->model.attention_probs_dropout_prob;
     return (struct update_rules){
         .optimizer = optimizer_of(config),
-        .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
-        .seed = (uint64_t)config->seed,
+        .micro_average = config->engine.loss_average != NULL &&
+                         strcmp(config->engine.loss_average, "micro") == 0,
+        .seed = (uint64_t)config->run.seed,
         .hidden_dropout = hidden,
         .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
-        .label_smoothing = config->label_smoothing_factor,
-        .parts = (int)config->virtual_ranks,
+        .label_smoothing = config->task.label_smoothing_factor,
+        .parts = (int)config->engine.virtual_ranks,
         .exchange = {.wire = wire_of(config, compute),
-                     .blocking = !config->overlap_comm,
+                     .blocking = !config->engine.overlap_comm,
                      .mode = exchange_mode_of(config),
-                     .gradient_bucket = config->reduce_bucket_size,
-                     .weight_bucket = config->allgather_bucket_size},
-        .check_every = config->replica_check_steps,
+                     .gradient_bucket = config->engine.reduce_bucket_size,
+                     .weight_bucket = config->engine.allgather_bucket_size},
+        .check_every = config->engine.replica_check_steps,
     };
 }
 

@@ -17,6 +17,7 @@
 #ifndef BERTH_TRAIN_UPDATE_H
 #define BERTH_TRAIN_UPDATE_H
 
+#include "settings/settings.h"
 #include "train/engine/all_reduce.h"
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
@@ -42,8 +43,8 @@ struct update_rules {
     int64_t check_every; // updates between comparisons of the ranks (replica_check.h); 0: no checks
 };
 // Gradients travel in the compute type unless the config names another.
-struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape, enum dtype compute);
+struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
+                                    enum dtype compute);
 // The type that gradients travel in.
 enum dtype update_wire(const struct update_rules *rules);
 

@@ -9,8 +9,8 @@
 
 enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
                                   const struct task_open *args, struct berth_error *error) {
-    *evaluation =
-        (struct evaluation){.task = task, .predict_batch_size = args->config->predict_batch_size};
+    *evaluation = (struct evaluation){.task = task,
+                                      .predict_batch_size = args->config->task.predict_batch_size};
     TRY(task_set_open(&evaluation->set, task, args, error));
     evaluation->checksum = packer_checksum(&evaluation->set.source);
     return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);

@@ -3,11 +3,11 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/options.h"
+#include "core/stop.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
-#include "train/engine/stop.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
 
@@ -29,18 +29,19 @@ static enum berth_status check_int8(const struct predictor *predictor, struct be
 }
 
 // What needs no other rank: files and device.
-static enum berth_status open_alone(struct predictor *predictor, struct berth_config *config,
+static enum berth_status open_alone(struct predictor *predictor, struct settings *config,
                                     const struct predictor_kind *kind, const struct berth_log *log,
                                     struct berth_error *error) {
-    if (config->model_name_or_path == NULL) {
+    if (config->model.model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "model_name_or_path is missing");
     }
     TRY(machine_start_threads(machine_threads(config), error));
-    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, kind->head, log,
-                         error));
-    TRY(model_files_require_head(&predictor->files, config, config->model_name_or_path, error));
+    TRY(model_files_open(&predictor->files, config, config->model.model_name_or_path, kind->head,
+                         log, error));
+    TRY(model_files_require_head(&predictor->files, config, config->model.model_name_or_path,
+                                 error));
     const struct length_limits limits =
-        model_files_limits(&predictor->files, kind->usual_length, config->model_name_or_path);
+        model_files_limits(&predictor->files, kind->usual_length, config->model.model_name_or_path);
     TRY(inputs_fit_length(config, &limits, log, error));
     if (kind->follow != NULL) {
         TRY(kind->follow(config, &predictor->files, log, error));
@@ -52,21 +53,20 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
     return machine_device_open(config, predictor->comm, log, &predictor->device, error);
 }
 
-enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
+enum berth_status predictor_open(struct predictor *predictor, struct settings *config,
                                  const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
     *predictor = (struct predictor){.comm = comm, .divides = kind->divides, .lender = kind->lender};
     TRY(comm_settle(comm, open_alone(predictor, config, kind, log, error), error));
     predictor->state = (struct state){.device = predictor->device,
                                       .table = &predictor->files.table,
-                                      .is_int8 = config->precision == BERTH_INT8};
+                                      .is_int8 = config->machine.precision == BERTH_INT8};
     TRY(machine_inference_dtype(config, comm, predictor->device, log, &predictor->state.compute,
                                 error));
     return check_int8(predictor, error);
 }
 
-static enum berth_status load_weights(struct predictor *predictor,
-                                      const struct berth_config *config,
+static enum berth_status load_weights(struct predictor *predictor, const struct settings *config,
                                       const struct berth_log *log, struct berth_error *error) {
     struct state *state = &predictor->state;
     const struct param_table *table = &predictor->files.table;
@@ -74,8 +74,8 @@ static enum berth_status load_weights(struct predictor *predictor,
     TRY(state->is_int8 ? state_init_int8(state, predictor->device, table, compute, error)
                        : state_init(state, predictor->device, table, compute, 0, error));
     state->is_compared = predictor->comm->size > 1;
-    return model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed,
-                            log, state, error);
+    return model_files_load(&predictor->files, config->model.model_name_or_path,
+                            (uint64_t)config->run.seed, log, state, error);
 }
 
 static enum berth_status borrow_weights(struct predictor *predictor) {
@@ -85,7 +85,7 @@ static enum berth_status borrow_weights(struct predictor *predictor) {
     return BERTH_OK;
 }
 
-enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+enum berth_status predictor_load(struct predictor *predictor, const struct settings *config,
                                  const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error) {
     TRY(predictor->lender != NULL ? borrow_weights(predictor)
@@ -114,7 +114,7 @@ struct predict_job {
     const struct task *task;
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
     char title[64];    // "predict squad"
-    struct berth_config config;
+    struct settings config;
     struct berth_log log;
     const atomic_int *stop;
     int after_training;
@@ -135,7 +135,7 @@ static void report(const struct predict_job *job, const struct infer_result *tim
             log_real("tokens_per_second", result->tokens_per_second), log_real("mfu", result->mfu),
             log_real("predict_seconds", timing->seconds), log_real("total_seconds", seconds),
             log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
-            log_text("output_dir", job->config.output_dir));
+            log_text("output_dir", job->config.run.output_dir));
     log_record(&job->log, BERTH_SUMMARY, job->title, &record);
 }
 
@@ -187,7 +187,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
     TRY(check_stop(job, timing.stopped, error));
     struct task_results results = {.use = job->use,
-                                   .folder = job->config.output_dir,
+                                   .folder = job->config.run.output_dir,
                                    .score = &score,
                                    .samples = job->evaluation.set.examples,
                                    .seconds = timing.seconds};
@@ -209,7 +209,7 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 // Rank 0 only.
 static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
-    return !job->config.dry_run && dir_exists(job->config.output_dir)
+    return !job->config.run.dry_run && dir_exists(job->config.run.output_dir)
                ? output_lock(&job->config, &job->lock, &job->log, error)
                : BERTH_OK;
 }
@@ -220,7 +220,7 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 }
 
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
+    struct settings *config = &job->config;
     const struct predictor_kind kind = {
         .head = job->task->head,
         .usual_length = option_default_integer("max_seq_length", job->task->defaults),
@@ -241,7 +241,7 @@ static enum berth_status make_plan(const struct predict_job *job, struct berth_e
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
-                             .predict_length = job->config.max_seq_length,
+                             .predict_length = job->config.features.max_seq_length,
                              .comm = job->comm,
                              .exchange = job->comm->bytes,
                              .data = evaluation_bytes(&job->evaluation, &model, job->comm),
@@ -255,28 +255,28 @@ static enum berth_status compare_inputs(const struct predict_job *job, struct be
         return BERTH_OK;
     }
     rank_facts_add_settings(&facts, &job->config);
-    input_facts_add_model(&facts, &job->predictor.files, job->config.model_name_or_path);
+    input_facts_add_model(&facts, &job->predictor.files, job->config.model.model_name_or_path);
     evaluation_add_facts(&job->evaluation, &facts);
     return rank_facts_compare(&facts, job->comm, error);
 }
 
 static enum berth_status compare_weights(const struct predict_job *job, struct berth_error *error) {
     struct rank_facts facts = {0};
-    input_facts_add_weights(&facts, &job->predictor.state, job->config.model_name_or_path);
+    input_facts_add_weights(&facts, &job->predictor.state, job->config.model.model_name_or_path);
     return rank_facts_compare(&facts, job->comm, error);
 }
 
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct comm *comm = job->comm;
-    const struct berth_config *config = &job->config;
+    const struct settings *config = &job->config;
     TRY(comm_settle(comm, settle(job, error), error));
     TRY(rank_facts_compare_settings(comm, config, error));
     TRY(comm_settle(comm, is_first(job) ? check_output_folder(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
     TRY(compare_inputs(job, error));
     TRY(comm_settle(comm, make_plan(job, error), error));
-    if (config->dry_run) {
+    if (config->run.dry_run) {
         return BERTH_OK;
     }
     TRY(comm_settle(

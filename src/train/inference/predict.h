@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "device/device.h"
+#include "settings/settings.h"
 #include "train/engine/engine.h"
 #include "train/engine/inputs.h"
 #include "train/optimizer/state.h"
@@ -29,7 +30,7 @@ struct predictor_kind {
     enum param_head head;
     int64_t usual_length; // of the sequences (struct length_limits)
     // As of struct task.
-    enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
+    enum berth_status (*follow)(struct settings *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
     int divides; // the ranks divide what is run; otherwise each runs its own
     // Of an encoder: a loaded predictor of the same model and settings, which it borrows device and
@@ -41,10 +42,10 @@ struct predictor_kind {
 // Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the
 // usual length (inputs_fit_length). Then predictor_load allocates memory for batches of up to
 // `extent` and reads the weights. All ranks of `comm` call both.
-enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
+enum berth_status predictor_open(struct predictor *predictor, struct settings *config,
                                  const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error);
-enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+enum berth_status predictor_load(struct predictor *predictor, const struct settings *config,
                                  const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
@@ -52,7 +53,7 @@ void predictor_done(struct predictor *predictor);
 struct predict_args {
     const struct task *task;
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
-    const struct berth_config *config;
+    const struct settings *config;
     struct berth_log log;
     const atomic_int *stop;
     int after_training;       // as in struct task_open

@@ -9,8 +9,8 @@
 
 static enum berth_status read_best(struct training_job *job, const char *folder,
                                    struct berth_error *error) {
-    return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
-                            error);
+    return model_files_load(&job->files, folder, (uint64_t)job->config.run.seed, &job->log,
+                            &job->state, error);
 }
 
 // Replaces the last weights and scores by those of the best model.
@@ -75,7 +75,7 @@ static enum berth_status locate_in_parents(struct training_job *job, char *const
     const int is_complete = parents[0] != NULL && parents[1] != NULL;
     TRY(comm_settle(job->comm, is_complete ? BERTH_OK : path_no_memory(error), error));
     for (int i = 0; i < 2 && *folder == NULL; i++) {
-        int is_searched = path_is_same(parents[i], job->config.output_dir) ||
+        int is_searched = path_is_same(parents[i], job->config.run.output_dir) ||
                           (i > 0 && path_is_same(parents[i], parents[0]));
         job->comm->broadcast(job->comm, &is_searched, sizeof is_searched, 0);
         TRY(job->comm->status(job->comm, error));
@@ -90,7 +90,7 @@ static enum berth_status locate_in_parents(struct training_job *job, char *const
 static enum berth_status locate_best_anywhere(struct training_job *job, char **folder,
                                               struct berth_error *error) {
     char *parents[2];
-    TRY(locate_best(job, job->config.output_dir, folder, error));
+    TRY(locate_best(job, job->config.run.output_dir, folder, error));
     if (*folder != NULL || job->resume.folder == NULL) {
         return BERTH_OK;
     }
@@ -111,7 +111,7 @@ static enum berth_status find_best(struct training_job *job, char **folder,
         log_warning(&job->log,
                     "%s has no checkpoint-%" PRId64
                     " of this run: the result is the last model, not the best",
-                    job->config.output_dir, job->progress.best_step);
+                    job->config.run.output_dir, job->progress.best_step);
         return BERTH_OK;
     }
     enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
@@ -130,7 +130,7 @@ static enum berth_status find_best(struct training_job *job, char **folder,
 enum berth_status job_use_best(struct training_job *job, struct training_result *done,
                                struct berth_error *error) {
     const struct progress *progress = &job->progress;
-    if (!job->config.load_best_model_at_end) {
+    if (!job->config.run.load_best_model_at_end) {
         return BERTH_OK;
     }
     if (isnan(progress->best.value) && done->score.count > 0) {

@@ -14,9 +14,10 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
     const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
     TRY(job->feed.ops->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
-    job->shape = (struct engine_shape){.train = batch_extent_larger(&worst.micro, &minimum),
-                                       .gradient_checkpointing = job->config.gradient_checkpointing,
-                                       .attention_dropout = rules.attention_dropout};
+    job->shape =
+        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &minimum),
+                              .gradient_checkpointing = job->config.engine.gradient_checkpointing,
+                              .attention_dropout = rules.attention_dropout};
     if (job->has_evaluation) {
         job->shape.infer = job->evaluation.extent;
     }
@@ -52,7 +53,8 @@ static size_t data_bytes(const struct training_job *job) {
 // Where the ranks' parts of an update differ, or the micro-batches of an update are given, another
 // micro-batch needs another update. 0: the update may stay.
 static int64_t update_factor(const struct training_job *job) {
-    const int64_t ranks = job->comm->size, accumulation = job->config.gradient_accumulation_steps;
+    const int64_t ranks = job->comm->size,
+                  accumulation = job->config.engine.gradient_accumulation_steps;
     const int is_uneven = job->batching.update_sequences % ranks != 0;
     return accumulation > 0 ? accumulation * ranks : is_uneven ? ranks : 0;
 }
@@ -69,7 +71,7 @@ struct plan_args job_memory(const struct training_job *job) {
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
         .masked = job->feed.max_predictions,
-        .predict_length = job->config.max_seq_length,
+        .predict_length = job->config.features.max_seq_length,
         .comm = job->peers,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
@@ -83,7 +85,7 @@ struct plan_args job_memory(const struct training_job *job) {
 enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = job_memory(job);
     int is_short = job_saves_in_background(job) && !plan_memory_fits(&memory);
-    if (job->config.async_save && !strategy_has_checkpoints(&job->config)) {
+    if (job->config.run.async_save && !strategy_has_checkpoints(&job->config)) {
         log_note(&job->log, "async_save has no effect without checkpoints");
     }
     TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
@@ -92,7 +94,7 @@ enum berth_status job_settle_saving(struct training_job *job, struct berth_error
                  "async_save: not enough memory for a copy of weights and moments (%zu MiB): "
                  "checkpoints are written between updates",
                  (size_t)(memory.saving >> 20));
-        job->config.async_save = 0;
+        job->config.run.async_save = 0;
     }
     return BERTH_OK;
 }

@@ -2,40 +2,40 @@
 // The settings of a training job: completes them by DeepSpeed's file, the recipe and each other,
 // and checks and notes what does not fit together.
 #include "core/number.h"
-#include "core/options.h"
+#include "settings/deepspeed.h"
+#include "settings/recipes.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/profile.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/unused.h"
-#include "train/settings/deepspeed.h"
-#include "train/settings/recipes.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 enum berth_status job_require_start(const struct training_job *job, struct berth_error *error) {
-    const struct berth_config *config = &job->config;
+    const struct settings *config = &job->config;
     const int pretrains = (job->task->jobs & JOB_FROM_SCRATCH) != 0;
-    if (config->phase2 && config->model_name_or_path == NULL) {
+    if (config->run.phase2 && config->model.model_name_or_path == NULL) {
         return error_set(
             error, BERTH_CONFIG,
             "phase2 continues from a checkpoint of the first phase: name its folder with "
             "resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
             "checkpoint; or name a model to start from its weights alone");
     }
-    return pretrains && config->config_file != NULL
+    return pretrains && config->model.config_file != NULL
                ? BERTH_OK
-               : task_need(config->model_name_or_path, "model_name_or_path",
+               : task_need(config->model.model_name_or_path, "model_name_or_path",
                            pretrains ? ", or config_file for random weights" : "", error);
 }
 
 // Checked before anything is loaded.
 static enum berth_status check_profile(const struct training_job *job, struct berth_error *error) {
-    const struct berth_config *config = &job->config;
+    const struct settings *config = &job->config;
     struct profile profile;
-    TRY(profile_init(&profile, config->profile, error));
-    if (config->profile_output == NULL) {
+    TRY(profile_init(&profile, config->run.profile, error));
+    if (config->run.profile_output == NULL) {
         return BERTH_OK;
     }
     if (profile.first == 0) {
@@ -43,33 +43,33 @@ static enum berth_status check_profile(const struct training_job *job, struct be
         return BERTH_OK;
     }
     const enum berth_status status =
-        job_is_first(job) ? profile_check_output(config->profile_output, error) : BERTH_OK;
+        job_is_first(job) ? profile_check_output(config->run.profile_output, error) : BERTH_OK;
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "profile_output");
 }
 
 static void note_phases(const struct training_job *job) {
-    const struct berth_config *config = &job->config;
-    if (config->phase1_end_step > 0 && !config->phase2) {
+    const struct settings *config = &job->config;
+    if (config->run.phase1_end_step > 0 && !config->run.phase2) {
         log_note(&job->log, "phase1_end_step has no effect without phase2");
     }
 }
 
 // As in transformers; in the programs of Google and NVIDIA such a run would hardly train.
-static void note_epochs(const struct training_job *job, const struct berth_config *typed) {
-    const struct berth_config *config = &job->config;
-    if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->max_steps <= 0 &&
-        option_name_is_given(typed, "max_steps") &&
-        !option_name_is_chosen(typed, "num_train_epochs")) {
+static void note_epochs(const struct training_job *job, const struct settings *typed) {
+    const struct settings *config = &job->config;
+    if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->engine.max_steps <= 0 &&
+        settings_is_given(typed, "max_steps") && !settings_is_chosen(typed, "num_train_epochs")) {
         log_note(&job->log,
                  "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; max_steps N "
                  "stops after N updates",
-                 config->max_steps, config->num_train_epochs);
+                 config->engine.max_steps, config->engine.num_train_epochs);
     }
 }
 
 static void note_precision(const struct training_job *job) {
-    const char *recipe = job->config.recipe;
-    if (job->config.precision == BERTH_PRECISION_AUTO && recipe_is_fp32(recipe, job->task->jobs)) {
+    const char *recipe = job->config.run.recipe;
+    if (job->config.machine.precision == BERTH_PRECISION_AUTO &&
+        recipe_is_fp32(recipe, job->task->jobs)) {
         log_note(&job->log,
                  "the program of recipe %s computes in fp32; here it is bf16 if the device has "
                  "instructions for it (precision fp32: as in the program)",
@@ -79,30 +79,33 @@ static void note_precision(const struct training_job *job) {
 
 // --lr_scaling: scales all rates of the schedule.
 static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
+    struct settings *config = &job->config;
     const int processes = job->peers->size;
-    const double given = config->learning_rate;
+    const double given = config->optimizer.learning_rate;
     double factor;
     TRY(learning_rate_factor(config, processes, &factor, error));
-    config->learning_rate *= factor;
-    config->warmup_min_lr *= factor;
+    config->optimizer.learning_rate *= factor;
+    config->optimizer.warmup_min_lr *= factor;
     if (factor > 1) {
         char text[128];
         number_format(text, sizeof text,
                       "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
-                      config->lr_scaling, given, factor, processes, config->learning_rate);
+                      config->optimizer.lr_scaling, given, factor, processes,
+                      config->optimizer.learning_rate);
         log_note(&job->log, "%s", text);
-    } else if (config->lr_scaling != NULL && strcmp(config->lr_scaling, "none") != 0) {
-        log_note(&job->log, "lr_scaling %s has no effect in one process", config->lr_scaling);
+    } else if (config->optimizer.lr_scaling != NULL &&
+               strcmp(config->optimizer.lr_scaling, "none") != 0) {
+        log_note(&job->log, "lr_scaling %s has no effect in one process",
+                 config->optimizer.lr_scaling);
     }
     return BERTH_OK;
 }
 
 enum berth_status job_settle(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
-    const struct berth_config typed = *config;
-    if (config->deepspeed_config != NULL) {
-        TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
+    struct settings *config = &job->config;
+    const struct settings typed = *config;
+    if (config->run.deepspeed_config != NULL) {
+        TRY(deepspeed_apply(config, config->run.deepspeed_config, &job->log, error));
     }
     TRY(recipe_apply(config, &typed, job->task->jobs, error));
     note_precision(job);
@@ -117,7 +120,7 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
     TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
     TRY(loss_scale_check(config, error));
     unused_note(&typed, config, &job->log);
-    if (!option_resumes(&job->config)) {
+    if (!settings_resume(&job->config)) {
         TRY(job_require_start(job, error));
     }
     return task_log_settings(job->task, config, job->task->jobs, &job->log, error);
@@ -125,9 +128,9 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
 
 // Workers have different seeds.
 enum berth_status job_compare_settings(const struct training_job *job, struct berth_error *error) {
-    struct berth_config common = job->config;
+    struct settings common = job->config;
     if (job_is_worker(job)) {
-        common.seed -= job->peers->rank;
+        common.run.seed -= job->peers->rank;
     }
     return rank_facts_compare_settings(job->peers, &common, error);
 }

@@ -2,6 +2,7 @@
 // What a training loop counts and reports about its updates.
 #include "core/memory.h"
 #include "core/number.h"
+#include "settings/settings.h"
 #include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 
@@ -198,7 +199,7 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
         LOG_ADD(&record, log_integer("skipped", run->progress->skipped),
                 log_real("loss_scale", run->progress->loss_scale.scale));
     }
-    if (loop->config->wall_clock_breakdown) {
+    if (loop->config->report.wall_clock_breakdown) {
         LOG_ADD(&record, log_real("forward_ms", thousand * window->forward / updates),
                 log_real("backward_ms", thousand * window->backward / updates),
                 log_real("step_ms", thousand * window->step / updates),
@@ -253,7 +254,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
 // The moving average of the losses.
 static void update_ema(struct run *run) {
     double *ema = &run->progress->ema_loss;
-    double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
+    double loss = run->progress->last_loss, alpha = run->loop->config->report.loss_plot_alpha;
     *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
 }
 
@@ -278,10 +279,10 @@ enum berth_status loop_log_step(struct run *run, double learning_rate, double gr
 }
 
 int loop_log_is_due(const struct training_loop *loop, int64_t step) {
-    const struct berth_config *config = loop->config;
-    const char *strategy = config->logging_strategy;
-    const int64_t every = config->logging_steps > 0 ? config->logging_steps : 1;
-    const int is_first = config->logging_first_step && loop_own_step(loop, step) == 1;
+    const struct settings *config = loop->config;
+    const char *strategy = config->run.logging_strategy;
+    const int64_t every = config->run.logging_steps > 0 ? config->run.logging_steps : 1;
+    const int is_first = config->run.logging_first_step && loop_own_step(loop, step) == 1;
     return step == loop_end(loop) || is_first ||
            (strcmp(strategy, "steps") == 0 && loop_is_every(loop, step, every)) ||
            (strcmp(strategy, "epoch") == 0 && loop_ends_epoch(loop, step));

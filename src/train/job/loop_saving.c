@@ -4,7 +4,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/number.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
 #include "train/job/loop_run.h"
@@ -15,9 +15,9 @@
 
 int loop_save_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
-    int64_t every = loop->config->save_steps, step = run->progress->step;
+    int64_t every = loop->config->run.save_steps, step = run->progress->step;
     if (step == run->pause_step && !run->is_finished) {
-        return !loop->config->skip_checkpoint;
+        return !loop->config->run.skip_checkpoint;
     }
     if (!strategy_has_checkpoints(loop->config)) {
         return 0;
@@ -32,7 +32,7 @@ int loop_save_is_due(const struct run *run) {
 
 static void note_interval(const struct run *run, double saving, double update, int64_t steps) {
     const struct training_loop *loop = run->loop;
-    const double mean = loop->config->mean_time_to_failure;
+    const double mean = loop->config->run.mean_time_to_failure;
     const double interval = strategy_save_interval(saving, mean);
     char text[256];
     number_format(text, sizeof text,
@@ -52,13 +52,13 @@ static void choose_next_save(struct run *run) {
     const struct training_result *result = run->result;
     struct comm *comm = loop->updater->engine->comm;
     const int is_last = run->progress->step >= run->last_step;
-    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0 || is_last) {
+    if (loop->config->run.save_steps != OPTION_AUTO || result->updates == 0 || is_last) {
         return;
     }
     const double saving = result->save_seconds / (double)run->saves;
     const double update = result->seconds / (double)result->updates;
     const double interval =
-        strategy_save_interval(saving, loop->config->mean_time_to_failure) / update;
+        strategy_save_interval(saving, loop->config->run.mean_time_to_failure) / update;
     int64_t steps = interval < 1 ? 1 : interval < 1e15 ? llround(interval) : (int64_t)1e15;
     comm->broadcast(comm, &steps, sizeof steps, 0);
     run->next_save = run->progress->step + steps;
@@ -66,17 +66,17 @@ static void choose_next_save(struct run *run) {
 }
 
 static int goes_on_after_save_error(const struct training_loop *loop) {
-    return loop->config->on_save_error != NULL &&
-           strcmp(loop->config->on_save_error, "continue") == 0;
+    return loop->config->run.on_save_error != NULL &&
+           strcmp(loop->config->run.on_save_error, "continue") == 0;
 }
 
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
-    const struct berth_config *config = run->loop->config;
+    const struct settings *config = run->loop->config;
     // As in the Trainer, the best checkpoint also stays where a metric is only named.
-    const int is_wanted = strategy_keeps_best(config) || config->metric_for_best_model != NULL;
+    const int is_wanted = strategy_keeps_best(config) || config->run.metric_for_best_model != NULL;
     return (struct checkpoint_limits){
         .newest = newest,
-        .limit = config->save_total_limit,
+        .limit = config->run.save_total_limit,
         .best = is_wanted && !isnan(run->progress->best.value) ? run->progress->best_step : -1,
         .phase_start = run->progress->phase_start,
         .originals = original_is_written(config)};
@@ -87,7 +87,7 @@ static enum berth_status rotate(const struct run *run, struct berth_error *error
     const struct checkpoint_limits limits = limits_of(run, run->saved_step);
     int stop = 0;
     const enum berth_status status =
-        comm->rank == 0 ? checkpoint_rotate(run->loop->config->output_dir, &limits, error)
+        comm->rank == 0 ? checkpoint_rotate(run->loop->config->run.output_dir, &limits, error)
                         : BERTH_OK;
     return comm->agree(comm, status, &stop, error);
 }
@@ -105,7 +105,7 @@ static void report_saved(struct run *run, int64_t step) {
     }
     run->saved_step = step;
     run->rollbacks = 0;
-    const char *folder = loop->config->output_dir;
+    const char *folder = loop->config->run.output_dir;
     log_note(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
     log_record(loop->log, BERTH_EVENT, NULL, &record);
 }
@@ -173,9 +173,9 @@ enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
 // Called before the first checkpoint: sets checkpoints of an abandoned branch aside. If the run is
 // killed right after that, a resumed one continues from the same step as this one.
 static enum berth_status leave_branch(struct run *run, struct berth_error *error) {
-    const struct berth_config *config = run->loop->config;
+    const struct settings *config = run->loop->config;
     struct comm *comm = run->loop->updater->engine->comm;
-    const struct leftovers_branch branch = {config->output_dir, run->first_step,
+    const struct leftovers_branch branch = {config->run.output_dir, run->first_step,
                                             original_is_written(config)};
     if (run->is_own_branch) {
         return BERTH_OK;
@@ -198,7 +198,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
         run->save_began = clock_now();
         return saver_begin(loop->saver, &limits, error);
     }
-    TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
+    TRY(checkpoint_write(loop->content, loop->config->run.output_dir, error));
     report_saved(run, run->progress->step);
     return rotate(run, error);
 }

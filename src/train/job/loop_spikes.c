@@ -14,7 +14,7 @@
 void loop_report_spike(const struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome) {
     const struct progress *progress = run->progress;
-    const double factor = run->loop->config->spike_factor;
+    const double factor = run->loop->config->run.spike_factor;
     const int is_loss = update->loss > limits->loss;
     const double found = is_loss ? update->loss : update->grad_norm;
     const double mean = (is_loss ? limits->loss : limits->grad_norm) / factor;
@@ -73,7 +73,7 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
     char *folder = NULL, outcome[96];
     TRY(loop_continue_saving(run, 1, error));
     enum berth_status status =
-        checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->output_dir,
+        checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->run.output_dir,
                           run->saved_step, &folder, error);
     if (status == BERTH_OK && folder == NULL) {
         skip_spike(run, update, limits, "it is skipped, because there is no checkpoint yet");

@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
 #include "train/checkpoint/trainer.h"
@@ -31,12 +32,12 @@ static enum berth_status check_own(const char *checkpoint, const char *output_di
 }
 
 // A run that starts from a checkpoint of another folder.
-static enum berth_status check_foreign(const struct berth_config *config, const char *from,
+static enum berth_status check_foreign(const struct settings *config, const char *from,
                                        struct berth_error *error) {
-    const char *output_dir = config->output_dir;
+    const char *output_dir = config->run.output_dir;
     int is_own, has_model;
     TRY(check_own(from, output_dir, &is_own, error));
-    if (is_own || config->overwrite_output_dir) {
+    if (is_own || config->run.overwrite_output_dir) {
         return BERTH_OK;
     }
     TRY(folder_holds_weights(output_dir, &has_model, error));
@@ -49,27 +50,27 @@ static enum berth_status check_foreign(const struct berth_config *config, const 
                            output_dir, from);
 }
 
-enum berth_status resume_check_unfinished(const struct berth_config *config,
+enum berth_status resume_check_unfinished(const struct settings *config,
                                           struct berth_error *error) {
     int finished = 0;
-    TRY(folder_holds_weights(config->output_dir, &finished, error));
-    return !finished || config->overwrite_output_dir
+    TRY(folder_holds_weights(config->run.output_dir, &finished, error));
+    return !finished || config->run.overwrite_output_dir
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
                            "output_dir %s contains a model and no checkpoint to resume from; "
                            "choose another folder, or set overwrite_output_dir to overwrite it",
-                           config->output_dir);
+                           config->run.output_dir);
 }
 
 // --- what to resume from ------------------------------------------------------------------------
 
 // A folder checkpoint-N of Berth or of transformers' Trainer, or else a file of the original
 // programs.
-static enum berth_status find_named(struct resume *resume, const struct berth_config *config,
+static enum berth_status find_named(struct resume *resume, const struct settings *config,
                                     const char *name, const struct berth_log *log,
                                     struct berth_error *error) {
     char *folder = name != NULL ? memory_string(name)
-                                : checkpoint_path(config->output_dir, config->resume_step);
+                                : checkpoint_path(config->run.output_dir, config->run.resume_step);
     if (folder == NULL) {
         return path_no_memory(error);
     }
@@ -78,8 +79,9 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     resume->is_in_output = name == NULL;
     enum berth_status status =
         dir_exists(folder) ? trainer_find_step(folder, step, error)
-        : name != NULL     ? original_locate(name, found, step, error)
-                       : original_find(config->output_dir, config->resume_step, found, step, error);
+        : name != NULL
+            ? original_locate(name, found, step, error)
+            : original_find(config->run.output_dir, config->run.resume_step, found, step, error);
     if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
         *found = folder;
         return *step >= 0 ? BERTH_OK : checkpoint_accept(folder, log, error);
@@ -96,12 +98,12 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
 
 // A file of the original programs. That of a finished run without checkpoints is its result
 // (save_format), from which only a second phase goes on.
-static enum berth_status find_original(struct resume *resume, const struct berth_config *config,
+static enum berth_status find_original(struct resume *resume, const struct settings *config,
                                        struct berth_error *error) {
     char *finished = NULL;
-    TRY(original_find(config->output_dir, -1, &resume->folder, &resume->original_step, error));
-    if (resume->folder != NULL && !config->phase2) {
-        TRY(file_find(config->output_dir, "trainer_state.json", &finished, error));
+    TRY(original_find(config->run.output_dir, -1, &resume->folder, &resume->original_step, error));
+    if (resume->folder != NULL && !config->run.phase2) {
+        TRY(file_find(config->run.output_dir, "trainer_state.json", &finished, error));
     }
     if (finished != NULL) {
         memory_free(resume->folder);
@@ -112,55 +114,55 @@ static enum berth_status find_original(struct resume *resume, const struct berth
 }
 
 // A folder checkpoint-N, or else a file of the original programs.
-static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
+static enum berth_status find_newest(struct resume *resume, const struct settings *config,
                                      const struct berth_log *log, struct berth_error *error) {
-    const char *folder = config->output_dir;
+    const char *folder = config->run.output_dir;
     resume->is_in_output = 1;
     TRY(checkpoint_find(folder, log, &resume->folder, error));
     return resume->folder != NULL ? trainer_find_step(resume->folder, &resume->original_step, error)
                                   : find_original(resume, config, error);
 }
 
-int resume_is_auto(const struct berth_config *config) {
-    const char *from = config->resume_from_checkpoint;
+int resume_is_auto(const struct settings *config) {
+    const char *from = config->run.resume_from_checkpoint;
     return from != NULL &&
            (strcmp(from, "auto") == 0 || strncmp(from, AUTO_OR, AUTO_OR_LENGTH) == 0);
 }
 
 // The checkpoint that the settings name; NULL: none.
-static const char *named(const struct berth_config *config) {
-    const char *from = config->resume_from_checkpoint;
+static const char *named(const struct settings *config) {
+    const char *from = config->run.resume_from_checkpoint;
     return !resume_is_auto(config)     ? from
            : strcmp(from, "auto") == 0 ? NULL
                                        : from + AUTO_OR_LENGTH;
 }
 
-static enum berth_status find_start(struct resume *resume, const struct berth_config *config,
+static enum berth_status find_start(struct resume *resume, const struct settings *config,
                                     const struct berth_log *log, struct berth_error *error) {
     const char *name = named(config);
     if (name == NULL) {
         TRY(resume_check_unfinished(config, error));
-        log_note(log, "no checkpoint in %s: starting from the beginning", config->output_dir);
+        log_note(log, "no checkpoint in %s: starting from the beginning", config->run.output_dir);
         return BERTH_OK;
     }
     if (resume_is_auto(config)) {
-        log_note(log, "no checkpoint in %s: starting from %s", config->output_dir, name);
+        log_note(log, "no checkpoint in %s: starting from %s", config->run.output_dir, name);
     }
     TRY(find_named(resume, config, name, log, error));
     return check_foreign(config, resume->folder, error);
 }
 
-enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
+enum berth_status resume_find(struct resume *resume, const struct settings *config,
                               const struct berth_log *log, struct berth_error *error) {
     const char *name = named(config);
     if (name != NULL && name[0] == '\0') {
         return error_set(error, BERTH_USAGE, "resume_from_checkpoint %s names no checkpoint",
-                         config->resume_from_checkpoint);
+                         config->run.resume_from_checkpoint);
     }
-    if (name != NULL && config->resume_step >= 0) {
+    if (name != NULL && config->run.resume_step >= 0) {
         log_note(log, "resume_step has no effect: resume_from_checkpoint names %s", name);
     }
-    if (name == NULL && config->resume_step >= 0) {
+    if (name == NULL && config->run.resume_step >= 0) {
         return find_named(resume, config, NULL, log, error);
     }
     TRY(resume_is_auto(config) ? find_newest(resume, config, log, error) : BERTH_OK);

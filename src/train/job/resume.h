@@ -5,8 +5,8 @@
 #define BERTH_TRAIN_RESUME_H
 
 #include "comm/comm.h"
-#include "core/config.h"
 #include "core/log.h"
+#include "settings/settings.h"
 
 #include <stdint.h>
 
@@ -24,18 +24,17 @@ int resume_has_model(const struct resume *resume);
 
 // Whether --resume_from_checkpoint is "auto", the newest checkpoint of the output folder, or
 // "auto,DIR", which is DIR if there is none.
-int resume_is_auto(const struct berth_config *config);
+int resume_is_auto(const struct settings *config);
 
 // BERTH_CANT_CREATE if the output folder has a model, which a run that was meant to resume and has
 // no checkpoint would overwrite.
-enum berth_status resume_check_unfinished(const struct berth_config *config,
-                                          struct berth_error *error);
+enum berth_status resume_check_unfinished(const struct settings *config, struct berth_error *error);
 
 // Finds the checkpoint that --resume_from_checkpoint or --resume_step names, or the newest one of
 // the output folder; if there is none, *resume is unchanged. BERTH_NO_INPUT: the named checkpoint
 // does not exist. BERTH_CANT_CREATE: the run would overwrite a finished model, or mix with another
 // run's checkpoints.
-enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
+enum berth_status resume_find(struct resume *resume, const struct settings *config,
                               const struct berth_log *log, struct berth_error *error);
 
 // Sends rank 0's *resume to all ranks, of which each may have another path of the output folder.

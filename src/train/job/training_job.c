@@ -3,8 +3,8 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
 #include "train/job/training_job_internal.h"
@@ -21,14 +21,14 @@
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
     TRY(output_lock(&job->config, &job->lock, &job->log, error));
-    return checkpoint_clean(job->config.output_dir, &job->log, error);
+    return checkpoint_clean(job->config.run.output_dir, &job->log, error);
 }
 
 // --- reading ------------------------------------------------------------------------------------
 
 // Whether the weights are random: neither a model nor a checkpoint is named.
 static int is_new(const struct training_job *job) {
-    return job->config.model_name_or_path == NULL && job->resume.folder == NULL;
+    return job->config.model.model_name_or_path == NULL && job->resume.folder == NULL;
 }
 
 // Whether shape and vocabulary come from the settings: for a new model, or for an original
@@ -36,7 +36,7 @@ static int is_new(const struct training_job *job) {
 static int has_new_shape(const struct training_job *job) {
     return is_new(job) ||
            (!resume_has_model(&job->resume) && job->resume.folder != NULL &&
-            job->config.model_name_or_path == NULL && job->config.config_file != NULL);
+            job->config.model.model_name_or_path == NULL && job->config.model.config_file != NULL);
 }
 
 // Apart from the vocabulary, which vocab_multiple rounds up.
@@ -60,8 +60,8 @@ static void note_other_shape(const struct training_job *job, const char *config_
         return;
     }
     (void)inputs_settle_gelu(&job->config, &given, NULL); // what it refuses was refused before
-    if (job->config.pre_layer_norm >= 0) {
-        given.pre_layer_norm = (int)job->config.pre_layer_norm;
+    if (job->config.model.pre_layer_norm >= 0) {
+        given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
     }
     if (!has_shape(&given, &job->files.shape)) {
         log_note(&job->log, "resume: config_file has no effect: the shape is that of %s",
@@ -72,12 +72,12 @@ static void note_other_shape(const struct training_job *job, const char *config_
 
 // Opens the model of the checkpoint, whose shape may differ from config_file's.
 static enum berth_status open_checkpoint(struct training_job *job, struct berth_error *error) {
-    const char *config_file = job->config.config_file;
+    const char *config_file = job->config.model.config_file;
     job->model_folder = job->resume.folder;
-    job->config.config_file = NULL;
+    job->config.model.config_file = NULL;
     const enum berth_status status = model_files_open(&job->files, &job->config, job->model_folder,
                                                       job->task->head, &job->log, error);
-    job->config.config_file = config_file;
+    job->config.model.config_file = config_file;
     if (status == BERTH_OK) {
         note_other_shape(job, config_file);
     }
@@ -91,30 +91,30 @@ static int is_from_trainer(const struct training_job *job) {
 
 // The Trainer's checkpoint has a tokenizer only if the Trainer was given one.
 static enum berth_status find_tokenizer(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
+    struct settings *config = &job->config;
     char *path;
     TRY(folder_vocabulary_path(job->resume.folder, &path, error));
-    if (!file_exists(path) && config->vocab_file == NULL) {
-        config->vocab_file = config->model_name_or_path;
+    if (!file_exists(path) && config->model.vocab_file == NULL) {
+        config->model.vocab_file = config->model.model_name_or_path;
     }
     memory_free(path);
     return BERTH_OK;
 }
 
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
+    struct settings *config = &job->config;
     if (has_new_shape(job)) {
-        job->model_folder = config->config_file;
+        job->model_folder = config->model.config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
     if (is_from_trainer(job)) {
         TRY(find_tokenizer(job, error));
         return open_checkpoint(job, error);
     }
-    if (config->model_name_or_path == NULL) {
+    if (config->model.model_name_or_path == NULL) {
         return open_checkpoint(job, error);
     }
-    job->model_folder = config->model_name_or_path;
+    job->model_folder = config->model.model_name_or_path;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
                             error);
 }
@@ -135,8 +135,8 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
 // Without scores no model is the best. A set without answers is predicted once, at the end.
 static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
-                        : !job->config.do_eval ? "do_eval is false"
-                                               : job->task->validation_advice;
+                        : !job->config.run.do_eval ? "do_eval is false"
+                                                   : job->task->validation_advice;
     if (job_is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
                          "workers independent needs evaluations to choose the best worker, and "
@@ -145,8 +145,8 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
     }
     TRY(strategy_check_unevaluated(&job->config, job->has_evaluation, where, &job->log, error));
     if (job->has_evaluation) {
-        job->config.evaluate_every_epoch = 0;
-        job->config.eval_steps = 0;
+        job->config.run.evaluate_every_epoch = 0;
+        job->config.run.eval_steps = 0;
     }
     return BERTH_OK;
 }
@@ -155,7 +155,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
 static enum berth_status check_metric(struct training_job *job, struct berth_error *error) {
     struct task_score score;
     struct best_metric best;
-    if (job->config.metric_for_best_model == NULL) {
+    if (job->config.run.metric_for_best_model == NULL) {
         return BERTH_OK;
     }
     TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
@@ -200,31 +200,32 @@ static enum berth_status check_head(const struct training_job *job, struct berth
 }
 
 static void warn_of_useless_training(const struct training_job *job) {
-    const struct berth_config *config = &job->config;
+    const struct settings *config = &job->config;
     const int64_t updates = job->batching.total_steps;
-    if ((float)config->adam_epsilon == 0) {
+    if ((float)config->optimizer.adam_epsilon == 0) {
         log_warning(&job->log,
                     "adam_epsilon %g: as in PyTorch, weights without a gradient, such as those of "
                     "words that are not in the texts, become NaN, because 0 is divided by 0; "
                     "1e-8 is usual",
-                    config->adam_epsilon);
+                    config->optimizer.adam_epsilon);
     }
     if (updates == 0) {
         log_warning(&job->log,
                     "num_train_epochs %g: no update is done, and the result is the model that the "
                     "run starts from",
-                    config->num_train_epochs);
+                    config->engine.num_train_epochs);
     } else if (schedule_is_zero(&job->schedule, updates)) {
         log_warning(&job->log,
                     "the learning rate of every update is 0, so nothing will be trained: schedule "
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; schedule constant has no warm-up",
-                    config->schedule, updates, job->schedule.warmup_steps, config->learning_rate);
+                    config->optimizer.schedule, updates, job->schedule.warmup_steps,
+                    config->optimizer.learning_rate);
     }
 }
 
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
+    struct settings *config = &job->config;
     const struct optimizer optimizer = optimizer_of(config);
     TRY(open_model(job, error));
     TRY(optimizer_check(&optimizer, &job->files.table, error));
@@ -271,7 +272,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 // removed before the run ends. So the tokenizer's files are copied to the output folder, which
 // needs them anyway, and taken from there.
 static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
-    const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
+    const char *folder = job->config.run.output_dir, *vocab_file = job->config.model.vocab_file;
     const char *source = job->content.tokenizer_folder;
     if (source != job->resume.folder && !path_is_inside(source, folder)) {
         return BERTH_OK;
@@ -300,7 +301,8 @@ static void release_state(struct training_job *job) {
 
 static void note_unused_rewarmup(const struct training_job *job) {
     const struct progress *progress = &job->progress;
-    if (job->config.rewarmup && job->config.phase2 && progress->step == progress->phase_start) {
+    if (job->config.optimizer.rewarmup && job->config.run.phase2 &&
+        progress->step == progress->phase_start) {
         log_note(&job->log, "rewarmup has no effect: the schedule of the second phase begins here");
     }
 }
@@ -346,7 +348,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
     range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
     return job_saves_in_background(job)
-               ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
+               ? saver_init(&job->saver, &job->content, job->config.run.output_dir, error)
                : BERTH_OK;
 }
 
@@ -354,7 +356,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
 
 static enum berth_status write_outputs(struct training_job *job, const struct training_result *loop,
                                        struct berth_error *error) {
-    const char *folder = job->config.output_dir;
+    const char *folder = job->config.run.output_dir;
     char before[DIGEST_HEX_SIZE] = "";
     TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
@@ -408,7 +410,7 @@ static double job_epoch(const struct training_job *job) {
 }
 
 static int overwrites(const struct training_job *job) {
-    return job->config.overwrite_output_dir && job->resume.folder == NULL;
+    return job->config.run.overwrite_output_dir && job->resume.folder == NULL;
 }
 
 enum berth_status training_job_train(struct training_job *job, const atomic_int *stop,
@@ -428,7 +430,7 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     job->stop = stop;
-    TRY(resume_saved_step(&job->resume, job->comm, job->config.output_dir, job->progress.step,
+    TRY(resume_saved_step(&job->resume, job->comm, job->config.run.output_dir, job->progress.step,
                           &loop.saved_step, error));
     log_event(&job->log, "train_start");
     enum berth_status status =
@@ -457,14 +459,14 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
 // Rank 0 only: checks the output folder and finds what to resume from.
 static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with resume_from_checkpoint auto";
-    TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
-    if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
+    TRY(output_check(&job->config, settings_resume(&job->config) ? NULL : otherwise, error));
+    if (!job->config.run.dry_run && dir_exists(job->config.run.output_dir)) {
         TRY(lock_output(job, error));
     }
-    if (option_resumes(&job->config)) {
+    if (settings_resume(&job->config)) {
         TRY(resume_find(&job->resume, &job->config, &job->log, error));
     }
-    if (job->config.rewarmup && job->resume.folder == NULL) {
+    if (job->config.optimizer.rewarmup && job->resume.folder == NULL) {
         log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
     }
     return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
@@ -472,14 +474,14 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
 
 // No file of a model folder, as transformers reads it, has a place for these.
 static void note_unkept_rules(const struct training_job *job) {
-    const struct berth_config *config = &job->config;
+    const struct settings *config = &job->config;
     const struct {
         const char *name;
         int is_set;
-    } rules[] = {
-        {"tokenizer google", config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0},
-        {"max_word_length", config->max_word_length > 0},
-        {"split_special", config->split_special >= 0}};
+    } rules[] = {{"tokenizer google", config->model.tokenizer != NULL &&
+                                          strcmp(config->model.tokenizer, "google") == 0},
+                 {"max_word_length", config->model.max_word_length > 0},
+                 {"split_special", config->model.split_special >= 0}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].is_set) {
             log_note(
@@ -539,13 +541,16 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
         TRY(output_check(&job->config, ", or resume with resume_from_checkpoint auto", error));
     }
     TRY(copy_tokenizer(job, error));
-    return run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error);
+    return run_log_begin(job->run_log, job->config.run.output_dir, settings_resume(&job->config),
+                         error);
 }
 
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
-    const struct run_log_settings settings = {
-        .next = job->log, .report = job->config.report, .report_every = job->config.report_every};
-    if (job->config.report_every > 0 && job->config.report == NULL && !job_is_worker(job)) {
+    const struct run_log_settings settings = {.next = job->log,
+                                              .report = job->config.report.report,
+                                              .report_every = job->config.report.report_every};
+    if (job->config.report.report_every > 0 && job->config.report.report == NULL &&
+        !job_is_worker(job)) {
         log_note(&job->log, "report_every has no effect without report");
     }
     if (job_is_first(job)) {
@@ -562,19 +567,19 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, job_settle(job, error), error));
     TRY(job_compare_settings(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
-    TRY(resume_broadcast(&job->resume, job->comm, job->config.output_dir, error));
+    TRY(resume_broadcast(&job->resume, job->comm, job->config.run.output_dir, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(job_compare_inputs(job, error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
     TRY(comm_settle(peers, job_make_plan(job, error), error));
-    if (job->config.dry_run) {
+    if (job->config.run.dry_run) {
         return BERTH_OK;
     }
     TRY(comm_settle(peers, start(job, error), error));
     TRY(job_compare_weights(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
-    return output_compare_ranks(job->comm, job->config.output_dir, error);
+    return output_compare_ranks(job->comm, job->config.run.output_dir, error);
 }
 
 enum berth_status training_job_open(const struct training_job_args *args,

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 #include "train/progress/strategy.h"
 #include "train/tasks/task.h"
 
@@ -15,7 +16,7 @@ struct training_job;
 
 struct training_job_args {
     const struct task *task;
-    const struct berth_config *config;
+    const struct settings *config;
     struct berth_log log;
     struct comm *comm;  // the ranks that compute each update together
     struct comm *peers; // the ranks that start together and use the memory of their hosts: those of

@@ -6,6 +6,7 @@
 
 #include "core/file.h"
 #include "report/run_log.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
@@ -18,7 +19,7 @@
 // Everything that a job opens, in the order of opening.
 struct training_job {
     const struct task *task;
-    struct berth_config config; // including the DeepSpeed file's values
+    struct settings config; // including the DeepSpeed file's values
     struct berth_log log;
     struct run_log *run_log; // on rank 0, else NULL
     const atomic_int *stop;
@@ -57,7 +58,7 @@ static inline int job_is_worker(const struct training_job *job) {
 
 // Whether checkpoints are written in the background, from a copy of weights and moments.
 static inline int job_saves_in_background(const struct training_job *job) {
-    return job->config.async_save && strategy_has_checkpoints(&job->config);
+    return job->config.run.async_save && strategy_has_checkpoints(&job->config);
 }
 
 // job_settings.c: settles job->config, and logs the settings.

@@ -4,12 +4,12 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
+#include "core/stop.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
 #include "train/engine/nonfinite.h"
-#include "train/engine/stop.h"
 #include "train/job/loop_run.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static enum berth_status agree_on_stop(struct run *run, struct berth_error *erro
 
 static int evaluation_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
-    const struct berth_config *config = loop->config;
+    const struct settings *config = loop->config;
     const int64_t step = run->progress->step, own = loop_own_step(loop, step);
     if (loop->evaluation == NULL) {
         return 0;
@@ -49,10 +49,10 @@ static int evaluation_is_due(const struct run *run) {
     if (step == loop_end(loop) || run->is_finished) {
         return 1;
     }
-    return own > 0 &&
-           ((loop_is_every(loop, step, config->eval_steps) && (double)own >= config->eval_delay) ||
-            (config->evaluate_every_epoch && loop_ends_epoch(loop, step) &&
-             loop_epoch(loop, step) >= config->eval_delay));
+    return own > 0 && ((loop_is_every(loop, step, config->run.eval_steps) &&
+                        (double)own >= config->run.eval_delay) ||
+                       (config->run.evaluate_every_epoch && loop_ends_epoch(loop, step) &&
+                        loop_epoch(loop, step) >= config->run.eval_delay));
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
@@ -149,9 +149,9 @@ static void note_early_stop(const struct run *run) {
 // After an evaluation: decides on early stopping, and saves the last model and a best model that
 // must be kept.
 static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
-    const struct berth_config *config = run->loop->config;
+    const struct settings *config = run->loop->config;
     const struct progress *progress = run->progress;
-    const int64_t patience = config->early_stopping_patience;
+    const int64_t patience = config->run.early_stopping_patience;
     const int is_best = strategy_keeps_best(config) && progress->best_step == progress->step;
     const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
                            progress->step < run->last_step;
@@ -342,7 +342,8 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
     int64_t step = loop_own_step(loop, progress->step);
-    const struct spike_limits limits = spikes_limits(&progress->spikes, loop->config->spike_factor);
+    const struct spike_limits limits =
+        spikes_limits(&progress->spikes, loop->config->run.spike_factor);
     const int skips_spikes = run->spike_policy > SPIKE_WARN;
     loop_enter(run, COMM_UPDATE, progress->step + 1);
     stragglers_begin(&run->stragglers);
@@ -389,11 +390,12 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 // A file that cannot be written does not end the run.
 static void write_profile(struct run *run) {
     const struct training_loop *loop = run->loop;
-    const struct berth_config *config = loop->config;
+    const struct settings *config = loop->config;
     const struct profile *profile = &run->profile;
-    char *own_path =
-        config->profile_output == NULL ? path_join(config->output_dir, "profile.json") : NULL;
-    const char *path = config->profile_output != NULL ? config->profile_output : own_path;
+    char *own_path = config->run.profile_output == NULL
+                         ? path_join(config->run.output_dir, "profile.json")
+                         : NULL;
+    const char *path = config->run.profile_output != NULL ? config->run.profile_output : own_path;
     struct berth_error own = {0};
     const enum berth_status status =
         path == NULL ? path_no_memory(&own) : profile_write(profile, path, &own);
@@ -455,7 +457,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
         TRY(loop_continue_saving(run, 1, error));
         return interrupted_at_once(run, error);
     }
-    if (run->loop->config->skip_checkpoint) {
+    if (run->loop->config->run.skip_checkpoint) {
         return interrupted(run, "; nothing is saved", "skip_checkpoint is set", error);
     }
     TRY(check_lock(run->loop, error));
@@ -479,15 +481,15 @@ static enum berth_status begin_updates(struct run *run, struct berth_error *erro
     }
     enum berth_status status = check_lock(loop, error);
     if (status == BERTH_OK && comm->rank == 0) {
-        status = loop->overwrites ? leftovers_remove(loop->config->output_dir, loop->log, error)
-                                  : results_remove(loop->config->output_dir, error);
+        status = loop->overwrites ? leftovers_remove(loop->config->run.output_dir, loop->log, error)
+                                  : results_remove(loop->config->run.output_dir, error);
     }
     return comm_settle(comm, status, error);
 }
 
 static int evaluates_start(const struct run *run) {
     const struct training_loop *loop = run->loop;
-    return loop->config->eval_on_start && loop->evaluation != NULL &&
+    return loop->config->run.eval_on_start && loop->evaluation != NULL &&
            run->progress->step == run->first_step;
 }
 
@@ -499,8 +501,8 @@ static enum berth_status end_here(struct run *run, struct berth_error *error) {
                  "steps_this_run ends this part of the run after update %" PRId64 " of %" PRId64
                  "; the result is the model of this update%s",
                  run->pause_step, loop_end(loop),
-                 loop->config->skip_checkpoint ? ""
-                                               : ", and resume_from_checkpoint auto continues");
+                 loop->config->run.skip_checkpoint ? ""
+                                                   : ", and resume_from_checkpoint auto continues");
     }
     return BERTH_OK;
 }
@@ -549,11 +551,11 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                       .next_save = progress->step + 1, // to learn what saving takes
                       .pause_step = -1,
                       .last_step = loop_end(loop)};
-    int64_t steps = loop->config->steps_this_run;
+    int64_t steps = loop->config->run.steps_this_run;
     if (steps > 0 && steps < run.last_step - progress->step) {
         run.last_step = run.pause_step = progress->step + steps;
     }
-    TRY(profile_init(&run.profile, loop->config->profile, error));
+    TRY(profile_init(&run.profile, loop->config->run.profile, error));
     TRY(agree_on_stop(&run, error));
     TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
     if (progress->schedule_start > 0) {

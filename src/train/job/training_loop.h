@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 #include "train/checkpoint/saver.h"
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
@@ -21,7 +22,7 @@
 
 struct training_loop {
     const char *task; // name of the task, for the log
-    const struct berth_config *config;
+    const struct settings *config;
     const struct berth_log *log;
     const atomic_int *stop;       // may be NULL (stop.h)
     const struct file_lock *lock; // of the output folder; once it is lost, nothing more is written

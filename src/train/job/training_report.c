@@ -3,9 +3,9 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "format/json/json.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "train/job/lengths.h"
 #include "train/machine/machine.h"
 #include "train/optimizer/loss_scale.h"
@@ -27,7 +27,7 @@ static void report_model(const struct training_plan *plan, const struct berth_lo
                log_integer("num_attention_heads", shape->num_attention_heads),
                log_integer("intermediate_size", shape->intermediate_size),
                log_integer("vocab_size", shape->vocab_size),
-               log_text("precision", machine_precision_name(plan->config->precision)));
+               log_text("precision", machine_precision_name(plan->config->machine.precision)));
 }
 
 static void report_data(const struct training_plan *plan, const struct berth_log *log) {
@@ -100,22 +100,24 @@ static void report_batches(const struct training_plan *plan, const struct berth_
 }
 
 static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
-    const struct berth_config *config = plan->config;
+    const struct settings *config = plan->config;
     const struct optimizer optimizer = optimizer_of(config);
     char formula[160];
     optimizer_print_formula(&optimizer, formula, sizeof formula);
     const enum param_head head = plan->files->table.head;
     struct log_record record = {0};
-    LOG_ADD(&record, log_text("optimizer", config->optimizer),
+    LOG_ADD(&record, log_text("optimizer", config->optimizer.optimizer),
             log_text("optimizer_formula", formula), log_text("schedule", plan->schedule->row->name),
             log_text("schedule_formula", plan->schedule->row->formula),
-            log_real("learning_rate", config->learning_rate),
-            log_text("lr_scaling", config->lr_scaling),
+            log_real("learning_rate", config->optimizer.learning_rate),
+            log_text("lr_scaling", config->optimizer.lr_scaling),
             log_integer("schedule_steps", plan->schedule->total_steps),
             log_integer("warmup_steps", plan->schedule->warmup_steps),
-            log_real("weight_decay", config->weight_decay), log_text("no_decay", config->no_decay),
-            log_real("max_grad_norm", config->max_grad_norm), log_text("clip_by", config->clip_by),
-            log_text("loss_scale", loss_scale_text(config)), log_integer("seed", config->seed),
+            log_real("weight_decay", config->optimizer.weight_decay),
+            log_text("no_decay", config->optimizer.no_decay),
+            log_real("max_grad_norm", config->optimizer.max_grad_norm),
+            log_text("clip_by", config->optimizer.clip_by),
+            log_text("loss_scale", loss_scale_text(config)), log_integer("seed", config->run.seed),
             log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
             log_real("attention_probs_dropout_prob", plan->rules->attention_dropout));
     if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
@@ -128,20 +130,22 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
 // is durable before an old one is removed.
 static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
-    const int64_t steps = plan->config->save_steps;
+    const int64_t steps = plan->config->run.save_steps;
     int64_t every = steps == OPTION_AUTO ? 1 : steps > 0 ? steps : batching->updates_per_epoch;
     every = every < batching->total_steps ? every : batching->total_steps;
     int64_t checkpoint = plan->files->table.parameter_count * 12;
     int64_t saves = every > 0 ? (batching->total_steps + every - 1) / every : 0;
-    int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
-                       ? plan->config->save_total_limit
-                       : saves;
+    int64_t kept =
+        plan->config->run.save_total_limit > 0 && plan->config->run.save_total_limit < saves
+            ? plan->config->run.save_total_limit
+            : saves;
     int64_t checkpoints = checkpoint * (kept < saves ? kept + 1 : saves);
     if (!strategy_has_checkpoints(plan->config)) {
         every = kept = 0;
-        checkpoints = plan->config->skip_checkpoint ? 0 : checkpoint; // of a stop
+        checkpoints = plan->config->run.skip_checkpoint ? 0 : checkpoint; // of a stop
     }
-    LOG_RECORD(log, BERTH_PLAN, "files", log_text("output_dir", plan->config->output_dir),
+    LOG_RECORD(log, BERTH_PLAN, "files",
+               log_text("run.run.run.run.run.run.output_dir", plan->config->run.output_dir),
                log_text("resumed_from", plan->resume_folder),
                steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
                                                  : log_integer("checkpoint_every_steps", every),
@@ -154,7 +158,7 @@ static void report_lengths(const struct training_plan *plan, const struct berth_
     struct lengths lengths;
     if (plan->train->shards == NULL) {
         lengths_of_source(&lengths, &plan->train->source);
-        lengths_log(&lengths, plan->config->max_seq_length, log);
+        lengths_log(&lengths, plan->config->features.max_seq_length, log);
     }
 }
 
@@ -211,7 +215,7 @@ static void report_summary(const struct training_summary *summary, const struct 
             log_real("evaluation_samples_per_second", loop->predicted_per_second),
             log_real("seconds", summary->seconds),
             log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
-            log_text("output_dir", summary->config->output_dir));
+            log_text("output_dir", summary->config->run.output_dir));
     if (exchanged->busy_seconds > 0) {
         const double hidden = exchanged->busy_seconds - exchanged->exposed_seconds;
         LOG_ADD(&record, log_real("comm_exposed_seconds", exchanged->exposed_seconds),
@@ -250,13 +254,13 @@ static enum berth_status write_training(const struct training_summary *summary,
     add_unless_nan(&record, "train_tokens_per_second", result->tokens_per_second);
     LOG_ADD(&record, log_real("total_flos", summary->progress->total_flos));
     add_unless_nan(&record, "mfu", result->mfu);
-    return results_write_json(summary->config->output_dir, "train", record.fields, record.count,
+    return results_write_json(summary->config->run.output_dir, "train", record.fields, record.count,
                               error);
 }
 
 static enum berth_status write_scores(const struct training_summary *summary,
                                       struct berth_error *error) {
-    const struct task_results results = {.folder = summary->config->output_dir,
+    const struct task_results results = {.folder = summary->config->run.output_dir,
                                          .score = &summary->loop->score,
                                          .is_training = 1,
                                          .epoch = summary->epoch,
@@ -267,7 +271,7 @@ static enum berth_status write_scores(const struct training_summary *summary,
 
 // Whether train_results.json is of the run that made the updates, not of an earlier one.
 static int has_training(const struct training_summary *summary) {
-    char *path = path_join(summary->config->output_dir, "train_results.json");
+    char *path = path_join(summary->config->run.output_dir, "train_results.json");
     json *found = NULL;
     int64_t step = -1;
     const int is_read = path != NULL && json_read_file(path, &found, NULL) == BERTH_OK &&
@@ -281,7 +285,7 @@ enum berth_status training_report_summary(const struct training_summary *summary
                                           const struct berth_log *log, struct berth_error *error) {
     if (summary->loop->updates == 0 && has_training(summary)) {
         log_note(log, "no updates were left to train: train_results.json is unchanged");
-        TRY(results_merge_json(summary->config->output_dir, "train", error));
+        TRY(results_merge_json(summary->config->run.output_dir, "train", error));
     } else {
         TRY(write_training(summary, error));
     }

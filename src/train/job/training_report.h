@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "settings/settings.h"
 #include "train/engine/batching.h"
 #include "train/engine/inputs.h"
 #include "train/inference/evaluate.h"
@@ -16,7 +17,7 @@
 #include <stdint.h>
 
 struct training_plan {
-    const struct berth_config *config;
+    const struct settings *config;
     int64_t ranks;
     const struct model_files *files;
     const struct batching *batching;
@@ -36,7 +37,7 @@ struct training_summary {
     const struct progress *progress;
     const struct task_set *train;
     const struct task_set *evaluated; // if there is a score
-    const struct berth_config *config;
+    const struct settings *config;
     double epoch;   // at the end
     double seconds; // of the whole job
 };

@@ -2,10 +2,10 @@
 #include "train/job/unused.h"
 
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/words.h"
+#include "settings/deepspeed.h"
+#include "settings/settings.h"
 #include "train/optimizer/loss_scale.h"
-#include "train/settings/deepspeed.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ static const struct {
              {"vocab_multiple", "model_name_or_path", 0}};
 
 // A dynamic scale is called by its rule, and a number by itself.
-static const char *loss_scale_of(const struct berth_config *config) {
+static const char *loss_scale_of(const struct settings *config) {
     struct loss_scale scale = {0};
     (void)loss_scale_settle(&scale, config, NULL);
     return scale.kind == LOSS_SCALE_ZERO    ? "zero"
@@ -50,15 +50,16 @@ static const char *loss_scale_of(const struct berth_config *config) {
                                             : loss_scale_text(config);
 }
 
-static const char *value_of(const struct berth_config *config, const char *setting) {
+static const char *value_of(const struct settings *config, const char *setting) {
     const struct {
         const char *setting, *value;
-    } values[] = {{"optimizer", config->optimizer},
-                  {"schedule", config->schedule != NULL ? config->schedule : "linear"},
-                  {"max_grad_norm", config->max_grad_norm > 0 ? "positive" : "0"},
-                  {"spike_policy", config->spike_policy != NULL ? config->spike_policy : "none"},
-                  {"skip_checkpoint", config->skip_checkpoint ? "true" : "false"},
-                  {"loss_scale", loss_scale_of(config)}};
+    } values[] = {
+        {"optimizer", config->optimizer.optimizer},
+        {"schedule", config->optimizer.schedule != NULL ? config->optimizer.schedule : "linear"},
+        {"max_grad_norm", config->optimizer.max_grad_norm > 0 ? "positive" : "0"},
+        {"spike_policy", config->run.spike_policy != NULL ? config->run.spike_policy : "none"},
+        {"skip_checkpoint", config->run.skip_checkpoint ? "true" : "false"},
+        {"loss_scale", loss_scale_of(config)}};
     size_t i = 0;
     while (strcmp(values[i].setting, setting) != 0) {
         i++;
@@ -67,23 +68,23 @@ static const char *value_of(const struct berth_config *config, const char *setti
 }
 
 // A DeepSpeed JSON may name the folder, too.
-static int logs_scalars(const struct berth_config *config) {
+static int logs_scalars(const struct settings *config) {
     char *folder = NULL;
-    if (config->logging_dir == NULL && config->deepspeed_config != NULL) {
-        (void)deepspeed_logging_dir(config->deepspeed_config, &folder, NULL);
+    if (config->report.logging_dir == NULL && config->run.deepspeed_config != NULL) {
+        (void)deepspeed_logging_dir(config->run.deepspeed_config, &folder, NULL);
     }
-    const int answer = config->logging_dir != NULL || folder != NULL;
+    const int answer = config->report.logging_dir != NULL || folder != NULL;
     memory_free(folder);
     return answer;
 }
 
-static void note_pairs(const struct berth_config *typed, const struct berth_config *config,
+static void note_pairs(const struct settings *typed, const struct settings *config,
                        const struct berth_log *log) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const int is_there = strcmp(pairs[i].other, "logging_dir") == 0
                                  ? logs_scalars(config)
-                                 : config->model_name_or_path != NULL;
-        if (option_name_is_chosen(typed, pairs[i].option) && is_there != pairs[i].needs_other) {
+                                 : config->model.model_name_or_path != NULL;
+        if (settings_is_chosen(typed, pairs[i].option) && is_there != pairs[i].needs_other) {
             log_note(log, "%s has no effect %s %s", pairs[i].option,
                      pairs[i].needs_other ? "without" : "with", pairs[i].other);
         }
@@ -91,26 +92,26 @@ static void note_pairs(const struct berth_config *typed, const struct berth_conf
 }
 
 // No warm-up, asked for by name, is no mistake.
-static void note_warmup(const struct berth_config *typed, const struct berth_config *config,
+static void note_warmup(const struct settings *typed, const struct settings *config,
                         const struct berth_log *log) {
     const struct {
         const char *option;
         int is_some;
-    } warmups[] = {{"warmup_steps", typed->warmup_steps != 0},
-                   {"warmup_proportion", typed->warmup_proportion > 0}};
+    } warmups[] = {{"warmup_steps", typed->optimizer.warmup_steps != 0},
+                   {"warmup_proportion", typed->optimizer.warmup_proportion > 0}};
     for (size_t i = 0; i < 2 && strcmp(value_of(config, "schedule"), "constant") == 0; i++) {
-        if (option_name_is_chosen(typed, warmups[i].option) && warmups[i].is_some) {
+        if (settings_is_chosen(typed, warmups[i].option) && warmups[i].is_some) {
             log_note(log, "%s has no effect with schedule constant; constant_warmup has a warm-up",
                      warmups[i].option);
         }
     }
 }
 
-void unused_note(const struct berth_config *typed, const struct berth_config *config,
+void unused_note(const struct settings *typed, const struct settings *config,
                  const struct berth_log *log) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *value = value_of(config, rows[i].setting);
-        if (option_name_is_chosen(typed, rows[i].option) &&
+        if (settings_is_chosen(typed, rows[i].option) &&
             !words_contain(rows[i].values, ' ', value)) {
             const char *setting = strcmp(value, "plain") == 0 ? "loss_scaler" : rows[i].setting;
             log_note(log, "%s has no effect with %s %s", rows[i].option, setting, value);

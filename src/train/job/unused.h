@@ -5,10 +5,11 @@
 #define BERTH_TRAIN_UNUSED_H
 
 #include "core/log.h"
+#include "settings/settings.h"
 
 // `typed` is the config before files and recipes were applied, which may set more than they use;
 // `config` is settled, with a valid loss_scale.
-void unused_note(const struct berth_config *typed, const struct berth_config *config,
+void unused_note(const struct settings *typed, const struct settings *config,
                  const struct berth_log *log);
 
 #endif

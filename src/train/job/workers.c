@@ -4,11 +4,11 @@
 #include "comm/heartbeat.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
+#include "core/stop.h"
 #include "report/run.h"
+#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
-#include "train/engine/stop.h"
 #include "train/job/resume.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
@@ -30,7 +30,7 @@ static enum berth_status train_together(const struct training_job_args *args,
     struct training_job *job;
     struct training_outcome outcome = {.result = *result};
     enum berth_status status = training_job_open(args, &job, error);
-    if (status == BERTH_OK && !args->config->dry_run) {
+    if (status == BERTH_OK && !args->config->run.dry_run) {
         status = training_job_train(job, stop, &outcome, error);
         *result = outcome.result;
     }
@@ -42,8 +42,8 @@ static enum berth_status train_together(const struct training_job_args *args,
 
 struct worker {
     struct training_job_args args; // of its own job
-    struct berth_config config;    // of its own job: with its seed and folder
-    const struct berth_config *given;
+    struct settings config;        // of its own job: with its seed and folder
+    const struct settings *given;
     struct comm *comm;         // of all workers
     const atomic_int *request; // the caller's *stop; may be NULL
     atomic_int stop;           // the strongest request in any process
@@ -63,51 +63,52 @@ static struct worker_row *own_row(struct worker *worker) {
 
 // --- the start ----------------------------------------------------------------------------------
 
-static int overwrites(const struct berth_config *given) {
-    return given->overwrite_output_dir && !option_resumes(given);
+static int overwrites(const struct settings *given) {
+    return given->run.overwrite_output_dir && !settings_resume(given);
 }
 
 static enum berth_status settle(struct worker *worker, struct berth_error *error) {
-    const struct berth_config *given = worker->given;
+    const struct settings *given = worker->given;
     const struct comm *comm = worker->comm;
     if (is_first(worker)) {
         TRY(output_check(
-            given, option_resumes(given) ? NULL : ", or resume with resume_from_checkpoint auto",
+            given, settings_resume(given) ? NULL : ", or resume with resume_from_checkpoint auto",
             error));
         TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
-        TRY(given->report != NULL ? html_check_output(given->report, error) : BERTH_OK);
+        TRY(given->report.report != NULL ? html_check_output(given->report.report, error)
+                                         : BERTH_OK);
     }
-    if (given->seed > INT64_MAX - comm->rank) {
+    if (given->run.seed > INT64_MAX - comm->rank) {
         return error_set(error, BERTH_CONFIG, "seed %" PRId64 " leaves no seed for worker %d",
-                         given->seed, comm->rank);
+                         given->run.seed, comm->rank);
     }
-    worker->folder = worker_folder(given->output_dir, comm->rank);
+    worker->folder = worker_folder(given->run.output_dir, comm->rank);
     worker->table.rows = memory_array_zeroed((size_t)comm->size, sizeof *worker->table.rows);
     if (worker->folder == NULL || worker->table.rows == NULL) {
         return error_no_memory(error, (size_t)comm->size * sizeof *worker->table.rows,
                                "the table of workers");
     }
-    if (is_first(worker) && option_resumes(given) && !dir_exists(worker->folder)) {
+    if (is_first(worker) && settings_resume(given) && !dir_exists(worker->folder)) {
         TRY(resume_check_unfinished(given, error)); // no worker has written that model
     }
-    worker->config.seed = given->seed + comm->rank;
-    worker->config.output_dir = worker->folder;
-    worker->config.report = NULL; // one for all, at the end
-    worker->config.profile_output = is_first(worker) ? given->profile_output : NULL;
-    own_row(worker)->seed = worker->config.seed;
+    worker->config.run.seed = given->run.seed + comm->rank;
+    worker->config.run.output_dir = worker->folder;
+    worker->config.report.report = NULL; // one for all, at the end
+    worker->config.run.profile_output = is_first(worker) ? given->run.profile_output : NULL;
+    own_row(worker)->seed = worker->config.run.seed;
     gethostname(own_row(worker)->host, sizeof own_row(worker)->host - 1);
     return BERTH_OK;
 }
 
 static void announce(const struct worker *worker) {
-    const struct berth_config *given = worker->given;
+    const struct settings *given = worker->given;
     const int count = worker->comm->size;
-    char *beyond = worker_folder(given->output_dir, count);
+    char *beyond = worker_folder(given->run.output_dir, count);
     log_note(&worker->args.log,
              "%d independent workers: worker R trains its own model with seed %" PRId64
              " + R in %s/worker-R; the plan and reports are those of worker 0",
-             count, given->seed, given->output_dir);
-    if (given->report_every > 0) {
+             count, given->run.seed, given->run.output_dir);
+    if (given->report.report_every > 0) {
         log_note(&worker->args.log, "report_every has no effect: the report of all workers is "
                                     "written at the end");
     }
@@ -120,15 +121,15 @@ static void announce(const struct worker *worker) {
 
 // Rank 0 only, after the workers' folders were created in it.
 static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
-    const struct berth_config *given = worker->given;
+    const struct settings *given = worker->given;
     TRY(output_lock(given, &worker->lock, NULL, error));
-    return checkpoint_clean(given->output_dir, &worker->args.log, error);
+    return checkpoint_clean(given->run.output_dir, &worker->args.log, error);
 }
 
 // Rank 0 only.
 static enum berth_status remove_leftovers(const struct worker *worker, struct berth_error *error) {
     return overwrites(worker->given) && !stop_interrupts(worker->request)
-               ? leftovers_remove(worker->given->output_dir, &worker->args.log, error)
+               ? leftovers_remove(worker->given->run.output_dir, &worker->args.log, error)
                : BERTH_OK;
 }
 
@@ -136,11 +137,11 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
     TRY(comm_settle(worker->comm, settle(worker, error), error));
     announce(worker);
     TRY(training_job_open(&worker->args, &worker->job, error));
-    if (worker->given->dry_run) {
+    if (worker->given->run.dry_run) {
         return BERTH_OK;
     }
     TRY(comm_settle(worker->comm, is_first(worker) ? lock_output(worker, error) : BERTH_OK, error));
-    TRY(output_compare_ranks(worker->comm, worker->given->output_dir, error));
+    TRY(output_compare_ranks(worker->comm, worker->given->run.output_dir, error));
     return comm_settle(worker->comm, is_first(worker) ? remove_leftovers(worker, error) : BERTH_OK,
                        error);
 }
@@ -211,7 +212,7 @@ static enum berth_status train_all(struct worker *worker, struct berth_error *er
 // --- the end ------------------------------------------------------------------------------------
 
 static enum berth_status publish(const struct worker *worker, struct berth_error *error) {
-    const char *folder = worker->given->output_dir;
+    const char *folder = worker->given->run.output_dir;
     char before[DIGEST_HEX_SIZE];
     TRY(file_lock_check(&worker->lock, error));
     leftovers_digest_weights(folder, before);
@@ -261,13 +262,13 @@ static void fill_result(const struct worker_table *table, struct berth_run_resul
 
 static enum berth_status write_report(const struct worker *worker, struct run_set *set,
                                       struct berth_error *error) {
-    const struct berth_config *given = worker->given;
+    const struct settings *given = worker->given;
     set->runs = memory_array_zeroed((size_t)worker->comm->size, sizeof *set->runs);
     if (set->runs == NULL) {
         return error_no_memory(error, sizeof *set->runs, "the report");
     }
     for (int rank = 0; rank < worker->comm->size; rank++) {
-        char *folder = worker_folder(given->output_dir, rank);
+        char *folder = worker_folder(given->run.output_dir, rank);
         enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
         if (status == BERTH_OK) {
             status = run_read(&set->runs[set->count++], folder, error);
@@ -275,15 +276,15 @@ static enum berth_status write_report(const struct worker *worker, struct run_se
         memory_free(folder);
         TRY(status);
     }
-    TRY(dir_make_parent(given->report, error));
-    return html_write_report(set, given->report, error);
+    TRY(dir_make_parent(given->report.report, error));
+    return html_write_report(set, given->report.report, error);
 }
 
 // Writes the curves of all workers into one report. A failure is only a warning.
 static void report_all(const struct worker *worker) {
     struct run_set set = {0};
     struct berth_error error;
-    if (is_first(worker) && worker->given->report != NULL &&
+    if (is_first(worker) && worker->given->report.report != NULL &&
         write_report(worker, &set, &error) != BERTH_OK) {
         log_warning(&worker->args.log, "%s", error.message);
     }
@@ -315,7 +316,7 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
 static enum berth_status run(struct worker *worker, struct berth_run_result *result,
                              struct berth_error *error) {
     TRY(start(worker, error));
-    if (worker->given->dry_run) {
+    if (worker->given->run.dry_run) {
         return BERTH_OK;
     }
     const enum berth_status status = train_all(worker, error);
@@ -329,14 +330,15 @@ static enum berth_status train_independently(const struct training_job_args *arg
                                              const atomic_int *stop,
                                              struct berth_run_result *result,
                                              struct berth_error *error) {
-    struct worker worker = {
-        .args = *args,
-        .config = *args->config,
-        .given = args->config,
-        .comm = args->comm,
-        .request = stop,
-        .lock = {.descriptor = -1},
-        .table = {.output_dir = args->config->output_dir, .count = args->comm->size, .best = -1}};
+    struct worker worker = {.args = *args,
+                            .config = *args->config,
+                            .given = args->config,
+                            .comm = args->comm,
+                            .request = stop,
+                            .lock = {.descriptor = -1},
+                            .table = {.output_dir = args->config->run.output_dir,
+                                      .count = args->comm->size,
+                                      .best = -1}};
     worker.args.config = &worker.config;
     worker.args.comm = comm_self();
     const enum berth_status status = run(&worker, result, error);
@@ -349,9 +351,9 @@ static enum berth_status train_independently(const struct training_job_args *arg
 }
 
 // Sets *answer to whether one process resumes a run of several workers: it then is worker 0.
-static enum berth_status is_worker_0(const struct berth_config *config, int *answer,
+static enum berth_status is_worker_0(const struct settings *config, int *answer,
                                      struct berth_error *error) {
-    char *folder = worker_folder(config->output_dir != NULL ? config->output_dir : "", 0);
+    char *folder = worker_folder(config->run.output_dir != NULL ? config->run.output_dir : "", 0);
     if (folder == NULL) {
         return path_no_memory(error);
     }
@@ -360,7 +362,7 @@ static enum berth_status is_worker_0(const struct berth_config *config, int *ans
     return BERTH_OK;
 }
 
-enum berth_status workers_train(const struct task *task, const struct berth_config *config,
+enum berth_status workers_train(const struct task *task, const struct settings *config,
                                 struct berth_log log, const atomic_int *stop,
                                 struct berth_run_result *result, int *rank,
                                 struct berth_error *error) {
@@ -371,8 +373,8 @@ enum berth_status workers_train(const struct task *task, const struct berth_conf
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
     args.peers = args.comm;
     *rank = args.comm->rank;
-    int is_worker = option_is_independent(config) && args.comm->size > 1;
-    if (option_is_independent(config) && !is_worker) {
+    int is_worker = settings_are_independent(config) && args.comm->size > 1;
+    if (settings_are_independent(config) && !is_worker) {
         const enum berth_status status = is_worker_0(config, &is_worker, error);
         if (status != BERTH_OK) {
             args.comm->close(args.comm);

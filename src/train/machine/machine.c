@@ -4,8 +4,8 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/thread.h"
+#include "settings/settings.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
 #include "train/machine/rank_facts.h"
@@ -153,8 +153,8 @@ enum berth_status machine_start_threads(int threads, struct berth_error *error) 
     return BERTH_OK;
 }
 
-int machine_threads(const struct berth_config *config) {
-    return cores_threads((int)config->threads);
+int machine_threads(const struct settings *config) {
+    return cores_threads((int)config->machine.threads);
 }
 
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings) {
@@ -228,17 +228,17 @@ static enum berth_status open_named(const char *name, struct device_options *opt
     return BERTH_OK;
 }
 
-enum berth_status machine_device_open(const struct berth_config *config, const struct comm *comm,
+enum berth_status machine_device_open(const struct settings *config, const struct comm *comm,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error) {
-    const char *name = config->device != NULL ? config->device : "auto";
+    const char *name = config->machine.device != NULL ? config->machine.device : "auto";
     struct device_options options = {.threads = machine_threads(config),
-                                     .instructions = config->instructions,
+                                     .instructions = config->machine.instructions,
                                      .index = -1,
                                      .local_rank = comm->local_rank,
                                      .ranks = comm->size,
-                                     .tf32 = config->tf32};
-    TRY(option_check_choice(config, "device", error));
+                                     .tf32 = config->machine.tf32};
+    TRY(settings_check_choice(config, "device", error));
     TRY(machine_start_threads(options.threads, error));
     if (cores_is_forked_child()) {
         log_note(log, "threads: 1, because this process was forked from one that had already used "
@@ -249,10 +249,10 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
     } else {
         TRY(open_named(name, &options, log, device, error));
     }
-    if (config->tf32 && !(*device)->tf32) {
+    if (config->machine.tf32 && !(*device)->tf32) {
         log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
-    if (config->instructions != NULL && strcmp(config->instructions, "auto") != 0 &&
+    if (config->machine.instructions != NULL && strcmp(config->machine.instructions, "auto") != 0 &&
         !(*device)->is_host) {
         log_note(log,
                  "instructions has no effect: it selects those of the CPU, and the device is %s",
@@ -284,18 +284,18 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
 
 // The jobs are compared first, because different jobs make different calls.
 static enum berth_status compare_ranks(struct comm *comm, const char *job,
-                                       const struct berth_config *config,
-                                       struct berth_error *error) {
+                                       const struct settings *config, struct berth_error *error) {
     TRY(rank_facts_compare_job(comm, job, error));
     return rank_facts_compare_settings(comm, config, error);
 }
 
-enum berth_status machine_comm_open(const char *job, const struct berth_config *config,
+enum berth_status machine_comm_open(const char *job, const struct settings *config,
                                     struct berth_log *log, struct comm **comm,
                                     struct berth_error *error) {
-    const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
-                                         .timeout_seconds = (double)config->comm_timeout,
-                                         .start_timeout_seconds = (double)config->start_timeout};
+    const struct comm_options options = {
+        .name = config->machine.comm != NULL ? config->machine.comm : "auto",
+        .timeout_seconds = (double)config->machine.comm_timeout,
+        .start_timeout_seconds = (double)config->machine.start_timeout};
     cores_leave_first_place(); // before the connection's threads start
     TRY(comm_open(&options, comm, error));
     if ((*comm)->size == 1) {
@@ -308,7 +308,7 @@ enum berth_status machine_comm_open(const char *job, const struct berth_config *
              (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
     enum berth_status status = compare_ranks(*comm, job, config, error);
     if (status == BERTH_OK) {
-        status = cores_divide(*comm, (int)config->threads, log, error);
+        status = cores_divide(*comm, (int)config->machine.threads, log, error);
     }
     if (status != BERTH_OK) {
         (*comm)->close(*comm);
@@ -331,13 +331,13 @@ const char *machine_precision_name(enum berth_precision precision) {
     return precisions[precision].name;
 }
 
-static enum berth_status check_dtype(const struct berth_config *config, const struct device *device,
+static enum berth_status check_dtype(const struct settings *config, const struct device *device,
                                      enum dtype dtype, struct berth_error *error) {
     return (device->dtypes >> dtype & 1) != 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "precision %s: the device %s does not support it; use precision auto",
-                           precisions[config->precision].name, device->name);
+                           precisions[config->machine.precision].name, device->name);
 }
 
 // bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
@@ -357,17 +357,17 @@ static enum berth_status find_fast_dtype(struct comm *comm, const struct device 
     return BERTH_OK;
 }
 
-enum berth_status machine_compute_dtype(struct berth_config *config, struct comm *comm,
+enum berth_status machine_compute_dtype(struct settings *config, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error) {
-    if (config->precision == BERTH_PRECISION_AUTO) {
+    if (config->machine.precision == BERTH_PRECISION_AUTO) {
         TRY(find_fast_dtype(comm, device, log, compute, error));
-        config->precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
-        log_note(log, "precision: %s (auto%s)", precisions[config->precision].name,
+        config->machine.precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
+        log_note(log, "precision: %s (auto%s)", precisions[config->machine.precision].name,
                  *compute == device->fast_dtype ? ", the faster one on this device" : "");
     }
-    *compute = precisions[config->precision].dtype;
-    if (config->precision == BERTH_INT8) {
+    *compute = precisions[config->machine.precision].dtype;
+    if (config->machine.precision == BERTH_INT8) {
         return error_set(error, BERTH_CONFIG,
                          "precision int8 is only for prediction: train in fp32 or bf16, then "
                          "predict, answer or embed with precision int8");
@@ -375,10 +375,10 @@ enum berth_status machine_compute_dtype(struct berth_config *config, struct comm
     return check_dtype(config, device, *compute, error);
 }
 
-enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
+enum berth_status machine_inference_dtype(struct settings *config, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
                                           enum dtype *compute, struct berth_error *error) {
-    if (config->precision != BERTH_INT8) {
+    if (config->machine.precision != BERTH_INT8) {
         return machine_compute_dtype(config, comm, device, log, compute, error);
     }
     TRY(find_fast_dtype(comm, device, log, compute, error));

@@ -3,8 +3,8 @@
 
 #include "core/checksum.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/utf8.h"
+#include "settings/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,19 +46,19 @@ void rank_facts_add_checksum(struct rank_facts *facts, const char *name, const c
     rank_facts_add(facts, name, source, text);
 }
 
-static void add_setting(struct rank_facts *facts, const struct berth_config *config,
+static void add_setting(struct rank_facts *facts, const struct settings *config,
                         const struct option_row *row) {
     char text[TEXT_SIZE];
     const int is_text = row->type == OPTION_TEXT || row->type == OPTION_LIST;
     const char *value = is_text ? *(const char *const *)((const char *)config + row->offset) : NULL;
     if (value == NULL) {
-        option_print(config, row, text, sizeof text);
+        settings_print(config, row, text, sizeof text);
         value = text;
     }
     rank_facts_add(facts, row->name, NULL, value);
 }
 
-void rank_facts_add_settings(struct rank_facts *facts, const struct berth_config *config) {
+void rank_facts_add_settings(struct rank_facts *facts, const struct settings *config) {
     for (size_t i = 0; i < option_row_count; i++) {
         if (!option_rows[i].local) {
             add_setting(facts, config, &option_rows[i]);
@@ -157,7 +157,7 @@ enum berth_status rank_facts_compare(struct rank_facts *facts, struct comm *comm
     return status;
 }
 
-enum berth_status rank_facts_compare_settings(struct comm *comm, const struct berth_config *config,
+enum berth_status rank_facts_compare_settings(struct comm *comm, const struct settings *config,
                                               struct berth_error *error) {
     struct rank_facts facts = {0};
     rank_facts_add_settings(&facts, config);

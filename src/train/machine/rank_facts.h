@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "core/buffer.h"
 #include "core/error.h"
+#include "settings/settings.h"
 
 #include <stdint.h>
 
@@ -26,14 +27,14 @@ void rank_facts_add_number(struct rank_facts *facts, const char *name, const cha
 void rank_facts_add_checksum(struct rank_facts *facts, const char *name, const char *source,
                              uint64_t value);
 // Adds every setting except those whose row is local.
-void rank_facts_add_settings(struct rank_facts *facts, const struct berth_config *config);
+void rank_facts_add_settings(struct rank_facts *facts, const struct settings *config);
 
 // All ranks call it, also where there is one. Empties the list. BERTH_CONFIG, or BERTH_BAD_DATA for
 // a fact with a source, names the first difference from rank 0.
 enum berth_status rank_facts_compare(struct rank_facts *facts, struct comm *comm,
                                      struct berth_error *error);
 // The same for the settings alone.
-enum berth_status rank_facts_compare_settings(struct comm *comm, const struct berth_config *config,
+enum berth_status rank_facts_compare_settings(struct comm *comm, const struct settings *config,
                                               struct berth_error *error);
 // Compares what the processes do, "train squad", and the program's version, before anything else:
 // other jobs and versions make other calls.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/learning_rate.h"
 
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <string.h>
@@ -209,12 +209,12 @@ static const struct schedule_row *find(const char *name) {
     return NULL;
 }
 
-static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
+static void set_warmup(struct schedule *schedule, const struct settings *config) {
     int64_t total_steps = schedule->total_steps;
-    double exact_steps = (double)total_steps * config->warmup_proportion;
-    const int64_t whole = config->warmup_steps > 0  ? config->warmup_steps
-                          : config->warmup_round_up ? (int64_t)ceil(exact_steps)
-                                                    : 0;
+    double exact_steps = (double)total_steps * config->optimizer.warmup_proportion;
+    const int64_t whole = config->optimizer.warmup_steps > 0  ? config->optimizer.warmup_steps
+                          : config->optimizer.warmup_round_up ? (int64_t)ceil(exact_steps)
+                                                              : 0;
     if (schedule->row->warmup == WARMUP_NONE) {
         schedule->warmup_steps = 0;
         schedule->warmup = 0;
@@ -222,39 +222,39 @@ static void set_warmup(struct schedule *schedule, const struct berth_config *con
         schedule->warmup_steps = whole;
         schedule->warmup = total_steps > 0 ? (double)whole / (double)total_steps : 0;
     } else {
-        schedule->warmup = config->warmup_proportion;
+        schedule->warmup = config->optimizer.warmup_proportion;
         schedule->warmup_steps =
             (int64_t)(schedule->row->warmup == WARMUP_FLOOR ? exact_steps : ceil(exact_steps));
     }
 }
 
-enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
+enum berth_status schedule_init(struct schedule *schedule, const struct settings *config,
                                 int64_t total_steps, struct berth_error *error) {
-    const char *name = config->schedule != NULL ? config->schedule : "linear";
-    TRY(option_check_choice(config, "schedule", error));
+    const char *name = config->optimizer.schedule != NULL ? config->optimizer.schedule : "linear";
+    TRY(settings_check_choice(config, "schedule", error));
     *schedule = (struct schedule){.row = find(name),
-                                  .learning_rate = config->learning_rate,
-                                  .minimum = config->warmup_min_lr,
-                                  .offset = config->lr_offset,
-                                  .decay_rate = config->decay_rate,
-                                  .decay_steps = config->decay_step,
-                                  .cosine_minimum = config->cos_min_ratio,
+                                  .learning_rate = config->optimizer.learning_rate,
+                                  .minimum = config->optimizer.warmup_min_lr,
+                                  .offset = config->optimizer.lr_offset,
+                                  .decay_rate = config->optimizer.decay_rate,
+                                  .decay_steps = config->optimizer.decay_step,
+                                  .cosine_minimum = config->optimizer.cos_min_ratio,
                                   .total_steps = total_steps};
     set_warmup(schedule, config);
     return BERTH_OK;
 }
 
-enum berth_status learning_rate_factor(const struct berth_config *config, int processes,
-                                       double *factor, struct berth_error *error) {
-    const char *rule = config->lr_scaling != NULL ? config->lr_scaling : "none";
-    TRY(option_check_choice(config, "lr_scaling", error));
+enum berth_status learning_rate_factor(const struct settings *config, int processes, double *factor,
+                                       struct berth_error *error) {
+    const char *rule = config->optimizer.lr_scaling != NULL ? config->optimizer.lr_scaling : "none";
+    TRY(settings_check_choice(config, "lr_scaling", error));
     *factor = strcmp(rule, "sqrt") == 0     ? sqrt(processes)
               : strcmp(rule, "linear") == 0 ? processes
                                             : 1;
     return BERTH_OK;
 }
 
-void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first) {
+void schedule_restart(struct schedule *schedule, const struct settings *config, int64_t first) {
     schedule->total_steps += schedule->first - first;
     schedule->first = first;
     set_warmup(schedule, config);
@@ -264,10 +264,10 @@ double schedule_rate(const struct schedule *schedule, int64_t step) {
     return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
 }
 
-void schedule_settle_warmup(struct berth_config *config) {
-    if (config->warmup_steps == 0 && option_name_is_given(config, "warmup_steps") &&
-        !option_name_is_given(config, "warmup_proportion")) {
-        config->warmup_proportion = 0;
+void schedule_settle_warmup(struct settings *config) {
+    if (config->optimizer.warmup_steps == 0 && settings_is_given(config, "warmup_steps") &&
+        !settings_is_given(config, "warmup_proportion")) {
+        config->optimizer.warmup_proportion = 0;
     }
 }
 

@@ -8,6 +8,7 @@
 #define BERTH_TRAIN_LEARNING_RATE_H
 
 #include "core/error.h"
+#include "settings/settings.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,19 +50,19 @@ extern const size_t schedule_row_count;
 
 // If the user gave warmup_steps 0 and no warmup_proportion, there is no warm-up: sets
 // warmup_proportion to 0.
-void schedule_settle_warmup(struct berth_config *config);
+void schedule_settle_warmup(struct settings *config);
 
 // warmup_steps > 0 overrides warmup_proportion. An unknown name is BERTH_USAGE; the error lists the
 // known ones.
-enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
+enum berth_status schedule_init(struct schedule *schedule, const struct settings *config,
                                 int64_t total_steps, struct berth_error *error);
 
 // --lr_scaling: the factor for this number of processes. An unknown rule is BERTH_USAGE.
-enum berth_status learning_rate_factor(const struct berth_config *config, int processes,
-                                       double *factor, struct berth_error *error);
+enum berth_status learning_rate_factor(const struct settings *config, int processes, double *factor,
+                                       struct berth_error *error);
 
 // Restarts the schedule, including warm-up, at update `first`, over the rest of the run.
-void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first);
+void schedule_restart(struct schedule *schedule, const struct settings *config, int64_t first);
 
 // The rate of update `step`, counted from 0 at the start of the run, without skipped updates.
 double schedule_rate(const struct schedule *schedule, int64_t step);

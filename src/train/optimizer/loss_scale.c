@@ -2,6 +2,7 @@
 #include "train/optimizer/loss_scale.h"
 
 #include "core/number.h"
+#include "settings/settings.h"
 
 #include <string.h>
 
@@ -9,19 +10,20 @@ int loss_scale_is_dynamic(const struct loss_scale *scale) {
     return scale->kind == LOSS_SCALE_ZERO || scale->kind == LOSS_SCALE_PLAIN;
 }
 
-static enum loss_scale_kind dynamic_kind(const struct berth_config *config) {
-    int plain = config->loss_scaler != NULL && strcmp(config->loss_scaler, "plain") == 0;
+static enum loss_scale_kind dynamic_kind(const struct settings *config) {
+    int plain = config->optimizer.loss_scaler != NULL &&
+                strcmp(config->optimizer.loss_scaler, "plain") == 0;
     return plain ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
 }
 
-const char *loss_scale_text(const struct berth_config *config) {
-    return config->loss_scale != NULL        ? config->loss_scale
-           : config->precision == BERTH_FP16 ? "dynamic"
-                                             : "none";
+const char *loss_scale_text(const struct settings *config) {
+    return config->optimizer.loss_scale != NULL      ? config->optimizer.loss_scale
+           : config->machine.precision == BERTH_FP16 ? "dynamic"
+                                                     : "none";
 }
 
 // Sets *fixed to the scale if it is static.
-static enum berth_status read_kind(const struct berth_config *config, enum loss_scale_kind *kind,
+static enum berth_status read_kind(const struct settings *config, enum loss_scale_kind *kind,
                                    double *fixed, struct berth_error *error) {
     const char *text = loss_scale_text(config);
     *fixed = 1;
@@ -31,7 +33,7 @@ static enum berth_status read_kind(const struct berth_config *config, enum loss_
         *kind = dynamic_kind(config);
     } else if (strcmp(text, "static") == 0) {
         *kind = LOSS_SCALE_STATIC;
-        *fixed = config->init_loss_scale;
+        *fixed = config->optimizer.init_loss_scale;
     } else if (!number_parse_real(text, fixed) || *fixed < 0 || *fixed > 0x1p126) {
         return error_set(error, BERTH_USAGE,
                          "option loss_scale: expected none, static, dynamic or a number from 0 "
@@ -43,24 +45,24 @@ static enum berth_status read_kind(const struct berth_config *config, enum loss_
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth_config *config,
+enum berth_status loss_scale_settle(struct loss_scale *scale, const struct settings *config,
                                     struct berth_error *error) {
     double fixed;
     TRY(read_kind(config, &scale->kind, &fixed, error));
-    scale->minimum = config->min_loss_scale;
-    scale->window = config->loss_scale_window;
-    scale->hysteresis = config->hysteresis;
-    scale->consecutive = config->consecutive_hysteresis;
+    scale->minimum = config->optimizer.min_loss_scale;
+    scale->window = config->optimizer.loss_scale_window;
+    scale->hysteresis = config->optimizer.hysteresis;
+    scale->consecutive = config->optimizer.consecutive_hysteresis;
     if (!loss_scale_is_dynamic(scale)) {
         scale->scale = fixed;
         return BERTH_OK;
     }
-    if (config->init_loss_scale < config->min_loss_scale) {
+    if (config->optimizer.init_loss_scale < config->optimizer.min_loss_scale) {
         return error_set(error, BERTH_CONFIG, "init_loss_scale %g is below min_loss_scale %g",
-                         config->init_loss_scale, config->min_loss_scale);
+                         config->optimizer.init_loss_scale, config->optimizer.min_loss_scale);
     }
     if (!scale->restored) {
-        scale->scale = config->init_loss_scale;
+        scale->scale = config->optimizer.init_loss_scale;
         scale->updates = 0;
         scale->last_overflow = -1;
         scale->hysteresis_left = scale->hysteresis;
@@ -68,7 +70,7 @@ enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_check(const struct berth_config *config, struct berth_error *error) {
+enum berth_status loss_scale_check(const struct settings *config, struct berth_error *error) {
     struct loss_scale scale = {0};
     return loss_scale_settle(&scale, config, error);
 }

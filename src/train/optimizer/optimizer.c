@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/optimizer.h"
 
-#include "core/options.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,31 +89,36 @@ const char *optimizer_no_decay_list(const char *name) {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static const struct optimizer_row *row_of(const struct berth_config *config) {
-    return find(config->optimizer != NULL ? config->optimizer : optimizer_rows[0].name);
+static const struct optimizer_row *row_of(const struct settings *config) {
+    return find(config->optimizer.optimizer != NULL ? config->optimizer.optimizer
+                                                    : optimizer_rows[0].name);
 }
 
-enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error) {
-    TRY(option_check_choice(config, "optimizer", error));
+enum berth_status optimizer_settle(struct settings *config, struct berth_error *error) {
+    TRY(settings_check_choice(config, "optimizer", error));
     const struct optimizer_row *row = row_of(config);
-    if (!config->adam_w_mode && !row->has_adam_w_mode) {
+    if (!config->optimizer.adam_w_mode && !row->has_adam_w_mode) {
         return error_set(
             error, BERTH_CONFIG,
             "adam_w_mode false applies only to the optimizers adam and adamw, not to %s",
             row->name);
     }
-    if (config->min_coeff > config->max_coeff) {
+    if (config->optimizer.min_coeff > config->optimizer.max_coeff) {
         return error_set(error, BERTH_CONFIG, "min_coeff %g is above max_coeff %g",
-                         config->min_coeff, config->max_coeff);
+                         config->optimizer.min_coeff, config->optimizer.max_coeff);
     }
-    config->optimizer = row->name;
-    config->adam_epsilon = isnan(config->adam_epsilon) ? row->epsilon : config->adam_epsilon;
-    config->weight_decay = isnan(config->weight_decay) ? row->weight_decay : config->weight_decay;
-    if (config->bias_correction < 0) {
-        config->bias_correction = row->bias_correction;
+    config->optimizer.optimizer = row->name;
+    config->optimizer.adam_epsilon =
+        isnan(config->optimizer.adam_epsilon) ? row->epsilon : config->optimizer.adam_epsilon;
+    config->optimizer.weight_decay =
+        isnan(config->optimizer.weight_decay) ? row->weight_decay : config->optimizer.weight_decay;
+    if (config->optimizer.bias_correction < 0) {
+        config->optimizer.bias_correction = row->bias_correction;
     }
-    config->no_decay = config->no_decay != NULL ? config->no_decay : row->no_decay;
-    config->clip_by = config->clip_by != NULL ? config->clip_by : row->clip_by;
+    config->optimizer.no_decay =
+        config->optimizer.no_decay != NULL ? config->optimizer.no_decay : row->no_decay;
+    config->optimizer.clip_by =
+        config->optimizer.clip_by != NULL ? config->optimizer.clip_by : row->clip_by;
     return BERTH_OK;
 }
 
@@ -129,33 +134,33 @@ void optimizer_print_formula(const struct optimizer *optimizer, char *text, size
                  : "");
 }
 
-static unsigned clips_of(const struct berth_config *config) {
-    if (config->max_grad_norm <= 0) {
+static unsigned clips_of(const struct settings *config) {
+    if (config->optimizer.max_grad_norm <= 0) {
         return 0;
     }
-    int both = strcmp(config->clip_by, "both") == 0;
-    return (both || strcmp(config->clip_by, "global") == 0 ? CLIP_GLOBAL : 0u) |
-           (both || strcmp(config->clip_by, "tensor") == 0 ? CLIP_TENSOR : 0u);
+    int both = strcmp(config->optimizer.clip_by, "both") == 0;
+    return (both || strcmp(config->optimizer.clip_by, "global") == 0 ? CLIP_GLOBAL : 0u) |
+           (both || strcmp(config->optimizer.clip_by, "tensor") == 0 ? CLIP_TENSOR : 0u);
 }
 
-struct optimizer optimizer_of(const struct berth_config *config) {
-    const char *known = optimizer_no_decay_list(config->no_decay);
+struct optimizer optimizer_of(const struct settings *config) {
+    const char *known = optimizer_no_decay_list(config->optimizer.no_decay);
     return (struct optimizer){
         .row = row_of(config),
-        .beta1 = config->adam_beta1,
-        .beta2 = config->adam_beta2,
-        .epsilon = config->adam_epsilon,
-        .weight_decay = config->weight_decay,
-        .max_grad_norm = config->max_grad_norm,
-        .min_coeff = config->min_coeff,
-        .max_coeff = config->max_coeff,
-        .bias_correction = config->bias_correction,
-        .l2_mode = !config->adam_w_mode,
-        .epsilon_inside_root = config->eps_inside_sqrt,
+        .beta1 = config->optimizer.adam_beta1,
+        .beta2 = config->optimizer.adam_beta2,
+        .epsilon = config->optimizer.adam_epsilon,
+        .weight_decay = config->optimizer.weight_decay,
+        .max_grad_norm = config->optimizer.max_grad_norm,
+        .min_coeff = config->optimizer.min_coeff,
+        .max_coeff = config->optimizer.max_coeff,
+        .bias_correction = config->optimizer.bias_correction,
+        .l2_mode = !config->optimizer.adam_w_mode,
+        .epsilon_inside_root = config->optimizer.eps_inside_sqrt,
         .clips = clips_of(config),
-        .no_decay = known != NULL ? known : config->no_decay,
+        .no_decay = known != NULL ? known : config->optimizer.no_decay,
         .own_list = known == NULL,
-        .frozen = {config->freeze_layers, config->freeze_embeddings},
+        .frozen = {config->optimizer.freeze_layers, config->optimizer.freeze_embeddings},
     };
 }
 

@@ -5,7 +5,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/tasks/class_names.h"
 
 #include <inttypes.h>
@@ -146,7 +146,7 @@ void progress_add_evaluation(struct progress *progress, double epoch,
 
 // --- writing ------------------------------------------------------------------------------------
 
-static json *settings_of(const struct berth_config *config, unsigned jobs) {
+static json *settings_of(const struct settings *config, unsigned jobs) {
     json *settings = json_new_object();
     int failed = 0;
     for (size_t i = 0; i < option_row_count; i++) {
@@ -155,7 +155,7 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
             continue;
         }
         char text[4096];
-        option_print(config, row, text, sizeof text);
+        settings_print(config, row, text, sizeof text);
         failed |= json_set(settings, row->name, json_new_path(text));
     }
     return json_unless_failed(settings, failed);
@@ -163,9 +163,9 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
 
 // The Trainer's form of the path: it looks for this folder. null if the best model has no
 // checkpoint there; that of the present step may not be published yet.
-static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
+static json *best_checkpoint(const struct progress *progress, const struct settings *config) {
     char folder[4096 + 64];
-    const char *output = config->output_dir != NULL ? config->output_dir : ".";
+    const char *output = config->run.output_dir != NULL ? config->run.output_dir : ".";
     snprintf(folder, sizeof folder, "%.*s/checkpoint-%" PRId64, (int)path_length(output), output,
              progress->best_step);
     const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(config) &&
@@ -223,7 +223,7 @@ static json *best_object(const struct best_metric *best) {
 }
 
 // Berth's own keys. The Trainer accepts no unknown keys, but keeps those of callbacks.
-static json *own_keys(const struct progress *progress, const struct berth_config *config,
+static json *own_keys(const struct progress *progress, const struct settings *config,
                       const struct batching *batching) {
     const int64_t updates = progress->step - progress->phase_start;
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
@@ -279,7 +279,7 @@ static json *trainer_control(void) {
     return JSON_OBJECT({"args", switches}, {"attributes", json_new_object()});
 }
 
-enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
+enum berth_status progress_write(const struct progress *progress, const struct settings *config,
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error) {
     const int64_t updates = progress->step - progress->phase_start;
@@ -287,19 +287,20 @@ enum berth_status progress_write(const struct progress *progress, const struct b
         isnan(progress->best.value) ? json_new_null() : json_new_integer(progress->best_step);
     json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
     json *callbacks = JSON_OBJECT({"Berth", berth}, {"TrainerControl", trainer_control()});
-    json *state = JSON_OBJECT(
-        {"global_step", json_new_integer(progress->step)},
-        {"epoch", json_new_real(batching_epochs(batching, updates))},
-        {"max_steps", json_new_integer(batching->total_steps)},
-        {"num_train_epochs", json_new_real(config->num_train_epochs)},
-        {"train_batch_size", json_new_integer(trainer_batch_size(batching))},
-        {"logging_steps", interval(config->logging_steps)},
-        {"eval_steps", interval(config->eval_steps)}, {"save_steps", interval(config->save_steps)},
-        {"total_flos", json_new_real(progress->total_flos)},
-        {"log_history", json_copy_deep(progress->log)},
-        {"best_metric", json_new_real(progress->best.value)}, {"best_global_step", best},
-        {"best_model_checkpoint", best_checkpoint(progress, config)},
-        {"stateful_callbacks", callbacks});
+    json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
+                              {"epoch", json_new_real(batching_epochs(batching, updates))},
+                              {"max_steps", json_new_integer(batching->total_steps)},
+                              {"num_train_epochs", json_new_real(config->engine.num_train_epochs)},
+                              {"train_batch_size", json_new_integer(trainer_batch_size(batching))},
+                              {"logging_steps", interval(config->run.logging_steps)},
+                              {"eval_steps", interval(config->run.eval_steps)},
+                              {"save_steps", interval(config->run.save_steps)},
+                              {"total_flos", json_new_real(progress->total_flos)},
+                              {"log_history", json_copy_deep(progress->log)},
+                              {"best_metric", json_new_real(progress->best.value)},
+                              {"best_global_step", best},
+                              {"best_model_checkpoint", best_checkpoint(progress, config)},
+                              {"stateful_callbacks", callbacks});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
@@ -347,7 +348,7 @@ static enum berth_status check_settings(const struct progress_source *source,
         const struct option_row *row = &option_rows[i];
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
-        option_print(source->config, row, now, sizeof now);
+        settings_print(source->config, row, now, sizeof now);
         if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE ||
             is_unresolved(row, then)) {
             continue;
@@ -534,7 +535,7 @@ static enum berth_status check_same_run(struct progress *found,
         TRY(found->feed->ops->check(found->feed, record, path, error));
     }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
-    if (source->config->rewarmup && !was_set(source, "rewarmup")) {
+    if (source->config->optimizer.rewarmup && !was_set(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
@@ -543,20 +544,21 @@ static enum berth_status check_same_run(struct progress *found,
 static enum berth_status check_phase(const struct progress *found,
                                      const struct progress_source *source,
                                      struct berth_error *error) {
-    const struct berth_config *config = source->config;
+    const struct settings *config = source->config;
     const char *path = source->path;
     const int in_second = was_set(source, "phase2");
     int64_t first = in_second ? found->phase_start : found->step;
-    if (!config->phase2 && in_second) {
+    if (!config->run.phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
                          "%s: the run to resume is in its second phase; add phase2", path);
     }
-    if (config->phase2 && config->phase1_end_step > 0 && config->phase1_end_step != first) {
+    if (config->run.phase2 && config->run.phase1_end_step > 0 &&
+        config->run.phase1_end_step != first) {
         return error_set(error, BERTH_CONFIG,
                          "%s: phase1_end_step is %" PRId64
                          ", but the first phase ended with update %" PRId64
                          "; omit the option or name another checkpoint",
-                         path, config->phase1_end_step, first);
+                         path, config->run.phase1_end_step, first);
     }
     return BERTH_OK;
 }
@@ -575,7 +577,7 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     struct progress found = progress_of(progress, NULL);
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
-    if (source->config->phase2 && !was_set(source, "phase2")) {
+    if (source->config->run.phase2 && !was_set(source, "phase2")) {
         begin_phase(&found);
         log_note(source->log, "second phase, after %" PRId64 " updates of the first", found.step);
     } else {
@@ -623,7 +625,7 @@ enum berth_status progress_follows(const struct progress *progress, const char *
     return BERTH_OK;
 }
 
-enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
+enum berth_status progress_read(struct progress *progress, const struct settings *config,
                                 const struct batching *batching, const struct berth_log *log,
                                 const char *path, struct berth_error *error) {
     json *state;

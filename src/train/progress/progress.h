@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
 #include "train/optimizer/loss_scale.h"
@@ -94,7 +95,7 @@ const json *progress_own_keys(const json *state);
 const json *progress_sizes(const json *state);
 
 // Writes trainer_state.json, with every setting of the option table as text under "settings".
-enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
+enum berth_status progress_write(const struct progress *progress, const struct settings *config,
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error);
 
@@ -102,7 +103,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
 struct progress_source {
     const json *state;
     const char *path; // for messages
-    const struct berth_config *config;
+    const struct settings *config;
     const struct batching *batching;
     const struct berth_log *log;
 };
@@ -114,7 +115,7 @@ struct progress_source {
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error);
 // The same from the file `path`.
-enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
+enum berth_status progress_read(struct progress *progress, const struct settings *config,
                                 const struct batching *batching, const struct berth_log *log,
                                 const char *path, struct berth_error *error);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress/run_facts.h"
 
-#include "core/options.h"
+#include "settings/settings.h"
 #include "train/progress/progress.h"
 
 #include <stdio.h>
@@ -12,15 +12,15 @@ static int is_needed(const struct option_row *row) {
            strncmp(row->name, "freeze_", 7) == 0;
 }
 
-enum berth_status run_facts_settings(const json *state, struct berth_config *config,
+enum berth_status run_facts_settings(const json *state, struct settings *config,
                                      struct berth_error *error) {
     const json *settings = json_member(progress_own_keys(state), "settings");
-    option_defaults(config);
+    settings_init(config);
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *text = json_text(json_member(settings, row->name));
         if (is_needed(row) && text != NULL && text[0] != '\0') {
-            TRY(option_set(config, row, text, error));
+            TRY(settings_set_row(config, row, text, error));
         }
     }
     return optimizer_settle(config, error);
@@ -47,12 +47,12 @@ static enum berth_status read_length(const struct run_facts *facts, const char *
                : json_get_integer(facts->state, path, "max_steps", length, error);
 }
 
-static enum berth_status read_schedule(struct run_facts *facts, const struct berth_config *config,
+static enum berth_status read_schedule(struct run_facts *facts, const struct settings *config,
                                        const char *path, struct berth_error *error) {
     int64_t length, start = 0;
     TRY(read_length(facts, path, &length, error));
     TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
-    facts->schedule.learning_rate = config->learning_rate;
+    facts->schedule.learning_rate = config->optimizer.learning_rate;
     if (length > 0) {
         TRY(schedule_init(&facts->schedule, config, length, error));
         if (start > 0) {
@@ -65,10 +65,10 @@ static enum berth_status read_schedule(struct run_facts *facts, const struct ber
 
 static enum berth_status read_settings(struct run_facts *facts, const char *path,
                                        struct berth_error *error) {
-    struct berth_config config;
+    struct settings config;
     TRY(run_facts_settings(facts->state, &config, error));
     facts->optimizer = optimizer_of(&config);
-    facts->learning_rate = config.learning_rate;
+    facts->learning_rate = config.optimizer.learning_rate;
     find_last_rate(facts);
     facts->next_rate = facts->learning_rate;
     return read_schedule(facts, &config, path, error);

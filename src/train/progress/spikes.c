@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress/spikes.h"
 
+#include "settings/settings.h"
+
 #include <math.h>
 #include <string.h>
 
 #define MIN_UPDATES 10
 #define WINDOW_UPDATES 50
 
-enum spike_policy spike_policy_of(const struct berth_config *config) {
+enum spike_policy spike_policy_of(const struct settings *config) {
     static const char *const names[] = {
         [SPIKE_WARN] = "warn", [SPIKE_SKIP] = "skip", [SPIKE_ROLLBACK] = "rollback"};
     for (int policy = SPIKE_WARN; policy <= SPIKE_ROLLBACK; policy++) {
-        if (config->spike_policy != NULL && strcmp(config->spike_policy, names[policy]) == 0) {
+        if (config->run.spike_policy != NULL &&
+            strcmp(config->run.spike_policy, names[policy]) == 0) {
             return (enum spike_policy)policy;
         }
     }

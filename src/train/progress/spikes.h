@@ -8,13 +8,13 @@
 #ifndef BERTH_TRAIN_SPIKES_H
 #define BERTH_TRAIN_SPIKES_H
 
-#include "core/config.h"
+#include "settings/settings.h"
 
 #include <stdint.h>
 
 enum spike_policy { SPIKE_NONE, SPIKE_WARN, SPIKE_SKIP, SPIKE_ROLLBACK };
 
-enum spike_policy spike_policy_of(const struct berth_config *config);
+enum spike_policy spike_policy_of(const struct settings *config);
 
 // Saved in checkpoints; all zero at first.
 struct spikes {

@@ -7,6 +7,7 @@
 #include "core/utf8.h"
 #include "data/tables/label_names.h"
 #include "model/folder.h"
+#include "settings/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -317,25 +318,25 @@ static enum berth_status parse_weights(double *weights, const struct class_names
 }
 
 // A loss that is only smoothed has equal weights.
-static enum berth_status fill_weights(double *weights, const struct berth_config *config,
+static enum berth_status fill_weights(double *weights, const struct settings *config,
                                       const struct class_names *names, const size_t *counts,
                                       const char *path, struct berth_error *error) {
-    if (config->class_weights == NULL) {
+    if (config->task.class_weights == NULL) {
         for (size_t k = 0; k < names->count; k++) {
             weights[k] = 1;
         }
         return BERTH_OK;
     }
-    return strcmp(config->class_weights, "balanced") == 0
+    return strcmp(config->task.class_weights, "balanced") == 0
                ? balance(weights, names, counts, path, error)
-               : parse_weights(weights, names, config->class_weights, error);
+               : parse_weights(weights, names, config->task.class_weights, error);
 }
 
-static int is_plain(const struct berth_config *config) {
-    return config->class_weights == NULL && config->label_smoothing_factor <= 0;
+static int is_plain(const struct settings *config) {
+    return config->task.class_weights == NULL && config->task.label_smoothing_factor <= 0;
 }
 
-enum berth_status class_weights_set(struct task_set *set, const struct berth_config *config,
+enum berth_status class_weights_set(struct task_set *set, const struct settings *config,
                                     const struct class_names *names, const size_t *counts,
                                     struct berth_error *error) {
     if (is_plain(config)) {
@@ -348,13 +349,12 @@ enum berth_status class_weights_set(struct task_set *set, const struct berth_con
                                  "the weights of the classes");
 }
 
-enum berth_status class_weights_refuse(const struct berth_config *config,
-                                       struct berth_error *error) {
+enum berth_status class_weights_refuse(const struct settings *config, struct berth_error *error) {
     return is_plain(config)
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "%s applies only to a choice of one of several classes; this is a "
                            "regression or has several labels at once: omit it",
-                           config->class_weights != NULL ? "class_weights"
-                                                         : "label_smoothing_factor");
+                           config->task.class_weights != NULL ? "class_weights"
+                                                              : "label_smoothing_factor");
 }

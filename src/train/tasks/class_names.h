@@ -6,6 +6,7 @@
 
 #include "data/pairs/pairs.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 #include "train/tasks/task.h"
 
 // The names in config.json, or transformers' LABEL_0, LABEL_1, ... where it has none. Free with
@@ -59,12 +60,11 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
 // Sets set->class_weights from config->class_weights: "balanced" gives a class with n of N examples
 // the weight N / (classes * n). counts[names->count] are those of the training set. NULL if there
 // are no weights.
-enum berth_status class_weights_set(struct task_set *set, const struct berth_config *config,
+enum berth_status class_weights_set(struct task_set *set, const struct settings *config,
                                     const struct class_names *names, const size_t *counts,
                                     struct berth_error *error);
 // BERTH_CONFIG if the settings weight or smooth classes, but the model does not choose one of
 // several.
-enum berth_status class_weights_refuse(const struct berth_config *config,
-                                       struct berth_error *error);
+enum berth_status class_weights_refuse(const struct settings *config, struct berth_error *error);
 
 #endif

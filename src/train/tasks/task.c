@@ -3,8 +3,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "metrics/results.h"
+#include "settings/settings.h"
 #include "train/engine/infer.h"
 
 #include <math.h>
@@ -26,13 +26,13 @@ void task_set_close(struct task_set *set, const struct task *task) {
     *set = (struct task_set){0};
 }
 
-const char *task_file(const struct berth_config *config, enum task_use use) {
-    return use == TASK_TRAIN      ? config->train_file
-           : use == TASK_VALIDATE ? config->validation_file
-                                  : config->predict_file;
+const char *task_file(const struct settings *config, enum task_use use) {
+    return use == TASK_TRAIN      ? config->task.train_file
+           : use == TASK_VALIDATE ? config->task.validation_file
+                                  : config->task.predict_file;
 }
 
-enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
+enum berth_status task_need_file(const struct settings *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error) {
     static const char *const names[] = {"train_file", "validation_file", "predict_file"};
     return task_need(task_file(config, use), names[use], otherwise, error);
@@ -45,18 +45,18 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
                : error_set(error, BERTH_USAGE, "%s is missing%s", name, otherwise);
 }
 
-enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
+enum berth_status task_has_validation(const struct settings *config, const char *expected,
                                       int *answer, struct berth_error *error) {
-    const char *path = config->validation_file;
-    *answer = config->do_eval && path != NULL;
+    const char *path = config->task.validation_file;
+    *answer = config->run.do_eval && path != NULL;
     return *answer ? file_require(path, expected, error) : BERTH_OK;
 }
 
-enum berth_status task_log_settings(const struct task *task, const struct berth_config *config,
+enum berth_status task_log_settings(const struct task *task, const struct settings *config,
                                     unsigned jobs, const struct berth_log *log,
                                     struct berth_error *error) {
-    struct berth_config shown = *config;
-    option_apply_default(&shown, "max_seq_length", task->defaults);
+    struct settings shown = *config;
+    settings_apply_default(&shown, "max_seq_length", task->defaults);
     return log_settings(log, &shown, jobs, error);
 }
 
@@ -66,8 +66,9 @@ void task_score_add(struct task_score *score, const char *name, double value) {
     item->value = value;
 }
 
-int task_predicts(const struct berth_config *config) {
-    return config->do_predict < 0 ? config->predict_file != NULL : config->do_predict;
+int task_predicts(const struct settings *config) {
+    return config->task.do_predict < 0 ? config->task.predict_file != NULL
+                                       : config->task.do_predict;
 }
 
 double task_cross_entropy(const float *logits, size_t width, int32_t label) {

@@ -10,6 +10,7 @@
 #include "data/masked/word_masks.h"
 #include "data/pretraining/shard_stream.h"
 #include "model/params.h"
+#include "settings/settings.h"
 #include "train/engine/inputs.h"
 #include "train/tasks/run_result.h"
 
@@ -55,8 +56,8 @@ struct task_set {
 
 struct task_open {
     enum task_use use;
-    struct berth_config *config; // training: settings that depend on the data are resolved
-    struct model_files *files;   // a training set's labels are stored in the model
+    struct settings *config;   // training: settings that depend on the data are resolved
+    struct model_files *files; // a training set's labels are stored in the model
     const struct berth_log *log;
     int after_training; // a prediction by the settings of a training, which has noted unused ones
 };
@@ -116,13 +117,13 @@ struct task {
                              // model
     // Fits the settings to what a model that was trained for the task says of itself; NULL: it says
     // nothing.
-    enum berth_status (*follow)(struct berth_config *config, const struct model_files *files,
+    enum berth_status (*follow)(struct settings *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
     // Sets the task's own defaults and checks that required settings are present.
-    enum berth_status (*settle)(struct berth_config *config, enum task_use use,
+    enum berth_status (*settle)(struct settings *config, enum task_use use,
                                 struct berth_error *error);
     // Sets *answer to 1 if the settings name a set for TASK_VALIDATE; a missing file is an error.
-    enum berth_status (*has_validation)(const struct berth_config *config, int *answer,
+    enum berth_status (*has_validation)(const struct settings *config, int *answer,
                                         struct berth_error *error);
     size_t own_size; // of task_set's `own`
     // For task_set_open: reads the set, whose `own` is zeroed.
@@ -159,19 +160,19 @@ void task_set_close(struct task_set *set, const struct task *task);
 // --- settings common to all tasks ----------------------------------------------------------------
 
 // The file named for a use, or NULL.
-const char *task_file(const struct berth_config *config, enum task_use use);
+const char *task_file(const struct settings *config, enum task_use use);
 // BERTH_USAGE if the setting `name` is empty or NULL; `otherwise` names alternatives.
 enum berth_status task_need(const char *value, const char *name, const char *otherwise,
                             struct berth_error *error);
 // The same for the file named for a use.
-enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
+enum berth_status task_need_file(const struct settings *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error);
 // Implements `has_validation` for a validation_file; `expected` describes the file: "a SQuAD file".
-enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
+enum berth_status task_has_validation(const struct settings *config, const char *expected,
                                       int *answer, struct berth_error *error);
 // Logs the settings of these jobs (JOB_...). A length that is not set is shown as the task's
 // default, because it is fitted to the model only later.
-enum berth_status task_log_settings(const struct task *task, const struct berth_config *config,
+enum berth_status task_log_settings(const struct task *task, const struct settings *config,
                                     unsigned jobs, const struct berth_log *log,
                                     struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
@@ -197,6 +198,6 @@ enum berth_status task_write_prediction(const struct task_set *set,
                                         const struct task_results *results,
                                         struct berth_error *error);
 // Whether do_predict requests a prediction after training.
-int task_predicts(const struct berth_config *config);
+int task_predicts(const struct settings *config);
 
 #endif

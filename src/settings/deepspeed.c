@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/settings/deepspeed.h"
+#include "settings/deepspeed.h"
 
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/options.h"
 #include "core/words.h"
-#include "train/settings/deepspeed_keys.h"
-#include "train/settings/recipes.h"
+#include "settings/deepspeed_keys.h"
+#include "settings/recipes.h"
+#include "settings/settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 // Reading one file.
 struct reading {
-    struct berth_config *config; // modified; settings from the file then count as given
-    struct berth_config before;  // as set on the command line
+    struct settings *config; // modified; settings from the file then count as given
+    struct settings before;  // as set on the command line
     const json *root;
     const char *path;
     const struct berth_log *log;
@@ -34,14 +34,14 @@ static int has_key(const struct reading *r, const char *key) {
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
-    const int is_typed = option_is_given(&r->before, row);
-    struct berth_config file = r->before;
-    if (option_set(is_typed ? &file : r->config, row, text, error) != BERTH_OK) {
+    const int is_typed = settings_row_is_given(&r->before, row);
+    struct settings file = r->before;
+    if (settings_set_row(is_typed ? &file : r->config, row, text, error) != BERTH_OK) {
         return error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
     }
     char own[128], other[128];
-    option_print(&r->before, row, own, sizeof own);
-    option_print(&file, row, other, sizeof other);
+    settings_print(&r->before, row, own, sizeof own);
+    settings_print(&file, row, other, sizeof other);
     if (is_typed && strcmp(own, other) != 0 && has_key(r, key)) {
         log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key, other,
                  r->path);
@@ -49,8 +49,8 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
     return BERTH_OK;
 }
 
-// Prints a value as the text that option_set reads; numbers and booleans only. DeepSpeed's files
-// have integers as 5e8.
+// Prints a value as the text that settings_set_row reads; numbers and booleans only. DeepSpeed's
+// files have integers as 5e8.
 static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     if (json_is_boolean(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
@@ -82,7 +82,7 @@ static enum berth_status apply_row(struct reading *r, const char *name, struct b
 }
 
 static int is_given(const struct reading *r, const char *name) {
-    return option_name_is_given(&r->before, name);
+    return settings_is_given(&r->before, name);
 }
 
 // --- the file's own keys ------------------------------------------------------------------------
@@ -296,7 +296,7 @@ static enum berth_status apply_ratios(struct reading *r, struct berth_error *err
     const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
     char text[NUMBER_TEXT_SIZE];
     number_print_real(text, sizeof text,
-                      ratio != NULL ? json_as_real(ratio) * r->config->learning_rate : 0);
+                      ratio != NULL ? json_as_real(ratio) * r->config->optimizer.learning_rate : 0);
     TRY(set_row(r, "warmup_min_lr", "scheduler.params.warmup_min_ratio", text, error));
     return apply_row(r, "cos_min_ratio", error);
 }
@@ -325,7 +325,7 @@ static enum berth_status apply_schedule(struct reading *r, struct berth_error *e
     TRY(is_linear(r, &linear, error));
     const char *name = linear ? schedule->linear : schedule->log;
     TRY(set_row(r, "schedule", "scheduler.type", name, error));
-    if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
+    if (is_given(r, "schedule") && strcmp(r->before.optimizer.schedule, name) != 0) {
         return BERTH_OK;
     }
     TRY(schedule->cosine ? apply_ratios(r, error) : apply_rates(r, schedule, error));
@@ -387,7 +387,7 @@ static enum berth_status apply_static_scale(struct reading *r, struct berth_erro
 
 static enum berth_status apply_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
-    if (r->config->precision == BERTH_BF16) {
+    if (r->config->machine.precision == BERTH_BF16) {
         log_note(r->log,
                  "%s: fp16 runs as bf16, because device names no GPU, with the loss scaling of "
                  "the file",
@@ -406,8 +406,8 @@ static int has_auto_precision(const struct reading *r) {
 
 // Only GPUs support fp16; the device that "auto" selects is not known yet.
 static int has_fp16(const struct reading *r) {
-    const char *device = r->config->device;
-    return r->config->precision == BERTH_FP16 ||
+    const char *device = r->config->machine.device;
+    return r->config->machine.precision == BERTH_FP16 ||
            (device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0);
 }
 
@@ -425,7 +425,7 @@ static enum berth_status apply_precision(struct reading *r, struct berth_error *
         log_note(r->log,
                  "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
                  "loss_scale asks for it",
-                 r->path, names[r->config->precision]);
+                 r->path, names[r->config->machine.precision]);
         return BERTH_OK;
     }
     const char *key = half                             ? "fp16.enabled"
@@ -434,7 +434,7 @@ static enum berth_status apply_precision(struct reading *r, struct berth_error *
     const enum berth_precision half_runs_as = has_fp16(r) ? BERTH_FP16 : BERTH_BF16;
     const enum berth_precision precision = half ? half_runs_as : brain ? BERTH_BF16 : BERTH_FP32;
     TRY(set_row(r, "precision", key, names[precision], error));
-    if (half && r->config->precision == half_runs_as) {
+    if (half && r->config->machine.precision == half_runs_as) {
         return apply_loss_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
@@ -471,7 +471,7 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
 
 // The reporter uses the folder of scalars; this only logs that the file's is overridden.
 static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
-    const char *own = r->before.logging_dir;
+    const char *own = r->before.report.logging_dir;
     char *folder;
     TRY(scalars_folder(r->root, &folder, error));
     if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
@@ -512,21 +512,21 @@ static int has_one_of(const struct reading *r, const char *keys) {
 static void prefer_file(struct reading *r) {
     for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
         if (has_one_of(r, engine_settings[i].keys)) {
-            option_forget(r->config, option_find(engine_settings[i].name));
+            settings_forget(r->config, option_find(engine_settings[i].name));
         }
     }
     r->before = *r->config;
 }
 
-static void note_overridden(const struct reading *r, const struct berth_config *typed) {
+static void note_overridden(const struct reading *r, const struct settings *typed) {
     for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
         const struct option_row *row = option_find(engine_settings[i].name);
         char own[128], other[128];
-        option_print(typed, row, own, sizeof own);
-        option_print(r->config, row, other, sizeof other);
-        if (option_is_given(typed, row) && strcmp(own, other) != 0) {
+        settings_print(typed, row, own, sizeof own);
+        settings_print(r->config, row, other, sizeof other);
+        if (settings_row_is_given(typed, row) && strcmp(own, other) != 0) {
             log_note(r->log, "%s: %s overrides %s on the command line, as in the program of %s",
-                     row->name, r->path, own, typed->recipe);
+                     row->name, r->path, own, typed->run.recipe);
         }
     }
 }
@@ -541,14 +541,14 @@ static enum berth_status check_names(const struct reading *r, struct berth_error
                : BERTH_OK;
 }
 
-enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
+enum berth_status deepspeed_apply(struct settings *config, const char *path,
                                   const struct berth_log *log, struct berth_error *error) {
     json *root;
     TRY(json_read_file(path, &root, error));
-    const struct berth_config typed = *config;
+    const struct settings typed = *config;
     struct reading reading = {
         .config = config, .before = typed, .root = root, .path = path, .log = log};
-    const int prefers_file = recipe_prefers_file(config->recipe);
+    const int prefers_file = recipe_prefers_file(config->run.recipe);
     enum berth_status status;
     if (prefers_file) {
         prefer_file(&reading);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/settings/deepspeed_keys.h"
+#include "settings/deepspeed_keys.h"
 
-#include "core/options.h"
 #include "core/words.h"
+#include "settings/settings.h"
 
 #include <stdio.h>
 #include <string.h>

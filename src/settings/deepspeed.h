@@ -14,15 +14,14 @@
 // - TensorBoard's folder is not a setting of a job: the reporter reads it (deepspeed_logging_dir).
 //   Leaves out, and refuses by name: optimizers other than Adam, AdamW and Lamb, and the schedules
 //   OneCycle and LRRangeTest.
-#ifndef BERTH_TRAIN_DEEPSPEED_H
-#define BERTH_TRAIN_DEEPSPEED_H
+#ifndef BERTH_SETTINGS_DEEPSPEED_H
+#define BERTH_SETTINGS_DEEPSPEED_H
 
-#include "core/error.h"
-#include "core/log.h"
+#include "settings/settings.h"
 
 // Sets *config to the file's values. BERTH_CONFIG (BERTH_BAD_DATA for invalid JSON), naming file
 // and key.
-enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
+enum berth_status deepspeed_apply(struct settings *config, const char *path,
                                   const struct berth_log *log, struct berth_error *error);
 
 // The folder in the file's section "tensorboard" (memory_free); NULL if it is disabled. Types are

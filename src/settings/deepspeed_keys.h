@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys that a DeepSpeed JSON may have, and their types: those of rows of the option table
 // (core/options.h), whose value becomes the setting's, and the others.
-#ifndef BERTH_TRAIN_DEEPSPEED_KEYS_H
-#define BERTH_TRAIN_DEEPSPEED_KEYS_H
+#ifndef BERTH_SETTINGS_DEEPSPEED_KEYS_H
+#define BERTH_SETTINGS_DEEPSPEED_KEYS_H
 
-#include "core/error.h"
-#include "core/log.h"
 #include "format/json/json.h"
+#include "settings/settings.h"
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and BingBertSquad,
 // Google, Intel, Habana, CSCS (Piz Daint, LUMI) and Hugging Face.
-#include "train/settings/recipes.h"
+#include "settings/recipes.h"
 
-#include "core/options.h"
 #include "core/words.h"
+#include "settings/settings.h"
 
 #include <string.h>
 
@@ -245,16 +245,15 @@ static const struct setting rivals[] = {
 };
 
 // Whether the user chose a setting, by its own name or an equivalent one.
-static int is_decided(const struct berth_config *config, const char *name) {
-    int decided = option_name_is_chosen(config, name);
+static int is_decided(const struct settings *config, const char *name) {
+    int decided = settings_is_chosen(config, name);
     for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        decided |=
-            strcmp(rivals[i].name, name) == 0 && option_name_is_chosen(config, rivals[i].value);
+        decided |= strcmp(rivals[i].name, name) == 0 && settings_is_chosen(config, rivals[i].value);
     }
     // Two of the batch sizes determine the third.
     return decided || (strcmp(name, "train_batch_size") == 0 &&
-                       option_name_is_chosen(config, "per_device_train_batch_size") &&
-                       option_name_is_chosen(config, "gradient_accumulation_steps"));
+                       settings_is_chosen(config, "per_device_train_batch_size") &&
+                       settings_is_chosen(config, "gradient_accumulation_steps"));
 }
 
 // The recipe for the job, if a name has several; NULL: none.
@@ -288,14 +287,14 @@ static const char *job_name(unsigned job) {
                                        : "fine-tuning";
 }
 
-enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
-                               unsigned job, struct berth_error *error) {
-    const struct recipe *recipe = find_recipe(config->recipe, job);
-    if (config->recipe == NULL) {
+enum berth_status recipe_apply(struct settings *config, const struct settings *typed, unsigned job,
+                               struct berth_error *error) {
+    const struct recipe *recipe = find_recipe(config->run.recipe, job);
+    if (config->run.recipe == NULL) {
         return BERTH_OK;
     }
     if (recipe == NULL) {
-        return option_set(config, option_find("recipe"), config->recipe, error);
+        return settings_set_row(config, option_find("recipe"), config->run.recipe, error);
     }
     if ((recipe->job & job) == 0) {
         return error_set(error, BERTH_USAGE, "recipe %s is for %s", recipe->name,
@@ -306,7 +305,7 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
         const struct option_row *row = option_find(setting->name);
         if ((row->jobs & job) != 0 &&
             !is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
-            TRY(option_set(config, row, setting->value, error));
+            TRY(settings_set_row(config, row, setting->value, error));
         }
     }
     return BERTH_OK;
