@@ -53,14 +53,6 @@ enum berth_status settings_set_row(struct settings *config, const struct option_
     return BERTH_OK;
 }
 
-enum berth_status settings_check_choice(const struct settings *config, const char *name,
-                                        struct berth_error *error) {
-    const struct option_row *row = option_find(name);
-    const char *text = *(const char *const *)((const char *)config + row->offset);
-    union option_value value;
-    return text == NULL ? BERTH_OK : option_parse(row, text, &value, error);
-}
-
 int settings_row_is_given(const struct settings *config, const struct option_row *row) {
     size_t index = (size_t)(row - option_rows);
     return config->given[index / 64] >> index % 64 & 1;
@@ -101,28 +93,6 @@ int settings_is_given(const struct settings *config, const char *name) {
 
 int settings_is_chosen(const struct settings *config, const char *name) {
     return settings_row_is_chosen(config, option_find(name));
-}
-
-// Prints as NULL does, but settings_set refuses it.
-static int is_empty_text(const struct settings *config, const struct option_row *row) {
-    const char *const *text = (const char *const *)((const char *)config + row->offset);
-    return row->type == OPTION_TEXT && *text != NULL && **text == '\0';
-}
-
-// A value is valid when its text can be parsed.
-enum berth_status settings_check_values(const struct settings *config, struct berth_error *error) {
-    struct settings defaults;
-    settings_init(&defaults);
-    for (size_t i = 0; i < option_row_count; i++) {
-        const struct option_row *row = &option_rows[i];
-        union option_value value;
-        char text[256];
-        settings_print(config, row, text, sizeof text);
-        if (is_empty_text(config, row) || !prints_alike(config, &defaults, row)) {
-            TRY(option_parse(row, text, &value, error));
-        }
-    }
-    return BERTH_OK;
 }
 
 int settings_resume(const struct settings *config) {

@@ -72,12 +72,6 @@ int settings_is_chosen(const struct settings *config, const char *name);
 int settings_resume(const struct settings *config);
 // 1 when each process trains a model of its own.
 int settings_are_independent(const struct settings *config);
-// BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
-enum berth_status settings_check_choice(const struct settings *config, const char *name,
-                                        struct berth_error *error);
-// BERTH_USAGE where a value is neither the default nor one that settings_set_row accepts: a struct
-// can be filled by hand.
-enum berth_status settings_check_values(const struct settings *config, struct berth_error *error);
 // The field's value as text, independent of the locale.
 void settings_print(const struct settings *config, const struct option_row *row, char *text,
                     size_t size);

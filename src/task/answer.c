@@ -44,7 +44,6 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     own->answers = squad_input_answer_options(config);
     own->answers.all_spans = 1;
     own->answers.whole_words = config->task.align_to_words != 0;
-    TRY(settings_check_choice(config, "answer_score", error));
     own->answers.by_span =
         config->task.answer_score == NULL || strcmp(config->task.answer_score, "softmax") != 0;
     return network_load(model, opening, error);

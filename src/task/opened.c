@@ -113,7 +113,6 @@ static enum berth_status find_files(struct task_model *model, struct berth_error
 static enum berth_status open_parts(struct task_model *model, const struct task_opening *opening,
                                     struct berth_error *error) {
     struct settings *config = &model->config;
-    TRY(settings_check_values(config, error));
     TRY(comm_settle(opening->comm, find_files(model, error), error));
     if (config->machine.precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
         settings_forget(config, option_find("precision"));

@@ -192,7 +192,6 @@ static void expect_printed(const char *name, const char *value, const char *prin
     assert_int_equal(settings_set_row(&config, row, value, NULL), BERTH_OK);
     settings_print(&config, row, text, sizeof text);
     assert_string_equal(text, printed);
-    assert_int_equal(settings_check_values(&config, NULL), BERTH_OK);
 }
 
 // A default that follows a rule is "auto", and no number stands for it.
@@ -213,8 +212,6 @@ static void absence_is_no_number(void **state) {
                 isnan(config.model.hidden_dropout_prob) &&
                 isnan(config.model.attention_probs_dropout_prob));
     assert_int_equal(config.features.test_shards, OPTION_AUTO);
-    config.optimizer.weight_decay = -1;
-    assert_int_equal(settings_check_values(&config, NULL), BERTH_USAGE);
 }
 
 // As argparse's type=float leaves them in the scripts.
@@ -231,39 +228,6 @@ static void fractions_of_the_updates_are_kept(void **state) {
     expect_printed("save_steps", "1e-6", "1e-06");
     assert_true(option_fraction(5) == 0 && option_fraction(OPTION_AUTO) == 0 &&
                 option_fraction(-2) == 0);
-}
-
-// A struct can be filled by hand: settings_check_values refuses what settings_set_row refuses.
-static void values_set_by_hand_are_checked(void **state) {
-    struct berth_error error;
-    for (size_t i = 0; i < option_row_count; i++) {
-        const struct option_row *row = &option_rows[i];
-        struct settings config;
-        settings_init(&config);
-        void *field = (char *)&config + row->offset;
-        assert_int_equal(settings_check_values(&config, &error), BERTH_OK);
-        switch (row->type) {
-        case OPTION_INTEGER:
-            *(int64_t *)field = (int64_t)row->minimum - 2;
-            break;
-        case OPTION_REAL:
-            *(double *)field = row->has_auto ? -1 : NAN;
-            break;
-        case OPTION_CHOICE:
-            *(enum berth_precision *)field = (enum berth_precision)99;
-            break;
-        case OPTION_TEXT:
-            *(const char **)field = row->choices != NULL ? "no such choice" : "";
-            break;
-        case OPTION_FLAG:
-            *(int *)field = i % 2 == 0 ? 2 : row->has_auto ? -2 : -1;
-            break;
-        case OPTION_LIST: // no setting is one
-            continue;
-        }
-        assert_int_equal(settings_check_values(&config, &error), BERTH_USAGE);
-        assert_non_null(strstr(error.message, row->name));
-    }
 }
 
 static void values_arrive_in_their_fields(void **state) {
@@ -368,7 +332,6 @@ int main(void) {
         cmocka_unit_test(absence_is_no_number),
         cmocka_unit_test(whole_numbers_may_have_a_point),
         cmocka_unit_test(fractions_of_the_updates_are_kept),
-        cmocka_unit_test(values_set_by_hand_are_checked),
         cmocka_unit_test(values_arrive_in_their_fields),
         cmocka_unit_test(the_schedules_offered_are_those_that_exist),
         cmocka_unit_test(numbers_print_shortest_and_read_back),

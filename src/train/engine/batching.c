@@ -215,7 +215,6 @@ static int64_t whole_updates(const struct batching *b, const struct settings *co
 enum berth_status batching_apply_steps_rule(struct batching *b, const struct settings *config,
                                             int64_t examples, struct berth_error *error) {
     const char *rule = config->engine.steps_rule != NULL ? config->engine.steps_rule : "run";
-    TRY(settings_check_choice(config, "steps_rule", error));
     if (strcmp(rule, "examples") == 0 && config->engine.max_steps <= 0) {
         b->total_steps = whole_updates(b, config, examples);
     }

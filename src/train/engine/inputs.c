@@ -522,7 +522,6 @@ done:
 
 enum berth_status inputs_settle_gelu(const struct settings *config, struct bert_config *shape,
                                      struct berth_error *error) {
-    TRY(settings_check_choice(config, "gelu", error));
     if (config->model.gelu != NULL && strcmp(config->model.gelu, "tanh") == 0 &&
         shape->hidden_act == ACTIVATION_GELU_ERF) {
         shape->hidden_act = ACTIVATION_GELU_TANH;

@@ -77,28 +77,20 @@ static void note_precision(const struct training_job *job) {
     }
 }
 
-// --lr_scaling: scales all rates of the schedule.
-static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
-    struct settings *config = &job->config;
+static void note_rates(const struct training_job *job) {
+    const struct optimizer_settings *settings = &job->config.optimizer;
     const int processes = job->peers->size;
-    const double given = config->optimizer.learning_rate;
-    double factor;
-    TRY(learning_rate_factor(config, processes, &factor, error));
-    config->optimizer.learning_rate *= factor;
-    config->optimizer.warmup_min_lr *= factor;
-    if (factor > 1) {
-        char text[128];
+    const struct schedule schedule = schedule_of(settings, processes, 0);
+    char text[128];
+    if (schedule.factor > 1) {
         number_format(text, sizeof text,
                       "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
-                      config->optimizer.lr_scaling, given, factor, processes,
-                      config->optimizer.learning_rate);
+                      settings->lr_scaling, settings->learning_rate, schedule.factor, processes,
+                      schedule.learning_rate);
         log_note(&job->log, "%s", text);
-    } else if (config->optimizer.lr_scaling != NULL &&
-               strcmp(config->optimizer.lr_scaling, "none") != 0) {
-        log_note(&job->log, "lr_scaling %s has no effect in one process",
-                 config->optimizer.lr_scaling);
+    } else if (strcmp(settings->lr_scaling, "none") != 0) {
+        log_note(&job->log, "lr_scaling %s has no effect in one process", settings->lr_scaling);
     }
-    return BERTH_OK;
 }
 
 enum berth_status job_settle(struct training_job *job, struct berth_error *error) {
@@ -109,16 +101,19 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
     }
     TRY(recipe_apply(config, &typed, job->task->jobs, error));
     note_precision(job);
-    schedule_settle_warmup(config);
+    if (config->optimizer.warmup_steps == 0 && settings_is_given(config, "warmup_steps") &&
+        !settings_is_given(config, "warmup_proportion")) {
+        config->optimizer.warmup_proportion = 0;
+    }
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
     note_epochs(job, &typed);
     TRY(check_profile(job, error));
     TRY(optimizer_settle(config, error));
-    TRY(scale_rates(job, error));
+    note_rates(job);
     TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
-    TRY(loss_scale_check(config, error));
+    TRY(loss_scale_check(&config->optimizer, config->machine.precision == BERTH_FP16, error));
     unused_note(&typed, config, &job->log);
     if (!settings_resume(&job->config)) {
         TRY(job_require_start(job, error));

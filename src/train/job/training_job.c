@@ -220,7 +220,7 @@ static void warn_of_useless_training(const struct training_job *job) {
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; schedule constant has no warm-up",
                     config->optimizer.schedule, updates, job->schedule.warmup_steps,
-                    config->optimizer.learning_rate);
+                    job->schedule.learning_rate);
     }
 }
 
@@ -261,7 +261,8 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(job->feed.ops->resolve(&job->feed, &job->batching, config, job->comm, error));
     TRY(batching_apply_steps_rule(&job->batching, config, job->train.examples, error));
     strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
-    TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
+    job->schedule = schedule_of(&config->optimizer, job->peers->size, job->batching.schedule_steps);
+    job->progress.rate_factor = job->schedule.factor;
     warn_of_useless_training(job);
     return BERTH_OK;
 }

@@ -238,7 +238,6 @@ enum berth_status machine_device_open(const struct settings *config, const struc
                                      .local_rank = comm->local_rank,
                                      .ranks = comm->size,
                                      .tf32 = config->machine.tf32};
-    TRY(settings_check_choice(config, "device", error));
     TRY(machine_start_threads(options.threads, error));
     if (cores_is_forked_child()) {
         log_note(log, "threads: 1, because this process was forked from one that had already used "

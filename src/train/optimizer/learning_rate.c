@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/learning_rate.h"
 
-#include "settings/settings.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -209,11 +207,11 @@ static const struct schedule_row *find(const char *name) {
     return NULL;
 }
 
-static void set_warmup(struct schedule *schedule, const struct settings *config) {
+static void set_warmup(struct schedule *schedule, const struct optimizer_settings *settings) {
     int64_t total_steps = schedule->total_steps;
-    double exact_steps = (double)total_steps * config->optimizer.warmup_proportion;
-    const int64_t whole = config->optimizer.warmup_steps > 0  ? config->optimizer.warmup_steps
-                          : config->optimizer.warmup_round_up ? (int64_t)ceil(exact_steps)
+    double exact_steps = (double)total_steps * settings->warmup_proportion;
+    const int64_t whole = settings->warmup_steps > 0  ? settings->warmup_steps
+                          : settings->warmup_round_up ? (int64_t)ceil(exact_steps)
                                                               : 0;
     if (schedule->row->warmup == WARMUP_NONE) {
         schedule->warmup_steps = 0;
@@ -222,53 +220,42 @@ static void set_warmup(struct schedule *schedule, const struct settings *config)
         schedule->warmup_steps = whole;
         schedule->warmup = total_steps > 0 ? (double)whole / (double)total_steps : 0;
     } else {
-        schedule->warmup = config->optimizer.warmup_proportion;
+        schedule->warmup = settings->warmup_proportion;
         schedule->warmup_steps =
             (int64_t)(schedule->row->warmup == WARMUP_FLOOR ? exact_steps : ceil(exact_steps));
     }
 }
 
-enum berth_status schedule_init(struct schedule *schedule, const struct settings *config,
-                                int64_t total_steps, struct berth_error *error) {
-    const char *name = config->optimizer.schedule != NULL ? config->optimizer.schedule : "linear";
-    TRY(settings_check_choice(config, "schedule", error));
-    *schedule = (struct schedule){.row = find(name),
-                                  .learning_rate = config->optimizer.learning_rate,
-                                  .minimum = config->optimizer.warmup_min_lr,
-                                  .offset = config->optimizer.lr_offset,
-                                  .decay_rate = config->optimizer.decay_rate,
-                                  .decay_steps = config->optimizer.decay_step,
-                                  .cosine_minimum = config->optimizer.cos_min_ratio,
-                                  .total_steps = total_steps};
-    set_warmup(schedule, config);
-    return BERTH_OK;
+static double rate_factor(const char *rule, int processes) {
+    return strcmp(rule, "sqrt") == 0     ? sqrt(processes)
+           : strcmp(rule, "linear") == 0 ? processes
+                                         : 1;
 }
 
-enum berth_status learning_rate_factor(const struct settings *config, int processes, double *factor,
-                                       struct berth_error *error) {
-    const char *rule = config->optimizer.lr_scaling != NULL ? config->optimizer.lr_scaling : "none";
-    TRY(settings_check_choice(config, "lr_scaling", error));
-    *factor = strcmp(rule, "sqrt") == 0     ? sqrt(processes)
-              : strcmp(rule, "linear") == 0 ? processes
-                                            : 1;
-    return BERTH_OK;
+struct schedule schedule_of(const struct optimizer_settings *settings, int processes,
+                            int64_t total_steps) {
+    const double factor = rate_factor(settings->lr_scaling, processes);
+    struct schedule schedule = {.row = find(settings->schedule),
+                                .factor = factor,
+                                .learning_rate = settings->learning_rate * factor,
+                                .minimum = settings->warmup_min_lr * factor,
+                                .offset = settings->lr_offset,
+                                .decay_rate = settings->decay_rate,
+                                .decay_steps = settings->decay_step,
+                                .cosine_minimum = settings->cos_min_ratio,
+                                .total_steps = total_steps};
+    set_warmup(&schedule, settings);
+    return schedule;
 }
 
-void schedule_restart(struct schedule *schedule, const struct settings *config, int64_t first) {
+void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings, int64_t first) {
     schedule->total_steps += schedule->first - first;
     schedule->first = first;
-    set_warmup(schedule, config);
+    set_warmup(schedule, settings);
 }
 
 double schedule_rate(const struct schedule *schedule, int64_t step) {
     return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
-}
-
-void schedule_settle_warmup(struct settings *config) {
-    if (config->optimizer.warmup_steps == 0 && settings_is_given(config, "warmup_steps") &&
-        !settings_is_given(config, "warmup_proportion")) {
-        config->optimizer.warmup_proportion = 0;
-    }
 }
 
 int schedule_is_zero(const struct schedule *schedule, int64_t updates) {

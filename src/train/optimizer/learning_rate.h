@@ -8,7 +8,7 @@
 #define BERTH_TRAIN_LEARNING_RATE_H
 
 #include "core/error.h"
-#include "settings/settings.h"
+#include "settings/optimizer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +17,9 @@ struct schedule_row;
 
 struct schedule {
     const struct schedule_row *row;
-    double learning_rate; // peak rate
-    double minimum;       // warmup_min_lr: where DeepSpeed's warm-ups start
+    double factor;        // of lr_scaling
+    double learning_rate; // peak rate, with the factor
+    double minimum;       // warmup_min_lr, with the factor: where DeepSpeed's warm-ups start
     double offset;        // lr_offset: added to every rate
     double decay_rate;    // EE, LE: factor per decay_steps updates
     int64_t decay_steps;
@@ -48,21 +49,13 @@ struct schedule_row {
 extern const struct schedule_row schedule_rows[];
 extern const size_t schedule_row_count;
 
-// If the user gave warmup_steps 0 and no warmup_proportion, there is no warm-up: sets
-// warmup_proportion to 0.
-void schedule_settle_warmup(struct settings *config);
-
-// warmup_steps > 0 overrides warmup_proportion. An unknown name is BERTH_USAGE; the error lists the
-// known ones.
-enum berth_status schedule_init(struct schedule *schedule, const struct settings *config,
-                                int64_t total_steps, struct berth_error *error);
-
-// --lr_scaling: the factor for this number of processes. An unknown rule is BERTH_USAGE.
-enum berth_status learning_rate_factor(const struct settings *config, int processes, double *factor,
-                                       struct berth_error *error);
+// The schedule of a run of `total_steps` updates. lr_scaling multiplies its rates by a factor of the
+// number of processes; warmup_steps > 0 overrides warmup_proportion.
+struct schedule schedule_of(const struct optimizer_settings *settings, int processes,
+                            int64_t total_steps);
 
 // Restarts the schedule, including warm-up, at update `first`, over the rest of the run.
-void schedule_restart(struct schedule *schedule, const struct settings *config, int64_t first);
+void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings, int64_t first);
 
 // The rate of update `step`, counted from 0 at the start of the run, without skipped updates.
 double schedule_rate(const struct schedule *schedule, int64_t step);

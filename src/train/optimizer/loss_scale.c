@@ -2,7 +2,6 @@
 #include "train/optimizer/loss_scale.h"
 
 #include "core/number.h"
-#include "settings/settings.h"
 
 #include <string.h>
 
@@ -10,59 +9,55 @@ int loss_scale_is_dynamic(const struct loss_scale *scale) {
     return scale->kind == LOSS_SCALE_ZERO || scale->kind == LOSS_SCALE_PLAIN;
 }
 
-static enum loss_scale_kind dynamic_kind(const struct settings *config) {
-    int plain = config->optimizer.loss_scaler != NULL &&
-                strcmp(config->optimizer.loss_scaler, "plain") == 0;
-    return plain ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
+static enum loss_scale_kind dynamic_kind(const struct optimizer_settings *settings) {
+    return strcmp(settings->loss_scaler, "plain") == 0 ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
 }
 
-const char *loss_scale_text(const struct settings *config) {
-    return config->optimizer.loss_scale != NULL      ? config->optimizer.loss_scale
-           : config->machine.precision == BERTH_FP16 ? "dynamic"
-                                                     : "none";
+const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp16) {
+    return settings->loss_scale != NULL ? settings->loss_scale : is_fp16 ? "dynamic" : "none";
 }
 
 // Sets *fixed to the scale if it is static.
-static enum berth_status read_kind(const struct settings *config, enum loss_scale_kind *kind,
+static enum berth_status read_kind(const struct optimizer_settings *settings, int is_fp16, enum loss_scale_kind *kind,
                                    double *fixed, struct berth_error *error) {
-    const char *text = loss_scale_text(config);
+    const char *text = loss_scale_text(settings, is_fp16);
     *fixed = 1;
     if (strcmp(text, "none") == 0) {
         *kind = LOSS_SCALE_NONE;
     } else if (strcmp(text, "dynamic") == 0) {
-        *kind = dynamic_kind(config);
+        *kind = dynamic_kind(settings);
     } else if (strcmp(text, "static") == 0) {
         *kind = LOSS_SCALE_STATIC;
-        *fixed = config->optimizer.init_loss_scale;
+        *fixed = settings->init_loss_scale;
     } else if (!number_parse_real(text, fixed) || *fixed < 0 || *fixed > 0x1p126) {
         return error_set(error, BERTH_USAGE,
                          "option loss_scale: expected none, static, dynamic or a number from 0 "
                          "(dynamic) to 2^126, found \"%s\"",
                          text);
     } else {
-        *kind = *fixed > 0 ? LOSS_SCALE_STATIC : dynamic_kind(config);
+        *kind = *fixed > 0 ? LOSS_SCALE_STATIC : dynamic_kind(settings);
     }
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_settle(struct loss_scale *scale, const struct settings *config,
+enum berth_status loss_scale_settle(struct loss_scale *scale, const struct optimizer_settings *settings, int is_fp16,
                                     struct berth_error *error) {
     double fixed;
-    TRY(read_kind(config, &scale->kind, &fixed, error));
-    scale->minimum = config->optimizer.min_loss_scale;
-    scale->window = config->optimizer.loss_scale_window;
-    scale->hysteresis = config->optimizer.hysteresis;
-    scale->consecutive = config->optimizer.consecutive_hysteresis;
+    TRY(read_kind(settings, is_fp16, &scale->kind, &fixed, error));
+    scale->minimum = settings->min_loss_scale;
+    scale->window = settings->loss_scale_window;
+    scale->hysteresis = settings->hysteresis;
+    scale->consecutive = settings->consecutive_hysteresis;
     if (!loss_scale_is_dynamic(scale)) {
         scale->scale = fixed;
         return BERTH_OK;
     }
-    if (config->optimizer.init_loss_scale < config->optimizer.min_loss_scale) {
+    if (settings->init_loss_scale < settings->min_loss_scale) {
         return error_set(error, BERTH_CONFIG, "init_loss_scale %g is below min_loss_scale %g",
-                         config->optimizer.init_loss_scale, config->optimizer.min_loss_scale);
+                         settings->init_loss_scale, settings->min_loss_scale);
     }
     if (!scale->restored) {
-        scale->scale = config->optimizer.init_loss_scale;
+        scale->scale = settings->init_loss_scale;
         scale->updates = 0;
         scale->last_overflow = -1;
         scale->hysteresis_left = scale->hysteresis;
@@ -70,9 +65,9 @@ enum berth_status loss_scale_settle(struct loss_scale *scale, const struct setti
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_check(const struct settings *config, struct berth_error *error) {
+enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16, struct berth_error *error) {
     struct loss_scale scale = {0};
-    return loss_scale_settle(&scale, config, error);
+    return loss_scale_settle(&scale, settings, is_fp16, error);
 }
 
 static void lower(struct loss_scale *scale) {

@@ -23,7 +23,7 @@
 #define BERTH_TRAIN_LOSS_SCALE_H
 
 #include "core/error.h"
-#include "settings/settings.h"
+#include "settings/optimizer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,18 +54,18 @@ enum loss_scale_event {
     SCALE_EXHAUSTED  // overflow, and by the rules above it ends the run
 };
 
-// The setting loss_scale; by default "dynamic" for fp16, else "none".
-const char *loss_scale_text(const struct settings *config);
+// The setting loss_scale; by default "dynamic" where the precision fp16 is asked for, else "none".
+const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp16);
 
 // Initialises from the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler,
 // init_loss_scale, loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. The
 // changing part gets its initial values unless it was restored. Another loss_scale is BERTH_USAGE,
 // an init_loss_scale below the minimum BERTH_CONFIG.
-enum berth_status loss_scale_settle(struct loss_scale *scale, const struct settings *config,
+enum berth_status loss_scale_settle(struct loss_scale *scale, const struct optimizer_settings *settings, int is_fp16,
                                     struct berth_error *error);
 
 // Only the checks of loss_scale_settle.
-enum berth_status loss_scale_check(const struct settings *config, struct berth_error *error);
+enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16, struct berth_error *error);
 
 // Records an update and whether its gradient overflowed. Not for LOSS_SCALE_NONE.
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow);

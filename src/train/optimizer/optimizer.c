@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/optimizer.h"
 
-#include "settings/settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,36 +88,30 @@ const char *optimizer_no_decay_list(const char *name) {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static const struct optimizer_row *row_of(const struct settings *config) {
-    return find(config->optimizer.optimizer != NULL ? config->optimizer.optimizer
-                                                    : optimizer_rows[0].name);
-}
-
-enum berth_status optimizer_settle(struct settings *config, struct berth_error *error) {
-    TRY(settings_check_choice(config, "optimizer", error));
-    const struct optimizer_row *row = row_of(config);
-    if (!config->optimizer.adam_w_mode && !row->has_adam_w_mode) {
+enum berth_status optimizer_settle(struct optimizer_settings *settings, struct berth_error *error) {
+    const struct optimizer_row *row = find(settings->optimizer);
+    if (!settings->adam_w_mode && !row->has_adam_w_mode) {
         return error_set(
             error, BERTH_CONFIG,
             "adam_w_mode false applies only to the optimizers adam and adamw, not to %s",
             row->name);
     }
-    if (config->optimizer.min_coeff > config->optimizer.max_coeff) {
+    if (settings->min_coeff > settings->max_coeff) {
         return error_set(error, BERTH_CONFIG, "min_coeff %g is above max_coeff %g",
-                         config->optimizer.min_coeff, config->optimizer.max_coeff);
+                         settings->min_coeff, settings->max_coeff);
     }
-    config->optimizer.optimizer = row->name;
-    config->optimizer.adam_epsilon =
-        isnan(config->optimizer.adam_epsilon) ? row->epsilon : config->optimizer.adam_epsilon;
-    config->optimizer.weight_decay =
-        isnan(config->optimizer.weight_decay) ? row->weight_decay : config->optimizer.weight_decay;
-    if (config->optimizer.bias_correction < 0) {
-        config->optimizer.bias_correction = row->bias_correction;
+    settings->optimizer = row->name;
+    settings->adam_epsilon =
+        isnan(settings->adam_epsilon) ? row->epsilon : settings->adam_epsilon;
+    settings->weight_decay =
+        isnan(settings->weight_decay) ? row->weight_decay : settings->weight_decay;
+    if (settings->bias_correction < 0) {
+        settings->bias_correction = row->bias_correction;
     }
-    config->optimizer.no_decay =
-        config->optimizer.no_decay != NULL ? config->optimizer.no_decay : row->no_decay;
-    config->optimizer.clip_by =
-        config->optimizer.clip_by != NULL ? config->optimizer.clip_by : row->clip_by;
+    settings->no_decay =
+        settings->no_decay != NULL ? settings->no_decay : row->no_decay;
+    settings->clip_by =
+        settings->clip_by != NULL ? settings->clip_by : row->clip_by;
     return BERTH_OK;
 }
 
@@ -134,33 +127,33 @@ void optimizer_print_formula(const struct optimizer *optimizer, char *text, size
                  : "");
 }
 
-static unsigned clips_of(const struct settings *config) {
-    if (config->optimizer.max_grad_norm <= 0) {
+static unsigned clips_of(const struct optimizer_settings *settings) {
+    if (settings->max_grad_norm <= 0) {
         return 0;
     }
-    int both = strcmp(config->optimizer.clip_by, "both") == 0;
-    return (both || strcmp(config->optimizer.clip_by, "global") == 0 ? CLIP_GLOBAL : 0u) |
-           (both || strcmp(config->optimizer.clip_by, "tensor") == 0 ? CLIP_TENSOR : 0u);
+    int both = strcmp(settings->clip_by, "both") == 0;
+    return (both || strcmp(settings->clip_by, "global") == 0 ? CLIP_GLOBAL : 0u) |
+           (both || strcmp(settings->clip_by, "tensor") == 0 ? CLIP_TENSOR : 0u);
 }
 
-struct optimizer optimizer_of(const struct settings *config) {
-    const char *known = optimizer_no_decay_list(config->optimizer.no_decay);
+struct optimizer optimizer_of(const struct optimizer_settings *settings) {
+    const char *known = optimizer_no_decay_list(settings->no_decay);
     return (struct optimizer){
-        .row = row_of(config),
-        .beta1 = config->optimizer.adam_beta1,
-        .beta2 = config->optimizer.adam_beta2,
-        .epsilon = config->optimizer.adam_epsilon,
-        .weight_decay = config->optimizer.weight_decay,
-        .max_grad_norm = config->optimizer.max_grad_norm,
-        .min_coeff = config->optimizer.min_coeff,
-        .max_coeff = config->optimizer.max_coeff,
-        .bias_correction = config->optimizer.bias_correction,
-        .l2_mode = !config->optimizer.adam_w_mode,
-        .epsilon_inside_root = config->optimizer.eps_inside_sqrt,
-        .clips = clips_of(config),
-        .no_decay = known != NULL ? known : config->optimizer.no_decay,
+        .row = find(settings->optimizer),
+        .beta1 = settings->adam_beta1,
+        .beta2 = settings->adam_beta2,
+        .epsilon = settings->adam_epsilon,
+        .weight_decay = settings->weight_decay,
+        .max_grad_norm = settings->max_grad_norm,
+        .min_coeff = settings->min_coeff,
+        .max_coeff = settings->max_coeff,
+        .bias_correction = settings->bias_correction,
+        .l2_mode = !settings->adam_w_mode,
+        .epsilon_inside_root = settings->eps_inside_sqrt,
+        .clips = clips_of(settings),
+        .no_decay = known != NULL ? known : settings->no_decay,
         .own_list = known == NULL,
-        .frozen = {config->optimizer.freeze_layers, config->optimizer.freeze_embeddings},
+        .frozen = {settings->freeze_layers, settings->freeze_embeddings},
     };
 }
 

@@ -22,7 +22,7 @@
 
 #include "core/error.h"
 #include "model/params.h"
-#include "settings/settings.h"
+#include "settings/optimizer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,10 +63,10 @@ struct optimizer {
 
 // Replaces unset settings by the row's values. An unknown name is BERTH_USAGE, a setting that the
 // optimizer does not support BERTH_CONFIG; errors name the known ones.
-enum berth_status optimizer_settle(struct settings *config, struct berth_error *error);
+enum berth_status optimizer_settle(struct optimizer_settings *settings, struct berth_error *error);
 
 // The optimizer of settings that optimizer_settle has completed.
-struct optimizer optimizer_of(const struct settings *config);
+struct optimizer optimizer_of(const struct optimizer_settings *settings);
 // "m^/(sqrt(v^)+eps) + d p": what is subtracted from a parameter, times the rate. For the plan.
 void optimizer_print_formula(const struct optimizer *optimizer, char *text, size_t size);
 

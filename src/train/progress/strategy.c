@@ -128,9 +128,6 @@ static void note_unused_failures(const struct settings *config, const struct ber
 
 enum berth_status strategy_settle(struct settings *config, const struct berth_log *log,
                                   struct berth_error *error) {
-    TRY(settings_check_choice(config, "eval_strategy", error));
-    TRY(settings_check_choice(config, "save_strategy", error));
-    TRY(settings_check_choice(config, "logging_strategy", error));
     settle_reports(config, log);
     settle_evaluations(config, log);
     note_unused_delay(config, log);
