@@ -6,9 +6,10 @@
 #include "bench/recorder.h"
 #include "core/clock.h"
 #include "core/memory.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "train/engine/plan.h"
 #include "train/engine/update.h"
+#include "train/job/rules.h"
 #include "train/machine/cores.h"
 #include "train/machine/machine.h"
 
@@ -98,8 +99,10 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     if (forecasts(bench) && settings->cluster->save_times != NULL) {
         TRY(rank_times_check_output(settings->cluster->save_times, error));
     }
-    TRY(optimizer_settle(&bench->config, error));
-    TRY(all_reduce_sharding(&bench->config, bench->comm, &bench->log, &bench->sharding, error));
+    TRY(optimizer_settle(&bench->config.optimizer, error));
+    settings_note_effects(&bench->config, &bench->config, JOB_BENCH, bench->comm->size,
+                          &bench->log);
+    TRY(sharding_of(&bench->config, bench->comm, &bench->sharding, error));
     bench->pairs =
         settings->no_exchange && bench->comm->size > 1 && !forecasts(bench) && !replays(bench);
     if (bench->pairs && settings->config->engine.replica_check_steps > 0) {
@@ -113,7 +116,7 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
                  : replays(bench) ? "with replay_compute"
                                   : "in one process");
     }
-    return batching_parts(settings->config, bench->comm->size, &bench->parts, error);
+    return batching_parts(&settings->config->engine, bench->comm->size, &bench->parts, error);
 }
 
 // --- preparation ---------------------------------------------------------------------------------
@@ -154,18 +157,18 @@ static enum berth_status init_state(struct bench *bench, struct berth_error *err
 // What needs no other rank.
 static enum berth_status open_data(struct bench *bench, struct berth_error *error) {
     TRY(bench_data_open(&bench->data, bench->settings, bench->parts, error));
-    return machine_device_open(bench->settings->config, bench->comm, &bench->log, &bench->device,
-                               error);
+    return machine_device_open(&bench->settings->config->machine, bench->comm, &bench->log,
+                               &bench->device, error);
 }
 
 static enum berth_status describe_state(struct bench *bench, struct berth_error *error) {
     struct settings *config = bench->settings->config;
     const struct param_table *table = &bench->data.files.table;
     enum dtype compute;
-    TRY(trains(bench) ? machine_compute_dtype(config, bench->comm, bench->device, &bench->log,
-                                              &compute, error)
-                      : machine_inference_dtype(config, bench->comm, bench->device, &bench->log,
-                                                &compute, error));
+    TRY(trains(bench) ? machine_compute_dtype(&config->machine, bench->comm, bench->device,
+                                              &bench->log, &compute, error)
+                      : machine_inference_dtype(&config->machine, bench->comm, bench->device,
+                                                &bench->log, &compute, error));
     bench->state = (struct state){.device = bench->device,
                                   .table = table,
                                   .compute = compute,
@@ -221,7 +224,7 @@ static enum berth_status forecast_link(struct bench *bench, struct comm_cluster 
 static enum berth_status forecast(struct bench *bench, struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
     const struct bench_cluster *asked = settings->cluster;
-    const int threads = machine_threads(settings->config) * asked->ranks_per_host;
+    const int threads = machine_threads(&settings->config->machine) * asked->ranks_per_host;
     struct comm_cluster cluster = {.hosts = asked->hosts,
                                    .ranks_per_host = asked->ranks_per_host,
                                    .stolen = threads >= cores_threads(0)};
@@ -262,7 +265,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     figures->host_plan_bytes =
         comm->local_size * (int64_t)(total - plan.shared) + (int64_t)comm->host_bytes;
     TRY(init_state(bench, error));
-    TRY(model_files_initialise(&data->files, config, &bench->state, error));
+    TRY(model_files_initialise(&data->files, (uint64_t)config->run.seed, &bench->state, error));
     return make_engine(bench, &shape, error);
 }
 

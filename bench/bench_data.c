@@ -64,7 +64,7 @@ static enum berth_status open_tokenizer(struct bench_data *data,
         return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with vocab_file",
                          settings->data != NULL ? settings->data : settings->config->task.data_dir);
     }
-    TRY(model_files_open_tokenizer(&data->files, settings->config, NULL, error));
+    TRY(model_files_open_tokenizer(&data->files, &settings->config->model, NULL, error));
     if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
         return error_set(error, BERTH_CONFIG,
                          "%s has %zu tokens, but the geometry %s has only %" PRId64
@@ -310,7 +310,7 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
         .usual = option_default_integer("max_seq_length", data->task->defaults),
         .positions = data->files.shape.max_position_embeddings,
         .source = settings->geometry};
-    TRY(inputs_fit_length(config, &limits, &settings->log, error));
+    TRY(task_fit_length(config, &limits, &settings->log, error));
     TRY(check(data, settings, config->features.max_seq_length, error));
     TRY(open_tokenizer(data, settings, error));
     return read_set(data, config, &settings->log, use, error);

@@ -109,11 +109,11 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
     struct json_line line = {0};
     int as_json = cli_flag(call, "json");
     double seconds = cli_real(call, "seconds");
-    TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
+    TRY(machine_device_open(&call->config.machine, comm_self(), NULL, &device, error));
     double fp32 = peak_of(device, DTYPE_F32, seconds);
     double bf16 = peak_of(device, DTYPE_BF16, seconds);
-    double bandwidth =
-        bench_bandwidth(device, bench_clock(device, machine_threads(&call->config)), seconds);
+    double bandwidth = bench_bandwidth(
+        device, bench_clock(device, machine_threads(&call->config.machine)), seconds);
     json_line_open(&line, NULL, '{');
     put_words(&line, as_json, "device", device->describe(device));
     put_number(&line, as_json, "fp32_gflops", fp32 / 1e9, "GFLOP/s");
@@ -344,7 +344,8 @@ static void put_head(const struct cli_call *call) {
 
 // If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's threads.
 static int64_t threads_of(const struct cli_call *call) {
-    const int64_t ranks = cli_integer(call, "ranks_per_host"), all = machine_threads(&call->config);
+    const int64_t ranks = cli_integer(call, "ranks_per_host"),
+                  all = machine_threads(&call->config.machine);
     const int is_chosen = call->config.machine.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
     return is_chosen ? call->config.machine.threads : all > ranks ? all / ranks : 1;
 }

@@ -163,7 +163,7 @@ static void put_precisions(struct facts *facts, const struct device *device) {
     for (enum berth_precision i = 0; i < BERTH_PRECISION_AUTO; i++) {
         struct settings config = {.machine.precision = i};
         enum dtype compute;
-        if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, NULL) ==
+        if (machine_inference_dtype(&config.machine, comm_self(), device, NULL, &compute, NULL) ==
             BERTH_OK) {
             add_word(found, sizeof found, machine_precision_name(i));
         }
@@ -176,14 +176,14 @@ static enum berth_status put_device(struct facts *facts, struct settings *config
     struct device *device;
     enum dtype compute;
     char processors[1024] = "unknown";
-    TRY(machine_device_open(config, comm_self(), NULL, &device, error));
+    TRY(machine_device_open(&config->machine, comm_self(), NULL, &device, error));
     put_text(facts, "device", device->describe(device));
     put_gpus(facts);
     find_proc_line("/proc/self/status", "Cpus_allowed_list", processors, sizeof processors);
     put_text(facts, "processors_usable", processors);
-    put_integer(facts, "threads", machine_threads(config));
+    put_integer(facts, "threads", machine_threads(&config->machine));
     enum berth_status status =
-        machine_inference_dtype(config, comm_self(), device, NULL, &compute, error);
+        machine_inference_dtype(&config->machine, comm_self(), device, NULL, &compute, error);
     put_text(facts, "precision", machine_precision_name(config->machine.precision));
     put_precisions(facts, device);
     device->close(device);

@@ -8,10 +8,11 @@
 #include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "task/squad_input.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
+#include "train/tasks/task.h"
 
 #include <stdio.h>
 
@@ -98,7 +99,7 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
     }
     struct berth_log log = cli_log(call);
     TRY(bert_config_read(path, &shape, error));
-    return inputs_fit_length(
+    return task_fit_length(
         &call->config,
         &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder}, &log,
         error);
@@ -111,11 +112,11 @@ static enum berth_status build(struct features *job, struct cli_call *call,
     struct squad_feature_options rules;
     TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
-    rules.threads = machine_threads(config);
+    rules.threads = machine_threads(&config->machine);
     TRY(machine_start_threads(rules.threads, error));
     struct berth_log log = cli_log(call);
-    squad_input_note_unused(config, &log);
-    TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
+    settings_note_effects(config, config, JOB_FEATURES, 1, &log);
+    TRY(inputs_find_tokenizer(&config->model, &job->tokenizer, error));
     TRY(squad_read(config->task.predict_file, 0, &job->dataset, error));
     if (config->features.strict_answers) {
         TRY(squad_refuse_misplaced(&job->dataset, error));

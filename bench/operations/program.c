@@ -130,9 +130,10 @@ static void read_peaks(struct device *device, enum dtype compute, struct table *
 static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
-    TRY(machine_compute_dtype(&call->config, comm_self(), device, NULL, &geometry->compute, error));
+    TRY(machine_compute_dtype(&call->config.machine, comm_self(), device, NULL, &geometry->compute,
+                              error));
     const struct bench_choice choice = {products_only, cli_value(call, "only")};
-    const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
+    const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config.machine)),
                                         (int)cli_integer(call, "repeats")};
     read_peaks(device, geometry->compute, table);
     table->bandwidth = bench_bandwidth(device, timing.clock, 0.5);
@@ -145,7 +146,7 @@ static enum berth_status measure_table(struct cli_call *call, int products_only,
                                        struct bench_geometry *geometry, struct table *table,
                                        struct berth_error *error) {
     struct device *device;
-    TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
+    TRY(machine_device_open(&call->config.machine, comm_self(), NULL, &device, error));
     enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
     device->close(device);
     return status;

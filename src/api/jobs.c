@@ -47,7 +47,7 @@ static enum berth_status save_formats(const struct settings *config, int64_t ste
     if (config->run.save_format == NULL || strcmp(config->run.save_format, "hf") == 0) {
         return BERTH_OK; // the model is there; the next run may already have the lock
     }
-    TRY(output_lock(config, &lock, NULL, error));
+    TRY(output_lock(&config->run, &lock, NULL, error));
     enum berth_status status = save_formats_write(config, steps, log, error);
     file_lock_release(&lock);
     return status;

@@ -142,7 +142,7 @@ static enum berth_status set_defaults(struct preparing *own, struct berth_error 
     settings_apply_defaults(config, JOB_PREPARE);
     config->features.test_shards =
         config->features.test_shards < 0 ? config->features.shards : config->features.test_shards;
-    own->threads = machine_threads(config);
+    own->threads = machine_threads(&config->machine);
     return machine_start_threads(own->threads, error);
 }
 
@@ -375,7 +375,7 @@ static enum berth_status open_tokenizer(struct preparing *own, struct berth_erro
     if (own->config->model.vocab_file == NULL) {
         return error_set(error, BERTH_USAGE, "missing option vocab_file: the stage hdf5 needs it");
     }
-    TRY(inputs_find_tokenizer(own->config, &own->tokenizer, error));
+    TRY(inputs_find_tokenizer(&own->config->model, &own->tokenizer, error));
     inputs_warn_of_casing(own->tokenizer, own->config->model.vocab_file, own->log);
     return BERTH_OK;
 }
@@ -843,7 +843,8 @@ static enum berth_status run_pack(struct job *job, struct berth_error *error) {
                                .seed = (uint64_t)config->run.seed,
                                .threads = 1};
     TRY(machine_comm_open("pack", config, &job->log, &stage.comm, error));
-    stage.threads = machine_threads(config); // the ranks of a host have divided its processors
+    stage.threads =
+        machine_threads(&config->machine); // the ranks of a host have divided its processors
     enum berth_status status =
         comm_settle(stage.comm, machine_start_threads(stage.threads, error), error);
     status = status == BERTH_OK ? pack_stage_run(&stage, &job->log, job->stop, error) : status;

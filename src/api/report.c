@@ -10,14 +10,18 @@
 enum berth_status berth_reporter_open(const struct settings *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {
     *reporter = NULL;
-    TRY(output_check_summary(config, error));
-    struct settings own = *config;
+    TRY(output_check_summary(config->report.json_summary, config->run.output_dir, error));
+    const struct reported_run run = {
+        .resumes = settings_resume(config),
+        .has_deepspeed = config->run.deepspeed_config != NULL,
+        .adam_betas = {config->optimizer.adam_beta1, config->optimizer.adam_beta2}};
+    struct report_settings own = config->report;
     char *folder = NULL;
     if (config->report.logging_dir == NULL && config->run.deepspeed_config != NULL) {
         TRY(deepspeed_logging_dir(config->run.deepspeed_config, &folder, error));
-        own.report.logging_dir = folder;
+        own.logging_dir = folder;
     }
-    enum berth_status status = reporter_open(&own, file_descriptor, reporter, error);
+    enum berth_status status = reporter_open(&own, &run, file_descriptor, reporter, error);
     memory_free(folder);
     return status;
 }

@@ -133,8 +133,8 @@ static enum berth_status has_original(const struct settings *config, const char 
                                       struct berth_error *error) {
     OWNED char *path = result_path(config->run.output_dir, "ckpt_%s.pt", step);
     OWNED char *checkpoint = result_path(config->run.output_dir, "checkpoint-%s", step);
-    *has = path != NULL && checkpoint != NULL && original_is_written(config) && file_exists(path) &&
-           dir_exists(checkpoint);
+    *has = path != NULL && checkpoint != NULL && original_is_written(&config->run) &&
+           file_exists(path) && dir_exists(checkpoint);
     return path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
 }
 

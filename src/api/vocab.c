@@ -66,7 +66,7 @@ static enum berth_status count(const struct job *job, const struct source *sourc
     TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
                                            .lower_case = job->config->model.do_lower_case != 0,
-                                           .threads = machine_threads(job->config),
+                                           .threads = machine_threads(&job->config->machine),
                                            .log = &job->log,
                                            .stop = job->stop};
     enum berth_status status = corpus_words(&args, counts, &bytes, error);
@@ -100,7 +100,7 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
     struct string_index pieces DONE_BY(string_index_done) = {0};
     uint64_t bytes = 0;
     TRY(check(job, sources, error));
-    TRY(machine_start_threads(machine_threads(job->config), error));
+    TRY(machine_start_threads(machine_threads(&job->config->machine), error));
     TRY(count(job, &sources[0], &counts, &bytes, error));
     TRY(count(job, &sources[1], &counts, &bytes, error));
     const enum berth_status status =

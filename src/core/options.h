@@ -93,6 +93,11 @@ struct option_row {
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
+    // The settings without which this one has no effect (settings/effects.h); NULL: it always has.
+    // Requirements are separated by "; ", alternatives of one by " or ". "name": it is set (a text,
+    // true, above 0); "!name": it is not; "name=one|other": it has one of these values, or auto;
+    // "name!=one": another. "processes" is set in a job of several.
+    const char *only_with;
     // 1: training replaces the default by what it means for the data, which is then kept.
     int resolved;
     // 1: ranks of a job may differ in it: a path, a resource of the host, or what they print and

@@ -6,51 +6,47 @@
 #include "core/number.h"
 #include "core/terminal.h"
 #include "report/lines.h"
-#include "settings/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static int is_format(const struct settings *config, const char *format) {
-    return config->report.log_format != NULL && strcmp(config->report.log_format, format) == 0;
+static int is_format(const struct report_settings *settings, const char *format) {
+    return strcmp(settings->log_format, format) == 0;
 }
 
-enum berth_status reporter_open(const struct settings *config, int descriptor,
+enum berth_status reporter_open(const struct report_settings *settings,
+                                const struct reported_run *run, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error) {
     *reporter = NULL;
     struct berth_reporter *opened = memory_array_zeroed(1, sizeof *opened);
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a reporter");
     }
-    opened->bert_programs = is_format(config, "deepspeed-bert");
-    opened->deepspeed = is_format(config, "deepspeed") ||
-                        (opened->bert_programs && config->run.deepspeed_config != NULL);
-    opened->dllogger = is_format(config, "dllogger");
-    const struct json_file_options options = {.append = settings_resume(config),
-                                              .dllogger = opened->dllogger};
-    enum berth_status status = json_file_check(config->report.json_summary, error);
+    opened->bert_programs = is_format(settings, "deepspeed-bert");
+    opened->deepspeed =
+        is_format(settings, "deepspeed") || (opened->bert_programs && run->has_deepspeed);
+    opened->dllogger = is_format(settings, "dllogger");
+    const struct json_file_options options = {.append = run->resumes, .dllogger = opened->dllogger};
+    enum berth_status status = json_file_check(settings->json_summary, error);
     if (status == BERTH_OK) {
-        status = json_file_open(&opened->json, config->report.json_summary, &options, error);
+        status = json_file_open(&opened->json, settings->json_summary, &options, error);
     }
     if (status != BERTH_OK) {
         (void)error_prefix(error, status, "json_summary");
     } else {
-        status = event_file_open(&opened->events, config->report.logging_dir, error);
-        opened->events.by_steps = config->report.logging_axis != NULL &&
-                                  strcmp(config->report.logging_axis, "steps") == 0;
+        status = event_file_open(&opened->events, settings->logging_dir, error);
+        opened->events.by_steps = strcmp(settings->logging_axis, "steps") == 0;
     }
     if (status != BERTH_OK) {
         json_file_close(&opened->json);
         memory_free(opened);
         return status;
     }
-    console_init(&opened->console, descriptor,
-                 !config->report.no_progress && !config->report.quiet);
-    opened->quiet = config->report.quiet;
-    opened->adam_betas[0] = config->optimizer.adam_beta1;
-    opened->adam_betas[1] = config->optimizer.adam_beta2;
+    console_init(&opened->console, descriptor, !settings->no_progress && !settings->quiet);
+    opened->quiet = settings->quiet;
+    memcpy(opened->adam_betas, run->adam_betas, sizeof opened->adam_betas);
     *reporter = opened;
     return BERTH_OK;
 }

@@ -18,10 +18,11 @@
 #define BERTH_REPORT_REPORTER_H
 
 #include "core/error.h"
+#include "core/log.h"
 #include "report/console.h"
 #include "report/event_file.h"
 #include "report/json_file.h"
-#include "settings/settings.h"
+#include "settings/report.h"
 
 struct berth_reporter {
     struct console console;
@@ -33,10 +34,17 @@ struct berth_reporter {
     double adam_betas[2];
 };
 
-// Opens config->json_summary if set ("-": standard output; appends if the run resumes).
-// config->logging_dir gets a new file with the first scalar of each run. Close with reporter_close;
-// the descriptor stays open.
-enum berth_status reporter_open(const struct settings *config, int descriptor,
+// What the reports of a run depend on besides its settings of reports.
+struct reported_run {
+    int resumes;
+    int has_deepspeed; // the run has an engine's file
+    double adam_betas[2];
+};
+
+// Opens json_summary if set ("-": standard output; appends if the run resumes). logging_dir gets a
+// new file with the first scalar of each run. Close with reporter_close; the descriptor stays open.
+enum berth_status reporter_open(const struct report_settings *settings,
+                                const struct reported_run *run, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log reporter_log(struct berth_reporter *reporter);
 // See berth_reporter_check.

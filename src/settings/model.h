@@ -35,4 +35,7 @@ struct model_settings {
                                     "huggingface" */
 };
 
+// The defaults: what the model's own files say.
+void model_settings_init(struct model_settings *settings);
+
 #endif

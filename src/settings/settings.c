@@ -110,6 +110,12 @@ void settings_init(struct settings *config) {
     }
 }
 
+void model_settings_init(struct model_settings *settings) {
+    struct settings all;
+    settings_init(&all);
+    *settings = all.model;
+}
+
 int64_t option_default_integer(const char *name, unsigned job) {
     int64_t value = 0;
     (void)number_parse_integer(option_default(option_find(name), job).value, &value);

@@ -29,18 +29,12 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
                                   struct berth_error *error) {
     struct answerer *own = model->own;
     const struct settings *config = &model->config;
-    if (!config->features.version_2_with_negative &&
-        settings_is_given(config, "null_score_diff_threshold")) {
-        log_note(opening->log,
-                 "null_score_diff_threshold has no effect without version_2_with_negative");
-    }
 
     TRY(network_open(
         model,
         &(struct predictor_kind){.head = PARAM_HEAD_SPAN, .follow = squad_input_follow_model}, 2,
         opening, error));
     TRY(squad_input_feature_options(config, &own->features, error));
-    squad_input_note_unused(config, opening->log);
     own->answers = squad_input_answer_options(config);
     own->answers.all_spans = 1;
     own->answers.whole_words = config->task.align_to_words != 0;
@@ -337,14 +331,6 @@ static void warn_of_version(const struct squad *squad, const char *path,
     }
 }
 
-static void note_threshold(const struct task_open *args) {
-    if (!args->config->features.version_2_with_negative &&
-        settings_is_chosen(args->config, "null_score_diff_threshold")) {
-        log_note(args->log,
-                 "null_score_diff_threshold has no effect without version_2_with_negative");
-    }
-}
-
 // Google's programs do not count the training questions that they leave out.
 static int64_t count_examples(const struct squad_input *input, int training) {
     const struct squad_feature_set *set = &input->features;
@@ -370,9 +356,6 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
                                      .config = config,
                                      .tokenizer = args->files->tokenizer,
                                      .log = args->log};
-    if (!args->after_training && args->use != TASK_VALIDATE) { // else the training set notes it
-        squad_input_note_unused(config, args->log);
-    }
     TRY(squad_input_open(&squad->input, &input, error));
     set->source = squad_input_source(&squad->input.features);
     set->examples = count_examples(&squad->input, training);
@@ -381,13 +364,12 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
         return squad_input_mark_model(args->files, config, error);
     }
     squad->options = squad_input_answer_options(config);
-    squad->threads = machine_threads(config);
+    squad->threads = machine_threads(&config->machine);
     TRY(squad_check_ids(&squad->input.dataset, set->path, error));
     // The option asks for the rules of v2.0, as the file's version does.
     squad->input.dataset.version_2 |= squad->options.version_2_with_negative;
     set->unscored = !squad_has_references(&squad->input.dataset);
     warn_of_version(squad, set->path, args->log);
-    note_threshold(args);
     if (set->unscored && args->use == TASK_VALIDATE) {
         log_warning(args->log,
                     "%s: no question has an answer: the questions are answered, but nothing is "

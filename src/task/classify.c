@@ -468,25 +468,6 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     return part->path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
-// A named task has its own columns and labels, and only such a task has files of its own.
-static void note_without_effect(const struct glue_task *named, const struct task_open *args) {
-    static const char *const own[] = {"text_column", "text_pair_column", "label_column",
-                                      "problem_type", NULL};
-    static const char *const of_task[] = {"data_dir", "language", "split", NULL};
-    const char *task = args->config->task.task_name;
-    for (const char *const *name = task != NULL ? own : of_task; *name != NULL; name++) {
-        if (settings_is_chosen(args->config, *name)) {
-            log_note(args->log, "%s has no effect %s%s", *name,
-                     task != NULL ? "with task_name " : "without task_name",
-                     task != NULL ? task : "");
-        }
-    }
-    if (named != NULL && !glue_task_has_languages(named) &&
-        settings_is_chosen(args->config, "language")) {
-        log_note(args->log, "language has no effect with task_name %s", task);
-    }
-}
-
 // Adds the mismatched file of a split, if there is one.
 static enum berth_status add_mismatched(struct classify *own, const struct settings *config,
                                         enum glue_split split, struct berth_error *error) {
@@ -518,7 +499,6 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
         TRY(glue_task_find(config->task.task_name, &own->task, error));
     }
     if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
-        note_without_effect(own->task, args);
     }
     if (file != NULL) {
         return add_part(own, file, "", error);
@@ -673,7 +653,7 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         double begin = clock_now();
         TRY(pair_features_build(&part->dataset, args->files->tokenizer,
                                 args->config->features.max_seq_length,
-                                machine_threads(args->config), &part->features, error));
+                                machine_threads(&args->config->machine), &part->features, error));
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;

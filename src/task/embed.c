@@ -293,22 +293,9 @@ static enum berth_status settle_loss(const struct embed *own, const struct task_
                : refuse_loss(own, loss, "pairs without scores or triplets", error);
 }
 
-static const struct {
-    const char *option, *loss; // the only loss that uses the option
-} loss_options[] = {{"negatives_batch", "negatives"},
-                    {"similarity_scale", "negatives"},
-                    {"triplet_margin", "triplet"},
-                    {"triplet_distance", "triplet"}};
-
 static void note_loss(const struct embed *own, const struct task_open *args) {
     const char *loss = loss_of(own, args->config);
     const struct bert_embedding *embedding = &args->files->shape.embedding;
-    for (size_t i = 0; i < sizeof loss_options / sizeof *loss_options; i++) {
-        if (settings_is_chosen(args->config, loss_options[i].option) &&
-            strcmp(loss, loss_options[i].loss) != 0) {
-            log_note(args->log, "%s has no effect with the loss %s", loss_options[i].option, loss);
-        }
-    }
     if (embedding->loss == BERT_NEGATIVES) {
         log_note(args->log, "loss %s, in groups of %lld examples; pooling %s%s", loss,
                  (long long)embedding->group, sentence_pooling_names[embedding->pooling],
@@ -393,7 +380,7 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
 static enum berth_status make_features(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
-    own->threads = machine_threads(args->config);
+    own->threads = machine_threads(&args->config->machine);
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer,
                             args->config->features.max_seq_length, own->threads, &own->features,

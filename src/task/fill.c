@@ -469,7 +469,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     const size_t end = part->is_held_out && part->percent > 0 ? held_out : lines->count;
     const struct text_sequence_rules rules = {.by_line = config->features.line_by_line,
                                               .max_length = config->features.max_seq_length,
-                                              .threads = machine_threads(config)};
+                                              .threads = machine_threads(&config->machine)};
     const double begin = clock_now();
     TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,
                              &own->text, error));
@@ -498,14 +498,6 @@ static void note_column(const struct task_open *args, const struct part *part,
     }
 }
 
-static void note_without_effect(const struct task_open *args) {
-    const struct settings *config = args->config;
-    if (args->use == TASK_TRAIN && config->task.validation_file != NULL &&
-        settings_is_chosen(config, "validation_split_percentage")) {
-        log_note(args->log, "validation_split_percentage has no effect with validation_file");
-    }
-}
-
 static enum berth_status read_text(struct mlm *own, const struct task_open *args,
                                    struct task_set *set, struct berth_error *error) {
     const struct part part = part_of(args->config, args->use);
@@ -515,7 +507,6 @@ static enum berth_status read_text(struct mlm *own, const struct task_open *args
         text_lines_read(part.path, args->config->features.text_column, &lines, error);
     if (status == BERTH_OK) {
         note_column(args, &part, &lines);
-        note_without_effect(args);
         status = tokenize(own, args, &part, &lines, error);
     }
     text_lines_done(&lines);
@@ -564,7 +555,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     own->masks = (struct word_masks){.all = &own->text, .rules = set->masks};
     set->source = (struct packer_source){
         .get = word_masks_get, .data = &own->masks, .count = own->text.count};
-    return word_masks_draw(&own->masks, &all, machine_threads(config), error);
+    return word_masks_draw(&own->masks, &all, machine_threads(&config->machine), error);
 }
 
 static void close_set(void *own) {

@@ -103,7 +103,7 @@ enum berth_status network_load(struct task_model *model, const struct task_openi
         predictor_load(predictor, &model->config, &network->extent, opening->log, error);
     fair_lock_release(network->lock);
     TRY(status);
-    network->threads = machine_threads(&model->config);
+    network->threads = machine_threads(&model->config.machine);
     clear_strings(&model->config);
     return BERTH_OK;
 }

@@ -7,7 +7,7 @@
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/folder.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "task/network.h"
 
 #include <stdio.h>
@@ -123,6 +123,7 @@ static enum berth_status open_parts(struct task_model *model, const struct task_
         return error_no_memory(error, model->task->own_size, "a model");
     }
     TRY(model->task->open(model, opening, error));
+    settings_note_effects(config, config, model->task->job, 1, opening->log);
     model->max_tokens = config->features.max_seq_length;
     return BERTH_OK;
 }

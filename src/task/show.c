@@ -7,7 +7,7 @@
 #include "core/rng.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_match.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "task/squad_input.h"
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
@@ -122,24 +122,6 @@ static enum berth_status select_samples(const struct show_args *args, struct sho
     return BERTH_OK;
 }
 
-static void note_unused(const struct show *show, const struct berth_log *log) {
-    static const char *const of_search[] = {"n_best_size", "max_answer_length"};
-    squad_input_note_unused(&show->config, log);
-    for (size_t i = 0; i < sizeof of_search / sizeof *of_search; i++) {
-        if (show->rules.rules == SQUAD_RULES_KERAS &&
-            settings_is_chosen(&show->config, of_search[i])) {
-            log_note(log,
-                     "%s has no effect with features keras, whose samples have the best start and "
-                     "the best end",
-                     of_search[i]);
-        }
-    }
-    if (!show->config.features.version_2_with_negative &&
-        settings_is_chosen(&show->config, "null_score_diff_threshold")) {
-        log_note(log, "null_score_diff_threshold has no effect without version_2_with_negative");
-    }
-}
-
 static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct settings *config = &show->config;
@@ -147,8 +129,8 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
         return error_set(error, BERTH_USAGE, "predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
-    note_unused(show, args->log);
-    show->rules.threads = machine_threads(config);
+    settings_note_effects(&show->config, &show->config, JOB_SHOW, 1, args->log);
+    show->rules.threads = machine_threads(&config->machine);
     TRY(machine_start_threads(show->rules.threads, error));
     TRY(squad_read(config->task.predict_file, 0, &show->dataset, error));
     if (config->features.strict_answers) {
@@ -168,7 +150,8 @@ static enum berth_status prepare(const struct show_args *args, struct show *show
     TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules, args->log,
                              &show->features, error));
     show->source = squad_input_source(&show->features);
-    TRY(infer_find_worst(&show->source, config, &show->extent, error));
+    TRY(infer_find_worst(&show->source, config->task.predict_batch_size,
+                         config->features.max_seq_length, &show->extent, error));
     TRY(squad_logits_init(&show->logits, &show->features, error));
     return predictor_load(&show->predictor, config, &show->extent, args->log, error);
 }
@@ -205,7 +188,7 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
     if (show->rules.rules == SQUAD_RULES_KERAS) {
         return answer_separately(show, &outcome, error);
     }
-    return squad_answer_all(&outcome, machine_threads(config), &show->results, error);
+    return squad_answer_all(&outcome, machine_threads(&config->machine), &show->results, error);
 }
 
 static enum berth_status make_sample(const struct show *show, size_t index,

@@ -46,17 +46,6 @@ enum berth_status squad_input_feature_options(const struct settings *config,
     return BERTH_OK;
 }
 
-// Keras's recipe neither splits contexts nor cuts questions.
-void squad_input_note_unused(const struct settings *config, const struct berth_log *log) {
-    static const char *const of_windows[] = {"doc_stride", "max_query_length"};
-    for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows; i++) {
-        if (is_set_to(config->features.features, "keras") &&
-            settings_is_chosen(config, of_windows[i])) {
-            log_note(log, "%s has no effect with features keras", of_windows[i]);
-        }
-    }
-}
-
 struct squad_answer_options squad_input_answer_options(const struct settings *config) {
     return (struct squad_answer_options){
         .n_best_size = config->task.n_best_size,
@@ -200,7 +189,7 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
     struct squad_feature_options options;
     TRY(squad_input_feature_options(args->config, &options, error));
     options.training = args->training;
-    options.threads = machine_threads(args->config);
+    options.threads = machine_threads(&args->config->machine);
     enum berth_status status = open_input(input, args, &options, error);
     if (status != BERTH_OK) {
         squad_input_done(input);

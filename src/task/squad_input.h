@@ -23,8 +23,6 @@ enum berth_status squad_input_feature_options(const struct settings *config,
                                               struct squad_feature_options *options,
                                               struct berth_error *error);
 struct squad_answer_options squad_input_answer_options(const struct settings *config);
-// Notes the settings that have no effect on such features.
-void squad_input_note_unused(const struct settings *config, const struct berth_log *log);
 
 // A model that was trained with features other than Google's records this in its config.json
 // ("squad_features", "squad_answer_end"). `mark` records the settings in a model about to be

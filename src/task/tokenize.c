@@ -12,9 +12,9 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
                                   struct berth_error *error) {
     (void)opening;
     if (model->path != NULL) {
-        TRY(inputs_follow_sentence(&model->config, model->path, error));
+        TRY(inputs_follow_sentence(&model->config.model, model->path, error));
     }
-    return inputs_find_tokenizer(&model->config, &model->tokenizer, error);
+    return inputs_find_tokenizer(&model->config.model, &model->tokenizer, error);
 }
 
 static enum berth_status check_special(const struct tokenizer *tokenizer,

@@ -18,6 +18,16 @@
 
 // --- one record ---------------------------------------------------------------------------------
 
+static enum berth_status open_reporter_of(const struct settings *config, int descriptor,
+                                          struct berth_reporter **reporter,
+                                          struct berth_error *error) {
+    const struct reported_run run = {
+        .resumes = settings_resume(config),
+        .has_deepspeed = config->run.deepspeed_config != NULL,
+        .adam_betas = {config->optimizer.adam_beta1, config->optimizer.adam_beta2}};
+    return reporter_open(&config->report, &run, descriptor, reporter, error);
+}
+
 static struct berth_record record_of(enum berth_record_kind kind, const char *text,
                                      const struct berth_field *fields, size_t count) {
     return (struct berth_record){
@@ -320,7 +330,7 @@ static void report(const struct settings *config) {
     struct berth_reporter *reporter;
     struct berth_error error;
     int nowhere = open("/dev/null", O_WRONLY);
-    assert_int_equal(reporter_open(config, nowhere, &reporter, &error), BERTH_OK);
+    assert_int_equal(open_reporter_of(config, nowhere, &reporter, &error), BERTH_OK);
     struct berth_log log = reporter_log(reporter);
     const struct berth_field seed = log_integer("seed", 42);
     log_fields(&log, BERTH_PLAN, "optimizer", &seed, 1);

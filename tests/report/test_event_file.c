@@ -20,6 +20,16 @@
 
 // --- the bytes ----------------------------------------------------------------------------------
 
+static enum berth_status open_reporter_of(const struct settings *config, int descriptor,
+                                          struct berth_reporter **reporter,
+                                          struct berth_error *error) {
+    const struct reported_run run = {
+        .resumes = settings_resume(config),
+        .has_deepspeed = config->run.deepspeed_config != NULL,
+        .adam_betas = {config->optimizer.adam_beta1, config->optimizer.adam_beta2}};
+    return reporter_open(&config->report, &run, descriptor, reporter, error);
+}
+
 static void put(struct file_writer *writer, struct buffer *message) {
     assert_int_equal(tfrecord_put(writer, message->bytes, message->length, NULL), BERTH_OK);
     buffer_clear(message);
@@ -179,7 +189,7 @@ static struct settings config_of(const char *folder) {
 static struct berth_reporter *open_reporter(const struct settings *config, int descriptor) {
     struct berth_reporter *reporter;
     struct berth_error error;
-    if (reporter_open(config, descriptor, &reporter, &error) != BERTH_OK) {
+    if (open_reporter_of(config, descriptor, &reporter, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return reporter;
@@ -330,7 +340,7 @@ static void test_a_file_is_no_folder(void **state) {
     struct settings config = config_of(scratch("taken"));
     struct berth_reporter *reporter;
     struct berth_error error;
-    assert_int_equal(reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
+    assert_int_equal(open_reporter_of(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
     assert_null(reporter);
     assert_message_has(&error, "logging_dir: ");
     assert_message_has(&error, "found the file ");

@@ -31,6 +31,16 @@ struct output {
 };
 
 // Reads what is available now; the descriptor does not block.
+static enum berth_status open_reporter_of(const struct settings *config, int descriptor,
+                                          struct berth_reporter **reporter,
+                                          struct berth_error *error) {
+    const struct reported_run run = {
+        .resumes = settings_resume(config),
+        .has_deepspeed = config->run.deepspeed_config != NULL,
+        .adam_betas = {config->optimizer.adam_beta1, config->optimizer.adam_beta2}};
+    return reporter_open(&config->report, &run, descriptor, reporter, error);
+}
+
 static void drain(int descriptor, struct output *output) {
     size_t used = 0;
     ssize_t got;
@@ -59,7 +69,7 @@ static void capture(const struct settings *config, int terminal, void (*act)(str
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct berth_reporter *reporter;
     struct berth_error error = {0};
-    assert_int_equal(reporter_open(config, ends[1], &reporter, &error), BERTH_OK);
+    assert_int_equal(open_reporter_of(config, ends[1], &reporter, &error), BERTH_OK);
     act(reporter_log(reporter));
     reporter_close(reporter);
     drain(ends[0], output);
@@ -468,7 +478,7 @@ static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
     struct berth_reporter *reporter;
     struct berth_error error = {0};
     config.report.json_summary = "/dev/null/at/all.json";
-    assert_int_equal(reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
+    assert_int_equal(open_reporter_of(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/dev/null"));
     assert_non_null(strstr(error.message, "json_summary"));
     assert_null(reporter);
@@ -501,14 +511,14 @@ static void a_reader_that_went_away_is_no_crash(void **state) {
     signal(SIGPIPE, SIG_IGN); // as the program does
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
-    assert_int_equal(reporter_open(&config, ends[1], &reporter, &error), BERTH_OK);
+    assert_int_equal(open_reporter_of(&config, ends[1], &reporter, &error), BERTH_OK);
     train_a_little(reporter_log(reporter));
     reporter_close(reporter);
     config.report.json_summary = "-";
     config.report.quiet = 1;
     int own = dup(STDOUT_FILENO);
     dup2(ends[1], STDOUT_FILENO);
-    assert_int_equal(reporter_open(&config, STDOUT_FILENO, &reporter, &error), BERTH_OK);
+    assert_int_equal(open_reporter_of(&config, STDOUT_FILENO, &reporter, &error), BERTH_OK);
     train_a_little(reporter_log(reporter));
     assert_int_equal(reporter_check(reporter, &error), BERTH_OK);
     reporter_close(reporter);
@@ -528,7 +538,7 @@ static enum berth_status check_with_output(const struct settings *config, const 
     assert_true(own >= 0 && output >= 0);
     dup2(output, STDOUT_FILENO);
     close(output);
-    enum berth_status status = reporter_open(config, descriptor, &reporter, &error);
+    enum berth_status status = open_reporter_of(config, descriptor, &reporter, &error);
     if (status == BERTH_OK) {
         train_a_little(reporter_log(reporter));
         status = reporter_check(reporter, &error);

@@ -14,6 +14,7 @@
 #include "model/folder.h"
 #include "settings/settings.h"
 #include "train/engine/update.h"
+#include "train/job/rules.h"
 
 #include <stdio.h>
 
@@ -72,7 +73,7 @@ static enum berth_status prepare(struct curve *curve, struct berth_error *error)
     settings.optimizer.adam_epsilon = 1e-6;
     settings.optimizer.weight_decay = 0.01;
     settings.optimizer.max_grad_norm = 1;
-    TRY(optimizer_settle(&settings, error));
+    TRY(optimizer_settle(&settings.optimizer, error));
     struct update_rules rules = update_rules_of(&settings, &curve->config, DTYPE_F32);
     struct engine_shape shape = {.train = {.sequences = curve->sequences}};
     for (size_t i = 0; i < curve->instances.count; i++) {

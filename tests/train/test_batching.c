@@ -7,11 +7,18 @@
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
 #include "train/engine/feed.h"
+#include "train/job/rules.h"
 #include "trainer_steps.golden.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static enum berth_status resolve(struct batching *batching, const struct settings *config,
+                                 int64_t features, int64_t ranks, struct berth_error *error) {
+    const struct batching_request request = batching_request_of(config);
+    return batching_resolve(batching, &request, features, ranks, error);
+}
 
 static struct settings make(int64_t update, int64_t micro, int64_t accumulation) {
     struct settings config;
@@ -31,7 +38,7 @@ static void expect(int64_t update, int64_t micro, int64_t accumulation, int64_t 
                    int64_t want_micro, int64_t want_accumulation) {
     struct settings config = make(update, micro, accumulation);
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 1000, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 1000, 1, NULL), BERTH_OK);
     assert_int_equal(b.update_sequences, want_update);
     assert_int_equal(b.micro.sequences, want_micro);
     assert_int_equal(b.accumulation, want_accumulation);
@@ -50,7 +57,7 @@ static void refuse(int64_t update, int64_t micro, int64_t accumulation, const ch
     struct settings config = make(update, micro, accumulation);
     struct batching b;
     struct berth_error error;
-    assert_int_equal(batching_resolve(&b, &config, 1000, 1, &error), BERTH_CONFIG);
+    assert_int_equal(resolve(&b, &config, 1000, 1, &error), BERTH_CONFIG);
     if (strstr(error.message, message) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", message, error.message);
     }
@@ -88,11 +95,11 @@ static void test_rules_of_the_number_of_updates(void **state) {
         config.engine.max_steps = cases[i].max_steps;
         config.engine.max_steps_per_epoch = cases[i].max_steps_per_epoch;
         config.engine.dataloader_drop_last = cases[i].drop_last;
-        assert_int_equal(batching_resolve(&b, &config, 250, 1, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 250, 1, NULL), BERTH_OK);
         if (cases[i].drop_last) {
-            assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+            assert_int_equal(batching_drop_last(&b, &config.engine, NULL), BERTH_OK);
         }
-        assert_int_equal(batching_apply_steps_rule(&b, &config, 100, NULL), BERTH_OK);
+        assert_int_equal(batching_apply_steps_rule(&b, &config.engine, 100, NULL), BERTH_OK);
         assert_int_equal(b.total_steps, cases[i].run);
         assert_int_equal(b.schedule_steps, cases[i].schedule);
     }
@@ -110,8 +117,9 @@ static void test_updates_by_examples(void **state) {
         struct batching b;
         config.engine.steps_rule = "examples";
         config.engine.num_train_epochs = cases[i].epochs;
-        assert_int_equal(batching_resolve(&b, &config, 90000, 1, NULL), BERTH_OK);
-        assert_int_equal(batching_apply_steps_rule(&b, &config, cases[i].examples, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 90000, 1, NULL), BERTH_OK);
+        assert_int_equal(batching_apply_steps_rule(&b, &config.engine, cases[i].examples, NULL),
+                         BERTH_OK);
         assert_int_equal(b.total_steps, cases[i].steps);
         assert_int_equal(b.schedule_steps, cases[i].steps);
     }
@@ -119,7 +127,7 @@ static void test_updates_by_examples(void **state) {
     struct batching b;
     struct berth_error error;
     config.engine.steps_rule = "passes";
-    assert_int_equal(batching_apply_steps_rule(&b, &config, 1, &error), BERTH_USAGE);
+    assert_int_equal(batching_apply_steps_rule(&b, &config.engine, 1, &error), BERTH_USAGE);
 }
 
 // With virtual_ranks an update has the same micro-batches on any number of ranks. None is larger
@@ -134,7 +142,7 @@ static void test_parts_decide_on_micro_batches(void **state) {
             struct settings config = make(cases[i].update, 0, cases[i].accumulation);
             struct batching b;
             config.engine.virtual_ranks = cases[i].parts;
-            assert_int_equal(batching_resolve(&b, &config, 1000, ranks, NULL), BERTH_OK);
+            assert_int_equal(resolve(&b, &config, 1000, ranks, NULL), BERTH_OK);
             assert_int_equal(b.micro.sequences, cases[i].micro);
             assert_int_equal(b.accumulation, cases[i].per_part * (cases[i].parts / ranks));
             assert_in_range(b.micro.sequences, 1, cases[i].update / ranks / cases[i].accumulation);
@@ -143,7 +151,7 @@ static void test_parts_decide_on_micro_batches(void **state) {
     struct settings config = make(64, 4, 0);
     struct batching b;
     config.engine.virtual_ranks = 8;
-    assert_int_equal(batching_resolve(&b, &config, 1000, 2, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 1000, 2, NULL), BERTH_OK);
     assert_int_equal(b.micro.sequences, 4);
     assert_int_equal(b.accumulation, 8);
 }
@@ -152,7 +160,7 @@ static void test_slices_of_updates(void **state) {
     struct settings config = make(32, 0, 0);
     config.engine.num_train_epochs = 2;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 251);
     assert_int_equal(b.total_steps, 502);
     struct update_slice last = batching_slice(&b, 250);
@@ -163,15 +171,15 @@ static void test_slices_of_updates(void **state) {
     assert_int_equal(next.epoch, 1);
     assert_int_equal(next.first, 0);
     config.engine.max_steps_per_epoch = 10;
-    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 20);
     config.engine.max_steps = 7;
-    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 7);
     config.engine.max_steps = 0;
     config.engine.max_steps_per_epoch = 0;
     config.engine.num_train_epochs = 0.5;
-    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 126);
 }
 
@@ -180,7 +188,7 @@ static void test_ends_of_epochs(void **state) {
     struct settings config = make(32, 0, 0);
     config.engine.num_train_epochs = 3;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     int64_t sequences = 0;
     for (int64_t step = 0; step < b.total_steps; step++) {
         struct update_slice slice = batching_slice(&b, step);
@@ -201,8 +209,7 @@ static void test_epochs_of_the_trainer(void **state) {
         struct batching b;
         config.engine.num_train_epochs = trainer_steps[i].epochs;
         config.engine.max_steps = trainer_steps[i].max_steps;
-        assert_int_equal(batching_resolve(&b, &config, trainer_steps[i].examples, 1, NULL),
-                         BERTH_OK);
+        assert_int_equal(resolve(&b, &config, trainer_steps[i].examples, 1, NULL), BERTH_OK);
         assert_int_equal(b.total_steps, trainer_steps[i].steps);
         const int64_t before = b.total_steps > TRAINER_LAST ? b.total_steps - TRAINER_LAST : 0;
         for (int64_t step = before + 1; step <= b.total_steps; step++) {
@@ -219,9 +226,9 @@ static void test_epochs_of_virtual_ranks(void **state) {
         struct settings config = make(32, 2, 0);
         struct batching b;
         config.engine.virtual_ranks = 8;
-        assert_int_equal(batching_resolve(&b, &config, 50, ranks, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 50, ranks, NULL), BERTH_OK);
         assert_true(batching_epochs(&b, 1) == 0.5);
-        assert_int_equal(batching_resolve(&b, &config, 40, ranks, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 40, ranks, NULL), BERTH_OK);
         assert_true(batching_epochs(&b, 1) == 2.0 / 3.0);
         assert_true(batching_epochs(&b, 2) == 1);
     }
@@ -232,8 +239,8 @@ static void test_the_last_update_can_be_left_out(void **state) {
     struct berth_error error;
     struct batching b;
     config.engine.num_train_epochs = 3;
-    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config.engine, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 2);
     assert_int_equal(b.total_steps, 6);
     for (int64_t step = 0; step < 6; step++) {
@@ -241,11 +248,11 @@ static void test_the_last_update_can_be_left_out(void **state) {
         assert_int_equal(batching_slice(&b, step).count, 32);
     }
     config.engine.max_steps_per_epoch = 1;
-    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config.engine, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 1);
-    assert_int_equal(batching_resolve(&b, &config, 31, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_drop_last(&b, &config, &error), BERTH_CONFIG);
+    assert_int_equal(resolve(&b, &config, 31, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config.engine, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "an epoch has 31 sequences, an update 32"));
 }
 
@@ -256,8 +263,8 @@ static void test_ends_of_epochs_within_updates(void **state) {
     struct settings config = make(32, 0, 0);
     config.engine.num_train_epochs = 2;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_cross_epochs(&b, &config, 20, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_cross_epochs(&b, &config.engine, 20, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 5); // ceil(140 / 32)
     assert_int_equal(b.micro.sequences, 32);
     assert_int_equal(b.micro.masked, BATCHING_TOKENS / 4);
@@ -286,7 +293,7 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
         config.engine.num_train_epochs = epochs;
         struct batching b;
         struct batching_worst worst;
-        assert_int_equal(batching_resolve(&b, &config, 500, 1, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 500, 1, NULL), BERTH_OK);
         const struct batching_rank alone = {&shape, 0, 1};
         assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
         struct batch_extent met = {0};
@@ -319,7 +326,7 @@ static void test_bound_of_few_sequences(void **state) {
     config.engine.num_train_epochs = 100;
     struct batching b;
     struct batching_worst worst;
-    assert_int_equal(batching_resolve(&b, &config, 8, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 8, 1, NULL), BERTH_OK);
     assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
     assert_int_equal(worst.micro.sequences, 8);
     assert_int_equal(worst.micro.tokens, 8 * worst.micro.max_length);
@@ -392,7 +399,7 @@ static void test_worst_case_of_each_rank(void **state) {
         struct settings config = make(64, variant == 1 ? 4 : 0, 0);
         config.engine.num_train_epochs = 2;
         config.engine.virtual_ranks = variant == 2 ? 8 : 0;
-        assert_int_equal(batching_resolve(&b, &config, 500, 4, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 500, 4, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)b.parts, 64, NULL), BERTH_OK);
         int different = 0;
         struct batching_worst worst[4], met[4] = {0};
@@ -448,8 +455,8 @@ static void test_groups_stay_whole(void **state) {
         if (parts % 2) {
             config.engine.gradient_accumulation_steps = 5;
         }
-        assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-        assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
+        assert_int_equal(resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+        assert_int_equal(batching_round_to_groups(&b, &config.engine, 8, 1, NULL), BERTH_OK);
         const struct batching_rank alone = {&shape, 0, 1};
         assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)parts, 40, NULL), BERTH_OK);
@@ -493,16 +500,16 @@ static void test_sizes_of_no_whole_groups(void **state) {
     struct berth_error error;
     struct batching b;
     struct settings config = make(40, 0, 0);
-    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_round_to_groups(&b, &config, 16, 1, &error), BERTH_CONFIG);
+    assert_int_equal(resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_round_to_groups(&b, &config.engine, 16, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "negatives_batch 16"));
     config = make(40, 0, 2);
-    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, &error), BERTH_CONFIG);
+    assert_int_equal(resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_round_to_groups(&b, &config.engine, 8, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "micro-batches of 20 examples"));
     config.engine.virtual_ranks = 3; // whose micro-batches are rounded up
-    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
+    assert_int_equal(resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_round_to_groups(&b, &config.engine, 8, 1, NULL), BERTH_OK);
     assert_int_equal(b.micro.sequences, 8);
     assert_int_equal(b.accumulation, 6);
 }

@@ -45,15 +45,15 @@ static void test_logs_do_not_use_a_folder(void **state) {
     settings_init(&config);
     assert_int_equal(dir_make(scratch("logs"), NULL), BERTH_OK);
     scratch_write("logs/summary.json", "{}");
-    assert_true(checkpoint_dir_is_used(scratch_folder, &config));
+    assert_true(checkpoint_dir_is_used(scratch_folder, &config.report));
     config.report.json_summary = summary;
     config.report.report = report;
-    assert_false(checkpoint_dir_is_used(scratch_folder, &config));
+    assert_false(checkpoint_dir_is_used(scratch_folder, &config.report));
     scratch_write("report.html", "");
-    assert_false(checkpoint_dir_is_used(scratch_folder, &config));
+    assert_false(checkpoint_dir_is_used(scratch_folder, &config.report));
     config.report.report = NULL;
-    assert_true(checkpoint_dir_is_used(scratch_folder, &config));
-    assert_false(checkpoint_dir_is_used(scratch("none"), &config));
+    assert_true(checkpoint_dir_is_used(scratch_folder, &config.report));
+    assert_false(checkpoint_dir_is_used(scratch("none"), &config.report));
     memory_free(summary);
     memory_free(report);
 }
@@ -64,7 +64,7 @@ static void test_no_output_folder(void **state) {
     settings_init(&config);
     for (int i = 0; i < 2; i++) {
         config.run.output_dir = i == 0 ? NULL : "";
-        assert_int_equal(output_check(&config, NULL, &error), BERTH_USAGE);
+        assert_int_equal(output_check(&config.run, &config.report, NULL, &error), BERTH_USAGE);
         assert_message_has(&error, "output_dir is missing");
     }
 }
@@ -420,7 +420,7 @@ static enum berth_status check_start(const char *option, const char *name,
     config.run.output_dir = output;
     config.run.overwrite_output_dir = 1;
     assert_int_equal(settings_set_row(&config, option_find(option), path, NULL), BERTH_OK);
-    const enum berth_status status = leftovers_check(&config, error);
+    const enum berth_status status = leftovers_check(config.run.output_dir, &config.model, error);
     memory_free(output);
     memory_free(path);
     return status;
@@ -468,7 +468,7 @@ static void test_output_folder_without_locks(void **state) {
     config.run.output_dir = scratch_folder;
     notes[0] = '\0';
     file_fail_at(2, ENOSYS); // the call after open
-    assert_int_equal(output_lock(&config, &lock, &log, NULL), BERTH_OK);
+    assert_int_equal(output_lock(&config.run, &lock, &log, NULL), BERTH_OK);
     assert_non_null(strstr(notes, "its file system has no locks"));
     file_lock_release(&lock);
 }

@@ -22,7 +22,7 @@ static struct settings defaults(const char *rule) {
 static struct loss_scale make(const struct settings *config) {
     struct loss_scale scale = {0};
     struct berth_error error = {0};
-    if (loss_scale_settle(&scale, config, &error) != BERTH_OK) {
+    if (loss_scale_settle(&scale, &config->optimizer, 0, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return scale;
@@ -166,7 +166,7 @@ static void refuse(const char *text, double start, enum berth_status status, con
     struct berth_error error = {0};
     config.optimizer.loss_scale = text;
     config.optimizer.init_loss_scale = start;
-    assert_int_equal(loss_scale_settle(&scale, &config, &error), status);
+    assert_int_equal(loss_scale_settle(&scale, &config.optimizer, 0, &error), status);
     assert_non_null(strstr(error.message, part));
 }
 
@@ -187,7 +187,7 @@ static void test_restored_numbers_go_on(void **state) {
                                   .last_overflow = straight.last_overflow,
                                   .hysteresis_left = straight.hysteresis_left,
                                   .restored = 1};
-    assert_int_equal(loss_scale_settle(&resumed, &config, NULL), BERTH_OK);
+    assert_int_equal(loss_scale_settle(&resumed, &config.optimizer, 0, NULL), BERTH_OK);
     for (int i = 0; i < 12; i++) {
         assert_int_equal(loss_scale_update(&straight, i == 5), loss_scale_update(&resumed, i == 5));
         assert_true(straight.scale == resumed.scale);

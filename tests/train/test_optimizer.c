@@ -353,8 +353,8 @@ static void check_copy(const struct run *run) {
 }
 
 static struct optimizer settled_optimizer(struct settings *config) {
-    assert_int_equal(optimizer_settle(config, NULL), BERTH_OK);
-    return optimizer_of(config);
+    assert_int_equal(optimizer_settle(&config->optimizer, NULL), BERTH_OK);
+    return optimizer_of(&config->optimizer);
 }
 
 static void open_case(struct run *run, const struct optimizer_case *c, enum dtype compute,
@@ -502,7 +502,7 @@ static struct settings settled(const char *name) {
     struct settings config;
     settings_init(&config);
     config.optimizer.optimizer = name;
-    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
+    assert_int_equal(optimizer_settle(&config.optimizer, NULL), BERTH_OK);
     return config;
 }
 
@@ -524,7 +524,7 @@ static void test_a_name_stands_for_its_settings(void **state) {
     own.optimizer.adam_epsilon = 1e-3;
     own.optimizer.bias_correction = 1;
     own.optimizer.weight_decay = 0;
-    assert_int_equal(optimizer_settle(&own, NULL), BERTH_OK);
+    assert_int_equal(optimizer_settle(&own.optimizer, NULL), BERTH_OK);
     assert_true(own.optimizer.adam_epsilon == 1e-3 && own.optimizer.bias_correction == 1 &&
                 own.optimizer.weight_decay == 0);
 }
@@ -532,7 +532,7 @@ static void test_a_name_stands_for_its_settings(void **state) {
 static void refuse(const struct settings *config, enum berth_status status, const char *part) {
     struct settings own = *config;
     struct berth_error error = {0};
-    assert_int_equal(optimizer_settle(&own, &error), status);
+    assert_int_equal(optimizer_settle(&own.optimizer, &error), status);
     if (strstr(error.message, part) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", error.message, part);
     }

@@ -118,8 +118,8 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     settings_init(&config);
     config.optimizer.optimizer = name;
     config.optimizer.max_grad_norm = 1;
-    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
-    rank->optimizer = optimizer_of(&config);
+    assert_int_equal(optimizer_settle(&config.optimizer, NULL), BERTH_OK);
+    rank->optimizer = optimizer_of(&config.optimizer);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
     const struct state_sharding sharding = {.rank = number,
                                             .size = size,

@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "settings/settings.h"
 #include "train/engine/update.h"
+#include "train/job/rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static void process_open(struct process *process, const char *kind, enum dtype c
     struct berth_error error;
     *process = (struct process){.device = NULL};
     settings_init(&config);
-    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
+    assert_int_equal(optimizer_settle(&config.optimizer, NULL), BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.check_every = 1000; // the memory is compared in every update, whatever it is
     const enum berth_status opened =

@@ -85,22 +85,6 @@ static void test_warmup_is_rounded_up(void **state) {
     expect(&s, 0, LR);
 }
 
-// --warmup_steps 0 is a number that was given; with a proportion beside it, that decides.
-static void test_no_updates_of_warmup(void **state) {
-    struct settings config;
-    settings_init(&config);
-    schedule_settle_warmup(&config);
-    assert_true(config.optimizer.warmup_proportion == 0.1);
-    assert_int_equal(settings_set_row(&config, option_find("warmup_steps"), "0", NULL), BERTH_OK);
-    struct settings both = config;
-    schedule_settle_warmup(&config);
-    assert_true(config.optimizer.warmup_proportion == 0);
-    assert_int_equal(settings_set_row(&both, option_find("warmup_proportion"), "0.2", NULL),
-                     BERTH_OK);
-    schedule_settle_warmup(&both);
-    assert_true(both.optimizer.warmup_proportion == 0.2);
-}
-
 static void test_bertadam_jumps(void **state) {
     struct schedule s = make("bertadam", 100, 0.1, 0);
     expect(&s, 9, LR * 0.9);
@@ -349,8 +333,8 @@ static void test_every_schedule_at_every_step(void **state) {
             config.optimizer.decay_step = 5;
             s = schedule_of(&config.optimizer, 1, first + TOTAL);
             if (first > 0) {
-                schedule_restart(&s, &config, 30);
-                schedule_restart(&s, &config, first);
+                schedule_restart(&s, &config.optimizer, 30);
+                schedule_restart(&s, &config.optimizer, first);
             }
             for (int step = 0; step < TOTAL; step++) {
                 expect(&s, first + step,
@@ -398,7 +382,6 @@ int main(void) {
         cmocka_unit_test(test_linear_is_continuous),
         cmocka_unit_test(test_linear_ahead_begins_with_the_second_rate),
         cmocka_unit_test(test_warmup_is_rounded_up),
-        cmocka_unit_test(test_no_updates_of_warmup),
         cmocka_unit_test(test_bertadam_jumps),
         cmocka_unit_test(test_google),
         cmocka_unit_test(test_poly),

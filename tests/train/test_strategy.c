@@ -4,6 +4,7 @@
 #include "best_model.golden.h"
 #include "core/harness.h"
 #include "settings/settings.h"
+#include "train/job/job_strategy.h"
 #include "train/progress/progress.h"
 #include "train/progress/strategy.h"
 
@@ -84,7 +85,7 @@ static void test_fractions_of_the_updates(void **state) {
 
 static void test_when_to_save(void **state) {
     struct settings config = settled(WITH("save_strategy", "no"));
-    assert_false(strategy_has_checkpoints(&config));
+    assert_false(strategy_has_checkpoints(&config.run));
     config = settled(WITH("save_strategy", "steps"));
     assert_int_equal(config.run.save_steps, 500);
     config = settled(WITH("save_strategy", "steps", "save_steps", "20"));
@@ -93,10 +94,10 @@ static void test_when_to_save(void **state) {
     assert_int_equal(config.run.save_steps, 0);
     assert_non_null(strstr(notes, "save_steps has no effect with save_strategy epoch"));
     config = settled(WITH("save_strategy", "best"));
-    assert_true(config.run.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config));
-    assert_true(strategy_keeps_best(&config));
+    assert_true(config.run.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config.run));
+    assert_true(strategy_keeps_best(&config.run));
     config = settled(WITH("save_strategy", "best", "skip_checkpoint", "true"));
-    assert_false(strategy_has_checkpoints(&config) || strategy_keeps_best(&config));
+    assert_false(strategy_has_checkpoints(&config.run) || strategy_keeps_best(&config.run));
     config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
     struct berth_error error;
     assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
@@ -185,7 +186,7 @@ static void test_nothing_to_evaluate_on(void **state) {
 
 static struct best_metric metric_of(struct settings config, const struct task_score *score) {
     struct best_metric best;
-    assert_int_equal(strategy_best_metric(&config, score, &best, NULL), BERTH_OK);
+    assert_int_equal(strategy_best_metric(&config.run, score, &best, NULL), BERTH_OK);
     return best;
 }
 
@@ -211,7 +212,7 @@ static void test_which_score(void **state) {
     assert_string_equal(best.name, "f1");
     struct berth_error error;
     struct settings config = WITH("metric_for_best_model", "accuracy");
-    assert_int_equal(strategy_best_metric(&config, &score, &best, &error), BERTH_CONFIG);
+    assert_int_equal(strategy_best_metric(&config.run, &score, &best, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "mse, f1, next_loss, loss"));
 }
 

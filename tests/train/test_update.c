@@ -7,6 +7,7 @@
 #include "settings/settings.h"
 #include "train/engine/nonfinite.h"
 #include "train/engine/update.h"
+#include "train/job/rules.h"
 #include "train/optimizer/learning_rate.h"
 
 #include <math.h>
@@ -159,7 +160,7 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
     assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
                      BERTH_OK);
     read_weights(setup);
-    assert_int_equal(optimizer_settle(&setup->config, NULL), BERTH_OK);
+    assert_int_equal(optimizer_settle(&setup->config.optimizer, NULL), BERTH_OK);
     struct update_rules rules = update_rules_of(&setup->config, &setup->golden->shape, DTYPE_F32);
     struct engine_shape shape = {.train = {2048, SEQUENCES, 0, 48},
                                  .attention_dropout = rules.attention_dropout};
@@ -187,7 +188,7 @@ static void describe_update(struct setup *setup, int64_t step, size_t first, siz
         setup->order[i] = (uint32_t)(first + i);
     }
     struct schedule schedule;
-    assert_int_equal(schedule_init(&schedule, &setup->config, 10, NULL), BERTH_OK);
+    schedule = schedule_of(&setup->config.optimizer, 1, 10);
     setup->source =
         (struct packer_source){.get = get, .data = setup->golden, .count = setup->golden->count};
     setup->batching = (struct batching){.micro = {INT64_MAX, micro, INT64_MAX, 0}};

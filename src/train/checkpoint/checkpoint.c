@@ -110,7 +110,7 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
         return path_no_memory(error);
     }
     enum berth_status status =
-        progress_write(content->progress, content->config, content->batching, path, error);
+        progress_write(content->progress, content->settings, content->batching, path, error);
     memory_free(path);
     return status;
 }
@@ -226,7 +226,7 @@ static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
                                            struct berth_error *error) {
     const struct checkpoint_content *content = writer->content;
     const struct progress *progress = content->progress;
-    if (original_is_written(content->config)) {
+    if (original_is_written(content->run)) {
         const int64_t step =
             progress_data_step(progress, content->batching, progress->step - progress->phase_start);
         TRY(feed_list_files(progress->feed, content->batching, step, &writer->shards, error));
@@ -251,7 +251,7 @@ static void remove_or_restore_old(const char *away, const char *path) {
 static enum berth_status publish_checkpoint(const struct checkpoint_writer *writer,
                                             struct berth_error *error) {
     TRY(checkpoint_manifest_write(writer->temporary, error));
-    if (original_is_written(writer->content->config)) {
+    if (original_is_written(writer->content->run)) {
         TRY(original_write(writer->temporary, writer->output_dir, &writer->shards, error));
     }
     char *away = NULL;
@@ -475,9 +475,9 @@ static int is_log_path(const char *folder, const char *name, const char *log) {
     return is_of;
 }
 
-int checkpoint_dir_is_used(const char *output_dir, const struct settings *config) {
-    const char *summary = config != NULL ? config->report.json_summary : NULL;
-    const char *report = config != NULL ? config->report.report : NULL;
+int checkpoint_dir_is_used(const char *output_dir, const struct report_settings *logs) {
+    const char *summary = logs != NULL ? logs->json_summary : NULL;
+    const char *report = logs != NULL ? logs->report : NULL;
     char **names;
     if (!dir_exists(output_dir) || dir_list(output_dir, &names, NULL) != BERTH_OK) {
         return 0;
@@ -578,27 +578,27 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
         return path_no_memory(error);
     }
     enum berth_status status =
-        progress_read(content->progress, content->config, content->batching, log, path, error);
+        progress_read(content->progress, content->settings, content->batching, log, path, error);
     memory_free(path);
     if (status != BERTH_OK) {
         return status;
     }
-    TRY(model_files_load(content->files, folder, (uint64_t)content->config->run.seed, log,
-                         content->state, error));
+    TRY(model_files_load(content->files, folder, (uint64_t)content->run->seed, log, content->state,
+                         error));
     return state_file_read_moments(content->state, folder, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
 
-enum berth_status output_check(const struct settings *config, const char *advice,
+enum berth_status output_check(const struct run_settings *settings,
+                               const struct report_settings *logs, const char *advice,
                                struct berth_error *error) {
-    const char *folder = config->run.output_dir;
+    const char *folder = settings->output_dir;
     if (folder == NULL || folder[0] == '\0') {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
     TRY(dir_check(folder, error));
-    if (advice != NULL && !config->run.overwrite_output_dir &&
-        checkpoint_dir_is_used(folder, config)) {
+    if (advice != NULL && !settings->overwrite_output_dir && checkpoint_dir_is_used(folder, logs)) {
         return error_set(error, BERTH_CANT_CREATE,
                          "output_dir %s is not empty; choose another or set overwrite_output_dir%s",
                          folder, advice);
@@ -623,9 +623,11 @@ int checkpoint_is_in(const char *folder) {
     return count > 0;
 }
 
-enum berth_status output_check_predictions(const struct settings *config,
+enum berth_status output_check_predictions(const struct run_settings *settings,
+                                           const struct report_settings *logs,
                                            struct berth_error *error) {
-    return output_check(config, has_file(config->run.output_dir, RUN_LOG_NAME) ? NULL : "", error);
+    return output_check(settings, logs, has_file(settings->output_dir, RUN_LOG_NAME) ? NULL : "",
+                        error);
 }
 
 // Whether the file is named as a run's log and its folder has other files of a run.
@@ -638,13 +640,12 @@ static int is_log_of_run(const char *path) {
     return is_of_run;
 }
 
-enum berth_status output_check_summary(const struct settings *config, struct berth_error *error) {
-    const char *summary = config->report.json_summary;
+enum berth_status output_check_summary(const char *summary, const char *output_dir,
+                                       struct berth_error *error) {
     if (summary == NULL) {
         return BERTH_OK;
     }
-    char *log =
-        config->run.output_dir != NULL ? path_join(config->run.output_dir, RUN_LOG_NAME) : NULL;
+    char *log = output_dir != NULL ? path_join(output_dir, RUN_LOG_NAME) : NULL;
     const int is_log = (log != NULL && path_is_same(summary, log)) || is_log_of_run(summary);
     memory_free(log);
     return is_log ? error_set(error, BERTH_CANT_CREATE,
@@ -654,18 +655,18 @@ enum berth_status output_check_summary(const struct settings *config, struct ber
                   : BERTH_OK;
 }
 
-enum berth_status output_lock(const struct settings *config, struct file_lock *lock,
+enum berth_status output_lock(const struct run_settings *settings, struct file_lock *lock,
                               const struct berth_log *log, struct berth_error *error) {
     if (lock->descriptor >= 0) {
         return BERTH_OK;
     }
-    TRY(dir_make(config->run.output_dir, error));
-    TRY(file_lock_acquire(lock, config->run.output_dir, error));
+    TRY(dir_make(settings->output_dir, error));
+    TRY(file_lock_acquire(lock, settings->output_dir, error));
     if (lock->unsupported) {
         log_warning(log,
                     "%s cannot be locked, because its file system has no locks (for Lustre see the "
                     "mount option flock): start no other run in it",
-                    config->run.output_dir);
+                    settings->output_dir);
     }
     return BERTH_OK;
 }

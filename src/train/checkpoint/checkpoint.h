@@ -13,7 +13,8 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "settings/settings.h"
+#include "settings/report.h"
+#include "settings/run.h"
 #include "train/engine/batching.h"
 #include "train/engine/inputs.h"
 #include "train/engine/update.h"
@@ -25,7 +26,11 @@
 
 // What a checkpoint is made of and restored to.
 struct checkpoint_content {
-    const struct settings *config;
+    const struct settings *settings; // all of them, which progress saves
+    const struct run_settings *run;
+    const struct schedule *schedule;
+    struct optimizer optimizer;
+    int rewarmup;
     const struct model_files *files;
     const char *tokenizer_folder; // source of the tokenizer's files
     const struct batching *batching;
@@ -107,7 +112,7 @@ int checkpoint_is_in(const char *folder);
 // Whether output_dir contains anything that would get mixed up with a new run's files. Locks,
 // temporary folders, the log of an earlier run and the report files that the settings name (NULL:
 // none) do not count. A missing folder contains nothing.
-int checkpoint_dir_is_used(const char *output_dir, const struct settings *config);
+int checkpoint_dir_is_used(const char *output_dir, const struct report_settings *logs);
 // Removes the partially written files of a killed run, and warns of those that cannot be removed.
 // The caller must hold the lock of output_dir.
 enum berth_status checkpoint_clean(const char *output_dir, const struct berth_log *log,
@@ -143,21 +148,24 @@ int checkpoint_is_temporary(const char *name);
 // BERTH_CANT_CREATE if config->output_dir cannot be created or written to, or contains files and
 // overwrite_output_dir is not set. Creates nothing. `advice` ("" or ", or ...") is appended to the
 // message about existing files; NULL: the job may continue with them.
-enum berth_status output_check(const struct settings *config, const char *advice,
+enum berth_status output_check(const struct run_settings *settings,
+                               const struct report_settings *logs, const char *advice,
                                struct berth_error *error);
 
 // The same for a job that writes only predictions and scores. The folder of a training run,
 // recognised by its log, may have files: the original programs predict into the folder that they
 // trained in.
-enum berth_status output_check_predictions(const struct settings *config,
+enum berth_status output_check_predictions(const struct run_settings *settings,
+                                           const struct report_settings *logs,
                                            struct berth_error *error);
 // BERTH_CANT_CREATE if config->json_summary names the log of a run, this one or another, whose
 // lines look like those of a summary.
-enum berth_status output_check_summary(const struct settings *config, struct berth_error *error);
+enum berth_status output_check_summary(const char *summary, const char *output_dir,
+                                       struct berth_error *error);
 
 // Creates the folder with its missing parents and locks it; does nothing if `lock` is already held.
 // Warns if the file system has no locks.
-enum berth_status output_lock(const struct settings *config, struct file_lock *lock,
+enum berth_status output_lock(const struct run_settings *settings, struct file_lock *lock,
                               const struct berth_log *log, struct berth_error *error);
 
 // BERTH_CANT_CREATE unless `output_dir`, which each rank may know by another path, is one folder

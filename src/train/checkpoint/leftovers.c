@@ -139,14 +139,15 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     return status;
 }
 
-enum berth_status leftovers_check(const struct settings *config, struct berth_error *error) {
-    const char *model = config->model.model_name_or_path, *folder = config->run.output_dir;
+enum berth_status leftovers_check(const char *folder, const struct model_settings *settings,
+                                  struct berth_error *error) {
+    const char *model = settings->model_name_or_path;
     if (!dir_exists(folder)) {
         return BERTH_OK;
     }
     TRY(check_start(folder, model, error));
-    TRY(check_start(folder, config->model.config_file, error));
-    TRY(check_start(folder, config->model.vocab_file, error));
+    TRY(check_start(folder, settings->config_file, error));
+    TRY(check_start(folder, settings->vocab_file, error));
     return model != NULL ? check_model(folder, model, error) : BERTH_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "format/checksum/digest.h"
-#include "settings/settings.h"
+#include "settings/model.h"
 
 #include <stdint.h>
 
@@ -28,7 +28,8 @@ void leftovers_remove_torch(const char *output_dir, const char *before,
 
 // BERTH_CANT_CREATE if the run starts from a file that leftovers_remove would remove: it could not
 // be started again. Changes nothing.
-enum berth_status leftovers_check(const struct settings *config, struct berth_error *error);
+enum berth_status leftovers_check(const char *folder, const struct model_settings *settings,
+                                  struct berth_error *error);
 
 // Renames checkpoints after step `after`, from which the run continues, to NAME.abandoned.
 // Otherwise a resumed run would use the newest one, which does not belong to this run. Damaged ones

@@ -116,13 +116,13 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 // --- reading ------------------------------------------------------------------------------------
 
 // Sets *start to the number of updates of the first phase, for a run in its second.
-static enum berth_status find_phase(const struct settings *config, const char *file, int64_t step,
-                                    int64_t *start, struct berth_error *error) {
+static enum berth_status find_phase(const struct run_settings *settings, const char *file,
+                                    int64_t step, int64_t *start, struct berth_error *error) {
     *start = 0;
-    if (!config->run.phase2) {
+    if (!settings->phase2) {
         return BERTH_OK;
     }
-    *start = config->run.phase1_end_step > 0 ? config->run.phase1_end_step : step;
+    *start = settings->phase1_end_step > 0 ? settings->phase1_end_step : step;
     return *start <= step ? BERTH_OK
                           : error_set(error, BERTH_CONFIG,
                                       "%s: its step %" PRId64 " is before phase1_end_step %" PRId64
@@ -156,7 +156,7 @@ static enum berth_status read_state(const struct weights *weights, json **state,
 static enum berth_status restore(const struct checkpoint_content *content, const json *state,
                                  const char *missing, const char *file, const struct berth_log *log,
                                  struct berth_error *error) {
-    const struct progress_source source = {state, file, content->config, content->batching, log};
+    const struct progress_source source = {state, file, content->settings, content->batching, log};
     TRY(progress_restore(content->progress, &source, error));
     if (missing != NULL) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing %s", file, missing);
@@ -171,10 +171,9 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
                                      const struct berth_log *log, struct berth_error *error) {
     struct progress *progress = content->progress;
     const char *missing = found->missing;
-    TRY(find_phase(content->config, file, step, &progress->phase_start, error));
+    TRY(find_phase(content->run, file, step, &progress->phase_start, error));
     progress->step = step;
-    progress->schedule_start =
-        content->config->optimizer.rewarmup ? step - progress->phase_start : 0;
+    progress->schedule_start = content->rewarmup ? step - progress->phase_start : 0;
     progress->moments_start = missing != NULL         ? step
                               : found->updates < step ? step - found->updates
                                                       : 0;
@@ -191,19 +190,19 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
 // numbered the parameters.
 static enum berth_status find_writer(const json *state, const char *file,
                                      struct optimizer *optimizer, struct berth_error *error) {
-    struct settings config;
-    const enum berth_status status = run_facts_settings(state, &config, error);
+    struct optimizer_settings settings;
+    const enum berth_status status = run_facts_settings(state, &settings, error);
     if (status != BERTH_OK) {
         return error_prefix(error, status, "%s", file);
     }
-    *optimizer = optimizer_of(&config);
+    *optimizer = optimizer_of(&settings);
     return BERTH_OK;
 }
 
 static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct weights *weights, int64_t step,
                                    const struct berth_log *log, struct berth_error *error) {
-    struct optimizer optimizer = optimizer_of(content->config);
+    struct optimizer optimizer = content->optimizer;
     const struct original_moments from = {weights, &weights->file, &optimizer, step};
     const char *file = weights->file.path;
     struct original_moments_found found;
@@ -227,7 +226,7 @@ static enum berth_status read_trainers(const struct checkpoint_content *content,
                                        const struct weights *weights, const char *folder,
                                        int64_t step, const struct berth_log *log,
                                        struct berth_error *error) {
-    const struct optimizer optimizer = optimizer_of(content->config);
+    const struct optimizer optimizer = content->optimizer;
     struct trainer_checkpoint checkpoint;
     struct original_moments_found found;
     TRY(trainer_open(&checkpoint, folder, error));
@@ -248,8 +247,8 @@ enum berth_status original_read(const struct checkpoint_content *content, const 
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error) {
     struct weights weights;
-    TRY(model_files_load(content->files, file, (uint64_t)content->config->run.seed, log,
-                         content->state, error));
+    TRY(model_files_load(content->files, file, (uint64_t)content->run->seed, log, content->state,
+                         error));
     TRY(weights_open(&weights, file, content->files->shape.vocab_size, error));
     const enum berth_status status = dir_exists(file)
                                          ? read_trainers(content, &weights, file, step, log, error)

@@ -21,9 +21,9 @@ enum { MOMENTS = 2, GROUPS = 2, GROUP_NODES = 9, WORD_MULTIPLE = 8 };
 #define STATE_LIMIT ((size_t)1 << 30) // bytes of trainer_state.json
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-int original_is_written(const struct settings *config) {
-    return strategy_has_checkpoints(config) &&
-           words_contain(config->run.save_format, ',', "nvidia");
+int original_is_written(const struct run_settings *settings) {
+    return strategy_has_checkpoints(settings) &&
+           words_contain(settings->save_format, ',', "nvidia");
 }
 
 size_t original_write_bytes(const struct param_table *table) {

@@ -29,7 +29,7 @@
 #define ORIGINAL_STATE_NAME "berth.trainer_state"
 
 // Whether a run with these settings writes such files.
-int original_is_written(const struct settings *config);
+int original_is_written(const struct run_settings *settings);
 
 // Upper bound of the bytes of a model that original_write has in memory: its largest parameter.
 size_t original_write_bytes(const struct param_table *table);

@@ -143,14 +143,9 @@ static double number_of(const struct pickle_value *value) {
 static void compare_rate(const struct trainer_checkpoint *checkpoint,
                          const struct checkpoint_content *content, int64_t step, double then,
                          const struct berth_log *log) {
-    const struct settings *config = content->config;
-    struct schedule schedule;
-    if (config->optimizer.rewarmup ||
-        schedule_init(&schedule, config, content->batching->schedule_steps, NULL) != BERTH_OK) {
-        return;
-    }
-    const double now = schedule_rate(&schedule, step);
-    if (fabs(then - now) > RATE_TOLERANCE * config->optimizer.learning_rate) { // false for NaN
+    const double now = schedule_rate(content->schedule, step);
+    if (!content->rewarmup &&
+        fabs(then - now) > RATE_TOLERANCE * content->schedule->learning_rate) { // false for NaN
         log_warning(log,
                     "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
                     "to continue as planned, give the learning_rate, schedule, warm-up and number "
@@ -171,7 +166,7 @@ static void compare_settings(const struct trainer_checkpoint *checkpoint,
     const struct pickle_value *groups = pickle_member(pickle, pickle->root, "param_groups");
     const struct pickle_value *group = pickle_item(pickle, groups, 0);
     const struct pickle_value *betas = pickle_member(pickle, group, "betas");
-    const struct optimizer optimizer = optimizer_of(content->config);
+    const struct optimizer optimizer = content->optimizer;
     const struct {
         const char *name;
         double then, now;
@@ -224,7 +219,7 @@ enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
     TRY(check_weights(checkpoint, content->files, weights, error));
     TRY(restore_log(checkpoint, content->progress, error));
     note_best(checkpoint, log);
-    if (!content->config->run.phase2) {
+    if (!content->run->phase2) {
         TRY(check_epoch(checkpoint, content->batching, step, error));
         compare_settings(checkpoint, content, step, log);
     }

@@ -2,7 +2,6 @@
 #include "train/engine/all_reduce.h"
 
 #include "core/memory.h"
-#include "settings/settings.h"
 #include "train/optimizer/optimizer.h"
 
 #include <string.h>
@@ -70,55 +69,6 @@ static void list_segments(struct all_reduce *all_reduce) {
         }
     }
     all_reduce->first_segment[ranges] = count;
-}
-
-// Notes settings that have no effect with this number of processes or in this stage.
-static void note_unused(const struct settings *config, const struct state_sharding *sharding,
-                        const struct berth_log *log) {
-    static const char *const names[] = {"zero_stage",         "communication_data_type",
-                                        "overlap_comm",       "gpu_exchange",
-                                        "reduce_bucket_size", "allgather_bucket_size"};
-    const char *where =
-        settings_are_independent(config) ? "with independent workers" : "in one process";
-    for (size_t i = 0; i < sizeof names / sizeof *names && sharding->size == 1; i++) {
-        if (settings_is_chosen(config, names[i])) {
-            log_note(log, "%s has no effect %s", names[i], where);
-        }
-    }
-    if (sharding->size == 1 && config->engine.zero_stage == 3) {
-        log_note(log, "zero_stage 3 works only in one process: dividing the weights is not "
-                      "supported; use zero_stage 2 with several processes");
-    }
-    if (sharding->size > 1 && sharding->stage == 0 &&
-        settings_is_chosen(config, "allgather_bucket_size")) {
-        log_note(log, "allgather_bucket_size has no effect with zero_stage 0: every process "
-                      "updates all weights");
-    }
-    if (sharding->size > 1 && config->engine.virtual_ranks > 0 &&
-        settings_is_chosen(config, "communication_data_type") &&
-        strcmp(config->engine.communication_data_type, "fp32") != 0) {
-        log_note(log,
-                 "communication_data_type %s has no effect with virtual_ranks: gradients are "
-                 "exchanged in fp32",
-                 config->engine.communication_data_type);
-    }
-}
-
-enum berth_status all_reduce_sharding(const struct settings *config, const struct comm *comm,
-                                      const struct berth_log *log, struct state_sharding *sharding,
-                                      struct berth_error *error) {
-    const struct optimizer optimizer = optimizer_of(config);
-    *sharding =
-        (struct state_sharding){.rank = comm->rank,
-                                .size = comm->size,
-                                .stage = comm->size > 1 ? (int)config->engine.zero_stage : 0,
-                                .by_tensor = optimizer_needs_tensor_norms(&optimizer),
-                                .keeps_gradients = config->engine.virtual_ranks > 0};
-    note_unused(config, sharding, log);
-    return sharding->stage < 3 ? BERTH_OK
-                               : error_set(error, BERTH_CONFIG,
-                                           "zero_stage 3 would divide the weights among the "
-                                           "processes, which is not supported: use zero_stage 2");
 }
 
 // Stage 0 gathers sums in their wire type; the others gather heads, tables and vectors in f32.

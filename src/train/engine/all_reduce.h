@@ -12,7 +12,6 @@
 #include "comm/comm.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "settings/settings.h"
 #include "train/engine/range_exchange.h"
 #include "train/optimizer/state.h"
 
@@ -46,13 +45,6 @@ struct all_reduce {
     // Ticket of each range's exchange in progress; 0: none.
     int64_t *gradients, *weights;
 };
-
-// Sets *sharding to how the ranks divide the state, by config->zero_stage and the optimizer (after
-// optimizer_settle). Stage 3 is BERTH_CONFIG. A single process divides nothing; settings that need
-// several processes are noted.
-enum berth_status all_reduce_sharding(const struct settings *config, const struct comm *comm,
-                                      const struct berth_log *log, struct state_sharding *sharding,
-                                      struct berth_error *error);
 
 // Bytes of the host's shared memory that a rank uses for its exchanges.
 size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_sharding *sharding,

@@ -2,7 +2,6 @@
 #include "train/engine/batching.h"
 
 #include "core/memory.h"
-#include "settings/settings.h"
 #include "train/engine/division.h"
 
 #include <inttypes.h>
@@ -20,11 +19,11 @@
 #define FEW_MASKED 4
 
 // Names the sizes that the user gave; two of the three determine the third.
-static enum berth_status refuse_sizes(const struct settings *config, int64_t ranks,
+static enum berth_status refuse_sizes(const struct engine_settings *settings, int64_t ranks,
                                       struct berth_error *error) {
-    const int64_t update = config->engine.train_batch_size,
-                  micro = config->engine.per_device_train_batch_size;
-    const int64_t accumulation = config->engine.gradient_accumulation_steps;
+    const int64_t update = settings->train_batch_size,
+                  micro = settings->per_device_train_batch_size;
+    const int64_t accumulation = settings->gradient_accumulation_steps;
     if (micro > 0 && accumulation > 0) {
         return error_set(error, BERTH_CONFIG,
                          "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
@@ -40,9 +39,9 @@ static enum berth_status refuse_sizes(const struct settings *config, int64_t ran
                      micro > 0 ? micro : accumulation, ranks);
 }
 
-enum berth_status batching_parts(const struct settings *config, int64_t ranks, int64_t *parts,
-                                 struct berth_error *error) {
-    *parts = config->engine.virtual_ranks > 0 ? config->engine.virtual_ranks : ranks;
+enum berth_status batching_parts(const struct engine_settings *settings, int64_t ranks,
+                                 int64_t *parts, struct berth_error *error) {
+    *parts = settings->virtual_ranks > 0 ? settings->virtual_ranks : ranks;
     return *parts % ranks == 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
@@ -62,12 +61,13 @@ static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived
         own_parts * divide_up(divide_up(b->update_sequences, b->parts), b->micro.sequences);
 }
 
-static enum berth_status resolve_sizes(struct batching *b, const struct settings *config,
+static enum berth_status resolve_sizes(struct batching *b, const struct batching_request *request,
                                        int64_t ranks, struct berth_error *error) {
-    int64_t micro = config->engine.per_device_train_batch_size;
-    int64_t accumulation = config->engine.gradient_accumulation_steps;
-    b->update_sequences = config->engine.train_batch_size;
-    if (micro > 0 && !settings_is_chosen(config, "train_batch_size")) {
+    const struct engine_settings *settings = request->settings;
+    int64_t micro = settings->per_device_train_batch_size;
+    int64_t accumulation = settings->gradient_accumulation_steps;
+    b->update_sequences = settings->train_batch_size;
+    if (micro > 0 && !request->has_total) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
         if (__builtin_mul_overflow(micro, steps, &b->update_sequences) ||
             __builtin_mul_overflow(b->update_sequences, ranks, &b->update_sequences)) {
@@ -95,49 +95,51 @@ static enum berth_status resolve_sizes(struct batching *b, const struct settings
         (struct batch_extent){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
     b->accumulation = accumulation > 0 ? accumulation : sequences > 0 ? own / sequences : 0;
     if (sequences * b->accumulation * ranks != b->update_sequences || b->accumulation == 0) {
-        return refuse_sizes(config, ranks, error);
+        return refuse_sizes(settings, ranks, error);
     }
     divide_among_parts(b, ranks, micro == 0);
     return BERTH_OK;
 }
 
 // As the Trainer rounds: 0.07 epochs of 100 updates are 8, because the product is just above 7.
-static double updates_of_epochs(const struct settings *config, int64_t updates_per_epoch) {
-    return ceil(config->engine.num_train_epochs * (double)updates_per_epoch);
+static double updates_of_epochs(const struct engine_settings *settings, int64_t updates_per_epoch) {
+    return ceil(settings->num_train_epochs * (double)updates_per_epoch);
 }
 
-static enum berth_status count_steps(struct batching *batching, const struct settings *config,
-                                     double steps, struct berth_error *error) {
-    if (config->engine.max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
+static enum berth_status count_steps(struct batching *batching,
+                                     const struct engine_settings *settings, double steps,
+                                     struct berth_error *error) {
+    if (settings->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
         return error_set(error, BERTH_CONFIG,
                          "num_train_epochs %g does not give a valid number of updates",
-                         config->engine.num_train_epochs);
+                         settings->num_train_epochs);
     }
-    batching->total_steps =
-        config->engine.max_steps > 0 ? config->engine.max_steps : (int64_t)steps;
+    batching->total_steps = settings->max_steps > 0 ? settings->max_steps : (int64_t)steps;
     return BERTH_OK;
 }
 
-enum berth_status batching_resolve(struct batching *batching, const struct settings *config,
-                                   int64_t features, int64_t ranks, struct berth_error *error) {
-    *batching = (struct batching){.seed = (uint64_t)config->run.seed, .features = features};
-    TRY(batching_parts(config, ranks, &batching->parts, error));
-    TRY(resolve_sizes(batching, config, ranks, error));
+enum berth_status batching_resolve(struct batching *batching,
+                                   const struct batching_request *request, int64_t features,
+                                   int64_t ranks, struct berth_error *error) {
+    const struct engine_settings *settings = request->settings;
+    *batching = (struct batching){.seed = request->seed, .features = features};
+    TRY(batching_parts(settings, ranks, &batching->parts, error));
+    TRY(resolve_sizes(batching, request, ranks, error));
     int64_t updates = divide_up(features, batching->update_sequences);
-    if (config->engine.max_steps_per_epoch > 0 && config->engine.max_steps_per_epoch < updates) {
-        updates = config->engine.max_steps_per_epoch;
+    if (settings->max_steps_per_epoch > 0 && settings->max_steps_per_epoch < updates) {
+        updates = settings->max_steps_per_epoch;
     }
     batching->updates_per_epoch = updates;
-    return count_steps(batching, config, updates_of_epochs(config, updates), error);
+    return count_steps(batching, settings, updates_of_epochs(settings, updates), error);
 }
 
-enum berth_status batching_round_to_groups(struct batching *b, const struct settings *config,
-                                           int64_t group, int64_t ranks,
-                                           struct berth_error *error) {
+enum berth_status batching_round_to_groups(struct batching *b,
+                                           const struct engine_settings *settings, int64_t group,
+                                           int64_t ranks, struct berth_error *error) {
     const int counts_micro = b->micro.tokens == INT64_MAX;
     // With virtual ranks the size is a quotient, not a request.
     const int was_asked_for =
-        config->engine.per_device_train_batch_size > 0 || config->engine.virtual_ranks == 0;
+        settings->per_device_train_batch_size > 0 || settings->virtual_ranks == 0;
     const int64_t micro = counts_micro ? divide_up(b->micro.sequences, group) * group : 0;
     if (b->update_sequences % group != 0) {
         return error_set(error, BERTH_CONFIG,
@@ -160,7 +162,8 @@ enum berth_status batching_round_to_groups(struct batching *b, const struct sett
     return BERTH_OK;
 }
 
-enum berth_status batching_drop_last(struct batching *batching, const struct settings *config,
+enum berth_status batching_drop_last(struct batching *batching,
+                                     const struct engine_settings *settings,
                                      struct berth_error *error) {
     const int64_t whole = batching->features / batching->update_sequences;
     if (whole == 0) {
@@ -172,11 +175,12 @@ enum berth_status batching_drop_last(struct batching *batching, const struct set
     if (batching->updates_per_epoch > whole) {
         batching->updates_per_epoch = whole;
     }
-    return count_steps(batching, config, updates_of_epochs(config, batching->updates_per_epoch),
+    return count_steps(batching, settings, updates_of_epochs(settings, batching->updates_per_epoch),
                        error);
 }
 
-enum berth_status batching_cross_epochs(struct batching *batching, const struct settings *config,
+enum berth_status batching_cross_epochs(struct batching *batching,
+                                        const struct engine_settings *settings,
                                         int64_t max_predictions, struct berth_error *error) {
     struct batch_extent *micro = &batching->micro;
     batching->crosses_epochs = 1;
@@ -187,38 +191,38 @@ enum berth_status batching_cross_epochs(struct batching *batching, const struct 
     }
     // The quotient is inexact, so the product may be just above a whole number.
     const double updates = (double)batching->features / (double)batching->update_sequences;
-    return count_steps(batching, config, ceil(config->engine.num_train_epochs * updates - 1e-9),
+    return count_steps(batching, settings, ceil(settings->num_train_epochs * updates - 1e-9),
                        error);
 }
 
 // The number of updates of all epochs, without max_steps and max_steps_per_epoch.
-static int64_t whole_epochs(const struct batching *b, const struct settings *config) {
-    const int64_t updates = config->engine.dataloader_drop_last
+static int64_t whole_epochs(const struct batching *b, const struct engine_settings *settings) {
+    const int64_t updates = settings->dataloader_drop_last
                                 ? b->features / b->update_sequences
                                 : divide_up(b->features, b->update_sequences);
-    return (int64_t)updates_of_epochs(config, updates);
+    return (int64_t)updates_of_epochs(settings, updates);
 }
 
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
 // num_train_epochs). These have no max_steps_per_epoch, which ends each epoch earlier.
-static int64_t whole_updates(const struct batching *b, const struct settings *config,
+static int64_t whole_updates(const struct batching *b, const struct engine_settings *settings,
                              int64_t examples) {
-    const int64_t limit = config->engine.max_steps_per_epoch > 0
-                              ? (int64_t)updates_of_epochs(config, b->updates_per_epoch)
+    const int64_t limit = settings->max_steps_per_epoch > 0
+                              ? (int64_t)updates_of_epochs(settings, b->updates_per_epoch)
                               : INT64_MAX;
-    const double all =
-        (double)examples / (double)b->update_sequences * config->engine.num_train_epochs;
+    const double all = (double)examples / (double)b->update_sequences * settings->num_train_epochs;
     const int64_t steps = (int64_t)all < limit ? (int64_t)all : limit;
-    return steps > 0 || config->engine.num_train_epochs <= 0 ? steps : 1;
+    return steps > 0 || settings->num_train_epochs <= 0 ? steps : 1;
 }
 
-enum berth_status batching_apply_steps_rule(struct batching *b, const struct settings *config,
+enum berth_status batching_apply_steps_rule(struct batching *b,
+                                            const struct engine_settings *settings,
                                             int64_t examples, struct berth_error *error) {
-    const char *rule = config->engine.steps_rule != NULL ? config->engine.steps_rule : "run";
-    if (strcmp(rule, "examples") == 0 && config->engine.max_steps <= 0) {
-        b->total_steps = whole_updates(b, config, examples);
+    const char *rule = settings->steps_rule;
+    if (strcmp(rule, "examples") == 0 && settings->max_steps <= 0) {
+        b->total_steps = whole_updates(b, settings, examples);
     }
-    b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, config) : b->total_steps;
+    b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, settings) : b->total_steps;
     return BERTH_OK;
 }
 

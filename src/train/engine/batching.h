@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "data/batches/packer.h"
 #include "model/config.h"
-#include "settings/settings.h"
+#include "settings/engine.h"
 
 #include <stdint.h>
 
@@ -43,39 +43,50 @@ struct batching {
 
 // The number of parts of an update: config->virtual_ranks, a multiple of the number of ranks, or
 // one for each rank.
-enum berth_status batching_parts(const struct settings *config, int64_t ranks, int64_t *parts,
-                                 struct berth_error *error);
+enum berth_status batching_parts(const struct engine_settings *settings, int64_t ranks,
+                                 int64_t *parts, struct berth_error *error);
+
+// What a run asks for. has_total: train_batch_size was chosen; else the other two determine it.
+struct batching_request {
+    const struct engine_settings *settings;
+    uint64_t seed;
+    int has_total;
+};
 
 // Computes sizes from train_batch_size, per_device_train_batch_size and
 // gradient_accumulation_steps: any two determine the third. If all three are given and disagree
 // with these and the number of ranks, BERTH_CONFIG names all four. max_steps > 0 determines the
 // number of updates, otherwise num_train_epochs. With virtual_ranks V, a derived micro-batch has
 // the same size for any number of ranks: that of V ranks, rounded up.
-enum berth_status batching_resolve(struct batching *batching, const struct settings *config,
-                                   int64_t features, int64_t ranks, struct berth_error *error);
+enum berth_status batching_resolve(struct batching *batching,
+                                   const struct batching_request *request, int64_t features,
+                                   int64_t ranks, struct berth_error *error);
 
 // Adjusts the resolved sizes to groups of `group` items (packer.h). BERTH_CONFIG if updates, or the
 // requested micro-batches, are not a whole number of groups.
-enum berth_status batching_round_to_groups(struct batching *batching, const struct settings *config,
-                                           int64_t group, int64_t ranks, struct berth_error *error);
+enum berth_status batching_round_to_groups(struct batching *batching,
+                                           const struct engine_settings *settings, int64_t group,
+                                           int64_t ranks, struct berth_error *error);
 
 // dataloader_drop_last: drops the smaller update at the end of an epoch. BERTH_CONFIG if an epoch
 // is smaller than an update.
-enum berth_status batching_drop_last(struct batching *batching, const struct settings *config,
+enum berth_status batching_drop_last(struct batching *batching,
+                                     const struct engine_settings *settings,
                                      struct berth_error *error);
 
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because
 // these are not known in advance.
-enum berth_status batching_cross_epochs(struct batching *batching, const struct settings *config,
+enum berth_status batching_cross_epochs(struct batching *batching,
+                                        const struct engine_settings *settings,
                                         int64_t max_predictions, struct berth_error *error);
 
 // Applies steps_rule to the resolved sizes: sets the length of the schedule and, for the rule
 // "examples", that of the run. `examples` is the number of examples of an epoch before they are cut
 // into windows. BERTH_USAGE for an unknown rule.
 enum berth_status batching_apply_steps_rule(struct batching *batching,
-                                            const struct settings *config, int64_t examples,
-                                            struct berth_error *error);
+                                            const struct engine_settings *settings,
+                                            int64_t examples, struct berth_error *error);
 
 // The number of completed epochs after `step` updates, and whether one ended within the last
 // update. As in the Trainer, a part of an epoch is counted in micro-batches, of which the last

@@ -2,7 +2,6 @@
 #include "train/engine/feed.h"
 
 #include "core/memory.h"
-#include "settings/settings.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,13 +13,14 @@ static int64_t min(int64_t a, int64_t b) {
 // --- features in memory -------------------------------------------------------------------------
 
 static enum berth_status resolve_source(struct feed *feed, struct batching *batching,
-                                        const struct settings *config, const struct comm *comm,
-                                        struct berth_error *error) {
-    TRY(batching_resolve(batching, config, (int64_t)feed->source.count, comm->size, error));
-    TRY(batching_round_to_groups(batching, config, (int64_t)packer_group(&feed->source), comm->size,
-                                 error));
-    return config->engine.dataloader_drop_last ? batching_drop_last(batching, config, error)
-                                               : BERTH_OK;
+                                        const struct batching_request *request,
+                                        const struct comm *comm, struct berth_error *error) {
+    TRY(batching_resolve(batching, request, (int64_t)feed->source.count, comm->size, error));
+    TRY(batching_round_to_groups(batching, request->settings, (int64_t)packer_group(&feed->source),
+                                 comm->size, error));
+    return request->settings->dataloader_drop_last
+               ? batching_drop_last(batching, request->settings, error)
+               : BERTH_OK;
 }
 
 static enum berth_status worst_of_source(const struct feed *feed, const struct batching *batching,
@@ -111,9 +111,9 @@ enum berth_status feed_open_text(struct feed *feed, const struct text_sequences 
 // --- shards -------------------------------------------------------------------------------------
 
 static enum berth_status check_by_rank(const struct batching *batching,
-                                       const struct settings *config, int64_t ranks,
+                                       const struct batching_request *request, int64_t ranks,
                                        struct berth_error *error) {
-    if (config->engine.virtual_ranks > 0) {
+    if (request->settings->virtual_ranks > 0) {
         return error_set(
             error, BERTH_CONFIG,
             "shard_order rank cannot be combined with virtual_ranks, because it makes the "
@@ -136,12 +136,13 @@ static int64_t own_sequences(const struct feed *feed, const struct batching *bat
 // Drops what remains of an epoch after its whole updates; of a rank's own files, what remains of
 // each file after its whole micro-batches, if these are limited by sequences.
 static enum berth_status drop_last(struct feed *feed, struct batching *batching,
-                                   const struct settings *config, struct berth_error *error) {
+                                   const struct batching_request *request,
+                                   struct berth_error *error) {
     struct shard_stream_settings *settings = &feed->settings;
     const int counts_micro = settings->by_rank && batching->micro.tokens == INT64_MAX;
     settings->batch = counts_micro ? batching->micro.sequences : own_sequences(feed, batching);
     if (!settings->by_rank) {
-        TRY(batching_drop_last(batching, config, error));
+        TRY(batching_drop_last(batching, request->settings, error));
     }
     batching->features = shard_stream_sequences(feed->shards, settings);
     return batching->features > 0 ? BERTH_OK
@@ -152,21 +153,20 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
 }
 
 static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
-                                        const struct settings *config, const struct comm *comm,
-                                        struct berth_error *error) {
+                                        const struct batching_request *request,
+                                        const struct comm *comm, struct berth_error *error) {
     struct shard_stream_settings *settings = &feed->settings;
-    settings->by_rank =
-        config->engine.shard_order != NULL && strcmp(config->engine.shard_order, "rank") == 0;
+    settings->by_rank = strcmp(request->settings->shard_order, "rank") == 0;
     settings->rank = comm->rank;
     settings->ranks = comm->size;
-    TRY(batching_resolve(batching, config, feed->shards->sequences, comm->size, error));
+    TRY(batching_resolve(batching, request, feed->shards->sequences, comm->size, error));
     if (settings->by_rank) {
-        TRY(check_by_rank(batching, config, comm->size, error));
+        TRY(check_by_rank(batching, request, comm->size, error));
     }
-    if (config->engine.dataloader_drop_last) {
-        TRY(drop_last(feed, batching, config, error));
+    if (request->settings->dataloader_drop_last) {
+        TRY(drop_last(feed, batching, request, error));
     }
-    TRY(batching_cross_epochs(batching, config, feed->max_predictions, error));
+    TRY(batching_cross_epochs(batching, request->settings, feed->max_predictions, error));
     return shard_stream_open(feed->shards, settings, &feed->stream, error);
 }
 

@@ -13,7 +13,6 @@
 #include "data/masked/word_masks.h"
 #include "data/pretraining/shard_stream.h"
 #include "format/json/json.h"
-#include "settings/settings.h"
 #include "train/engine/batching.h"
 
 #include <stddef.h>
@@ -33,7 +32,7 @@ struct feed_ops {
     // Computes batch sizes and the number of updates from settings, data and ranks, before any
     // other function is called.
     enum berth_status (*resolve)(struct feed *feed, struct batching *batching,
-                                 const struct settings *config, const struct comm *comm,
+                                 const struct batching_request *request, const struct comm *comm,
                                  struct berth_error *error);
     // Computes the largest micro-batch that may occur on a rank.
     enum berth_status (*find_worst)(const struct feed *feed, const struct batching *batching,

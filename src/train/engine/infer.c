@@ -4,7 +4,6 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/stop.h"
-#include "settings/settings.h"
 #include "train/engine/division.h"
 
 #include <stdlib.h>
@@ -47,14 +46,14 @@ static enum berth_status sort_by_length(const struct packer_source *source, uint
     return BERTH_OK;
 }
 
-enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct settings *config, struct batch_extent *worst,
+enum berth_status infer_find_worst(const struct packer_source *source, int64_t sequences,
+                                   int64_t length, struct batch_extent *worst,
                                    struct berth_error *error) {
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     int64_t budget = INFER_TOKENS;
-    if (config->task.predict_batch_size < INFER_TOKENS / config->features.max_seq_length) {
-        budget = config->task.predict_batch_size * config->features.max_seq_length;
+    if (sequences < INFER_TOKENS / length) {
+        budget = sequences * length;
     }
     const struct batch_extent limits = {
         .tokens = budget, .sequences = INT64_MAX, .masked = INT64_MAX};

@@ -11,7 +11,6 @@
 #include "core/log.h"
 #include "core/thread.h"
 #include "data/batches/packer.h"
-#include "settings/settings.h"
 #include "train/engine/engine.h"
 
 #include <stdatomic.h>
@@ -22,9 +21,10 @@
 // and are filled with as many sequences as fit.
 #define INFER_TOKENS 8192
 
-// Computes the largest batch of a prediction over `source`.
-enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct settings *config, struct batch_extent *worst,
+// Computes the largest batch of a prediction over `source`, in batches of `sequences` of at most
+// `length` tokens.
+enum berth_status infer_find_worst(const struct packer_source *source, int64_t sequences,
+                                   int64_t length, struct batch_extent *worst,
                                    struct berth_error *error);
 
 // Bytes of the host's memory that infer_run takes at most on each of `ranks` ranks, without

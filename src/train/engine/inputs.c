@@ -6,7 +6,6 @@
 #include "core/memory.h"
 #include "format/json/json.h"
 #include "model/folder.h"
-#include "settings/settings.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -18,25 +17,24 @@
 
 // --- the model ----------------------------------------------------------------------------------
 
-const char *inputs_tokenizer_folder(const struct settings *config, const char *folder) {
-    return config->model.vocab_file != NULL && dir_exists(config->model.vocab_file)
-               ? config->model.vocab_file
-               : folder;
+const char *inputs_tokenizer_folder(const struct model_settings *settings, const char *folder) {
+    return settings->vocab_file != NULL && dir_exists(settings->vocab_file) ? settings->vocab_file
+                                                                            : folder;
 }
 
 // Whether the vocabulary is that of the tokenizer's folder.
-static int is_of_folder(const struct settings *config) {
-    return config->model.vocab_file == NULL || dir_exists(config->model.vocab_file);
+static int is_of_folder(const struct model_settings *settings) {
+    return settings->vocab_file == NULL || dir_exists(settings->vocab_file);
 }
 
-static enum berth_status find_vocabulary(struct model_files *files, const struct settings *config,
-                                         const char *folder, struct vocabulary_file *file,
-                                         struct berth_error *error) {
-    if (is_of_folder(config)) {
-        return folder_find_vocabulary(inputs_tokenizer_folder(config, folder), &files->vocab_path,
+static enum berth_status find_vocabulary(struct model_files *files,
+                                         const struct model_settings *settings, const char *folder,
+                                         struct vocabulary_file *file, struct berth_error *error) {
+    if (is_of_folder(settings)) {
+        return folder_find_vocabulary(inputs_tokenizer_folder(settings, folder), &files->vocab_path,
                                       file, error);
     }
-    files->vocab_path = memory_string(config->model.vocab_file);
+    files->vocab_path = memory_string(settings->vocab_file);
     return files->vocab_path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
@@ -45,30 +43,28 @@ static enum berth_status find_vocabulary(struct model_files *files, const struct
 // model (whose `folder` is config_file) with another vocabulary, which may have another casing, nor
 // of sentence-transformers', which may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
-                                      const struct settings *config, const char *folder,
+                                      const struct model_settings *settings, const char *folder,
                                       struct berth_error *error) {
-    const int is_new = folder == config->model.config_file;
+    const int is_new = folder == settings->config_file;
     int named = folder_name_casing(folder), sentence_lowers;
     TRY(sentence_lower_cases(folder, &sentence_lowers, error));
-    if ((sentence_lowers && config->model.do_lower_case) ||
-        (is_new && config->model.vocab_file != NULL) || named < 0 ||
-        named == config->model.do_lower_case || named != files->rules.lower_case) {
+    if ((sentence_lowers && settings->do_lower_case) || (is_new && settings->vocab_file != NULL) ||
+        named < 0 || named == settings->do_lower_case || named != files->rules.lower_case) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
                      "do_lower_case is %s, but %s is %s model by its name; omit do_lower_case, or "
                      "name another model",
-                     config->model.do_lower_case ? "true" : "false", folder,
+                     settings->do_lower_case ? "true" : "false", folder,
                      named ? "an uncased" : "a cased");
 }
 
-static struct tokenizer_options options_of(const struct settings *config,
+static struct tokenizer_options options_of(const struct model_settings *settings,
                                            const struct text_rules *rules,
                                            const struct input_rules *inputs,
                                            const struct vocabulary_file *file) {
-    const int google =
-        config->model.tokenizer != NULL && strcmp(config->model.tokenizer, "google") == 0;
-    const int by_rules = config->model.split_special < 0;
+    const int google = settings->tokenizer != NULL && strcmp(settings->tokenizer, "google") == 0;
+    const int by_rules = settings->split_special < 0;
     return (struct tokenizer_options){
         .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
         .lower_case = rules->lower_case,
@@ -79,48 +75,47 @@ static struct tokenizer_options options_of(const struct settings *config,
         .added = file->added,
         .added_count = file->added_count,
         .word_pieces = file->word_pieces,
-        .max_word_length = config->model.max_word_length == 0 && !google
+        .max_word_length = settings->max_word_length == 0 && !google
                                ? file->max_word_length
-                               : (int)config->model.max_word_length,
+                               : (int)settings->max_word_length,
         .one_type = inputs->one_type,
         .google_pairs = rules->google_pairs,
         .cleans_up = inputs->cleans_up,
         .keeps_blanks = inputs->keeps_blanks,
         .keeps_pieces = inputs->keeps_pieces,
-        .split_special = by_rules                          ? inputs->split_special
-                         : config->model.split_special > 0 ? 1
-                                                           : -1,
+        .split_special = by_rules                      ? inputs->split_special
+                         : settings->split_special > 0 ? 1
+                                                       : -1,
     };
 }
 
-static void apply_settings(const struct settings *config, struct text_rules *rules) {
-    if (config->model.do_lower_case >= 0) {
-        rules->lower_case = config->model.do_lower_case;
+static void apply_settings(const struct model_settings *settings, struct text_rules *rules) {
+    if (settings->do_lower_case >= 0) {
+        rules->lower_case = settings->do_lower_case;
     }
-    if (config->model.tokenize_chinese_chars >= 0) {
-        rules->tokenize_chinese_chars = config->model.tokenize_chinese_chars;
+    if (settings->tokenize_chinese_chars >= 0) {
+        rules->tokenize_chinese_chars = settings->tokenize_chinese_chars;
     }
-    if (config->model.strip_accents != NULL) {
-        rules->strip_accents = strcmp(config->model.strip_accents, "auto") == 0
+    if (settings->strip_accents != NULL) {
+        rules->strip_accents = strcmp(settings->strip_accents, "auto") == 0
                                    ? -1
-                                   : strcmp(config->model.strip_accents, "true") == 0;
+                                   : strcmp(settings->strip_accents, "true") == 0;
     }
-    if (config->model.pair_truncation != NULL) {
-        rules->google_pairs = strcmp(config->model.pair_truncation, "google") == 0;
+    if (settings->pair_truncation != NULL) {
+        rules->google_pairs = strcmp(settings->pair_truncation, "google") == 0;
     }
 }
 
 // Settings that change BERT's rules do not apply to a pipeline.
-static enum berth_status refuse_settings(const struct settings *config, const char *path,
+static enum berth_status refuse_settings(const struct model_settings *settings, const char *path,
                                          struct berth_error *error) {
-    const int google =
-        config->model.tokenizer != NULL && strcmp(config->model.tokenizer, "google") == 0;
-    const char *name = config->model.do_lower_case >= 0            ? "do_lower_case"
-                       : config->model.strip_accents != NULL       ? "strip_accents"
-                       : config->model.tokenize_chinese_chars >= 0 ? "tokenize_chinese_chars"
-                       : config->model.max_word_length > 0         ? "max_word_length"
-                       : google                                    ? "tokenizer google"
-                                                                   : NULL;
+    const int google = settings->tokenizer != NULL && strcmp(settings->tokenizer, "google") == 0;
+    const char *name = settings->do_lower_case >= 0            ? "do_lower_case"
+                       : settings->strip_accents != NULL       ? "strip_accents"
+                       : settings->tokenize_chinese_chars >= 0 ? "tokenize_chinese_chars"
+                       : settings->max_word_length > 0         ? "max_word_length"
+                       : google                                ? "tokenizer google"
+                                                               : NULL;
     return name == NULL ? BERTH_OK
                         : error_set(error, BERTH_CONFIG,
                                     "%s: expected BERT's tokenizer, the only one that %s changes; "
@@ -129,12 +124,13 @@ static enum berth_status refuse_settings(const struct settings *config, const ch
                                     path, name);
 }
 
-static enum berth_status open_pipeline(struct model_files *files, const struct settings *config,
-                                       const char *folder, const struct vocabulary_file *file,
+static enum berth_status open_pipeline(struct model_files *files,
+                                       const struct model_settings *settings, const char *folder,
+                                       const struct vocabulary_file *file,
                                        const struct input_rules *inputs,
                                        struct berth_error *error) {
     struct folder_names found = {.pad = ""};
-    TRY(refuse_settings(config, files->vocab_path, error));
+    TRY(refuse_settings(settings, files->vocab_path, error));
     if (folder != NULL) {
         TRY(folder_token_names(folder, &found, error));
     }
@@ -142,17 +138,17 @@ static enum berth_status open_pipeline(struct model_files *files, const struct s
                                           .unknown =
                                               found.unknown[0] != '\0' ? found.unknown : NULL,
                                           .mask = found.mask[0] != '\0' ? found.mask : NULL};
-    const struct tokenizer_options options = options_of(config, &files->rules, inputs, file);
+    const struct tokenizer_options options = options_of(settings, &files->rules, inputs, file);
     return tokenizer_open_pipeline(files->vocab_path, file->object, &names, &options,
                                    &files->tokenizer, error);
 }
 
 // Opens files->vocab_path, whose content *file may already hold.
-static enum berth_status read_tokenizer(struct model_files *files, const struct settings *config,
-                                        const char *folder, struct vocabulary_file *file,
-                                        struct berth_error *error) {
-    folder = inputs_tokenizer_folder(config, folder);
-    const char *own = is_of_folder(config) ? folder : NULL; // owner of the vocabulary
+static enum berth_status read_tokenizer(struct model_files *files,
+                                        const struct model_settings *settings, const char *folder,
+                                        struct vocabulary_file *file, struct berth_error *error) {
+    folder = inputs_tokenizer_folder(settings, folder);
+    const char *own = is_of_folder(settings) ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
     files->rules = file->rules;
     struct input_rules inputs = {0};
@@ -161,24 +157,25 @@ static enum berth_status read_tokenizer(struct model_files *files, const struct 
         TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
     }
     files->max_length = inputs.max_length;
-    apply_settings(config, &files->rules);
+    apply_settings(settings, &files->rules);
     if (files->rules.is_pipeline || file->is_other) {
         files->rules.is_pipeline = 1;
-        return open_pipeline(files, config, own, file, &inputs, error);
+        return open_pipeline(files, settings, own, file, &inputs, error);
     }
-    const struct tokenizer_options options = options_of(config, &files->rules, &inputs, file);
+    const struct tokenizer_options options = options_of(settings, &files->rules, &inputs, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
                                  &files->tokenizer, error);
 }
 
 enum berth_status model_files_open_tokenizer(struct model_files *files,
-                                             const struct settings *config, const char *folder,
-                                             struct berth_error *error) {
+                                             const struct model_settings *settings,
+                                             const char *folder, struct berth_error *error) {
     struct vocabulary_file file = {0};
-    enum berth_status status =
-        files->vocab_path == NULL ? find_vocabulary(files, config, folder, &file, error) : BERTH_OK;
+    enum berth_status status = files->vocab_path == NULL
+                                   ? find_vocabulary(files, settings, folder, &file, error)
+                                   : BERTH_OK;
     if (status == BERTH_OK) {
-        status = read_tokenizer(files, config, folder, &file, error);
+        status = read_tokenizer(files, settings, folder, &file, error);
     }
     vocabulary_file_done(&file);
     return status;
@@ -217,13 +214,13 @@ static enum berth_status compare_words(const struct model_files *files,
 enum berth_status model_files_check_vocabulary(const struct model_files *files, const char *folder,
                                                struct berth_error *error) {
     struct model_files other = {0};
-    struct settings config;
+    struct model_settings usual;
     struct berth_error own;
     if (files->tokenizer == NULL || path_is_inside(files->vocab_path, folder)) {
         return BERTH_OK;
     }
-    settings_init(&config);
-    enum berth_status status = model_files_open_tokenizer(&other, &config, folder, &own);
+    model_settings_init(&usual);
+    enum berth_status status = model_files_open_tokenizer(&other, &usual, folder, &own);
     status = status == BERTH_OK         ? compare_words(files, &other, error)
              : status == BERTH_NO_INPUT ? BERTH_OK // the checkpoint has no vocabulary
                                         : error_copy(error, &own);
@@ -231,19 +228,19 @@ enum berth_status model_files_check_vocabulary(const struct model_files *files, 
     return status;
 }
 
-enum berth_status inputs_follow_sentence(struct settings *config, const char *folder,
+enum berth_status inputs_follow_sentence(struct model_settings *settings, const char *folder,
                                          struct berth_error *error) {
     int lower_case;
     struct text_rules rules;
     TRY(sentence_lower_cases(folder, &lower_case, error));
-    if (!lower_case || config->model.do_lower_case >= 0) {
+    if (!lower_case || settings->do_lower_case >= 0) {
         return BERTH_OK;
     }
     TRY(folder_text_rules(folder, NULL, &rules, error));
-    if (config->model.strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
-        config->model.strip_accents = "false";
+    if (settings->strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
+        settings->strip_accents = "false";
     }
-    config->model.do_lower_case = 1;
+    settings->do_lower_case = 1;
     return BERTH_OK;
 }
 
@@ -258,32 +255,33 @@ void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_
     }
 }
 
-enum berth_status inputs_find_tokenizer(const struct settings *config, struct tokenizer **tokenizer,
-                                        struct berth_error *error) {
-    if (config->model.vocab_file == NULL && config->model.model_name_or_path == NULL) {
+enum berth_status inputs_find_tokenizer(const struct model_settings *settings,
+                                        struct tokenizer **tokenizer, struct berth_error *error) {
+    if (settings->vocab_file == NULL && settings->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE,
                          "no vocabulary: give model_name_or_path (a folder) or vocab_file");
     }
     struct model_files files = {0};
     enum berth_status status =
-        model_files_open_tokenizer(&files, config, config->model.model_name_or_path, error);
+        model_files_open_tokenizer(&files, settings, settings->model_name_or_path, error);
     *tokenizer = files.tokenizer;
     files.tokenizer = NULL;
     model_files_done(&files);
     return status;
 }
 
-static enum berth_status open_tokenizer(struct model_files *files, const struct settings *config,
-                                        const char *folder, struct vocabulary_file *file,
-                                        const struct berth_log *log, struct berth_error *error) {
-    if (config->model.do_lower_case >= 0) {
-        const struct vocabulary_file *own = config->model.vocab_file == NULL ? file : NULL;
+static enum berth_status open_tokenizer(struct model_files *files,
+                                        const struct model_settings *settings, const char *folder,
+                                        struct vocabulary_file *file, const struct berth_log *log,
+                                        struct berth_error *error) {
+    if (settings->do_lower_case >= 0) {
+        const struct vocabulary_file *own = settings->vocab_file == NULL ? file : NULL;
         TRY(folder_text_rules(folder, own, &files->rules, error));
-        TRY(check_casing(files, config, folder, error));
+        TRY(check_casing(files, settings, folder, error));
     }
-    TRY(read_tokenizer(files, config, folder, file, error));
-    return folder_note_inputs(inputs_tokenizer_folder(config, folder),
-                              is_of_folder(config) ? file : NULL, log, error);
+    TRY(read_tokenizer(files, settings, folder, file, error));
+    return folder_note_inputs(inputs_tokenizer_folder(settings, folder),
+                              is_of_folder(settings) ? file : NULL, log, error);
 }
 
 // The vocabulary of a model in `folder`; that of a new one, whose `folder` is its configuration,
@@ -311,36 +309,6 @@ static enum berth_status check_special(const struct model_files *files, struct b
                          "tokenizer.json whose post-processor puts tokens around a text",
                          files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
     }
-    return BERTH_OK;
-}
-
-static int length_is_chosen(const struct settings *config) {
-    return settings_is_chosen(config, "max_seq_length");
-}
-
-enum berth_status inputs_fit_length(struct settings *config, const struct length_limits *limits,
-                                    const struct berth_log *log, struct berth_error *error) {
-    const int64_t positions = limits->positions;
-    const int is_chosen = length_is_chosen(config);
-    if (!is_chosen && limits->usual > 0) {
-        config->features.max_seq_length = limits->usual;
-    }
-    if (config->features.max_seq_length <= positions) {
-        return BERTH_OK;
-    }
-    if (is_chosen) {
-        return error_set(error, BERTH_CONFIG,
-                         "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
-                         " of %s; use at most that many tokens",
-                         config->features.max_seq_length, positions, limits->source);
-    }
-    if (limits->usual < LENGTH_OF_MODEL) {
-        log_note(log,
-                 "max_seq_length: %" PRId64 " instead of %" PRId64
-                 ", the number of positions of %s",
-                 positions, config->features.max_seq_length, limits->source);
-    }
-    config->features.max_seq_length = positions;
     return BERTH_OK;
 }
 
@@ -383,12 +351,11 @@ static enum berth_status check_types(const struct model_files *files, const char
 
 // Finds from the weights whether layer norms are before or after the sub-layers. A dry run without
 // weights uses config.json.
-static enum berth_status find_norms(struct model_files *files, const struct settings *config,
-                                    const char *folder, const struct berth_log *log,
-                                    struct berth_error *error) {
+static enum berth_status find_norms(struct model_files *files, const char *folder,
+                                    const struct berth_log *log, struct berth_error *error) {
     struct berth_error missing;
     enum berth_status status = folder_find_norms(folder, &files->shape, &missing);
-    if (status == BERTH_NO_INPUT && config->run.dry_run) {
+    if (status == BERTH_NO_INPUT && files->only_planned) {
         log_warning(log, "%s; the plan uses the configuration, but the run will need the weights",
                     missing.message);
         return BERTH_OK;
@@ -397,11 +364,12 @@ static enum berth_status find_norms(struct model_files *files, const struct sett
 }
 
 // Refuses a request that contradicts the model: its weights would be meaningless.
-static enum berth_status check_norms(const struct model_files *files, const struct settings *config,
-                                     const char *folder, struct berth_error *error) {
+static enum berth_status check_norms(const struct model_files *files,
+                                     const struct model_settings *settings, const char *folder,
+                                     struct berth_error *error) {
     static const char *const sides[] = {"after", "before"};
     int found = files->shape.pre_layer_norm;
-    if (config->model.pre_layer_norm < 0 || config->model.pre_layer_norm == found) {
+    if (settings->pre_layer_norm < 0 || settings->pre_layer_norm == found) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
@@ -413,38 +381,38 @@ static enum berth_status check_norms(const struct model_files *files, const stru
 // Pre-training reads token ids: it needs only the size of the vocabulary, which the configuration
 // has.
 static int works_without_vocabulary(const struct model_files *files,
-                                    const struct settings *config) {
-    return files->table.head == PARAM_HEAD_PRETRAINING && config->model.vocab_file == NULL &&
+                                    const struct model_settings *settings) {
+    return files->table.head == PARAM_HEAD_PRETRAINING && settings->vocab_file == NULL &&
            files->shape.vocab_size > 0 && !file_exists(files->vocab_path);
 }
 
 static enum berth_status leave_out_vocabulary(struct model_files *files,
-                                              const struct settings *config, const char *folder,
-                                              const struct berth_log *log,
+                                              const struct model_settings *settings,
+                                              const char *folder, const struct berth_log *log,
                                               struct berth_error *error) {
     log_note(log, "%s: no such file: the result will have no vocabulary; vocab_file FILE adds one",
              files->vocab_path);
     memory_free(files->vocab_path);
     files->vocab_path = NULL;
     TRY(folder_text_rules(folder, NULL, &files->rules, error));
-    apply_settings(config, &files->rules);
+    apply_settings(settings, &files->rules);
     return check_types(files, folder, error);
 }
 
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
-static enum berth_status open_vocabulary(struct model_files *files, struct settings *config,
+static enum berth_status open_vocabulary(struct model_files *files, struct model_settings *settings,
                                          const char *folder, const char *config_path,
                                          const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
-    enum berth_status status = find_vocabulary(files, config, folder, &file, error);
-    const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, config);
+    enum berth_status status = find_vocabulary(files, settings, folder, &file, error);
+    const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, settings);
     if (status == BERTH_OK && !leaves_out) {
-        status = open_tokenizer(files, config, folder, &file, log, error);
+        status = open_tokenizer(files, settings, folder, &file, log, error);
     }
     vocabulary_file_done(&file);
     TRY(status);
     if (leaves_out) {
-        return leave_out_vocabulary(files, config, folder, log, error);
+        return leave_out_vocabulary(files, settings, folder, log, error);
     }
     if (files->shape.vocab_size == 0) { // not in the configuration
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
@@ -457,62 +425,61 @@ static enum berth_status open_vocabulary(struct model_files *files, struct setti
 
 // The path of the configuration: config->config_file, or else the file beside the weights. Newly
 // allocated.
-static char *config_path_of(const struct settings *config, const char *folder) {
-    return config->model.config_file != NULL ? memory_string(config->model.config_file)
-                                             : folder_config_path(folder);
+static char *config_path_of(const struct model_settings *settings, const char *folder) {
+    return settings->config_file != NULL ? memory_string(settings->config_file)
+                                         : folder_config_path(folder);
 }
 
-static enum berth_status read_sentence(struct model_files *files, struct settings *config,
+static enum berth_status read_sentence(struct model_files *files, struct model_settings *settings,
                                        const char *folder, struct berth_error *error) {
     if (files->table.head != PARAM_HEAD_EMBEDDING) {
         return BERTH_OK;
     }
     TRY(sentence_read(folder, &files->sentence, error));
-    return inputs_follow_sentence(config, folder, error);
+    return inputs_follow_sentence(settings, folder, error);
 }
 
-static enum berth_status open_folder(struct model_files *files, struct settings *config,
+static enum berth_status open_folder(struct model_files *files, struct model_settings *settings,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
-    char *config_path = config_path_of(config, folder);
+    char *config_path = config_path_of(settings, folder);
     if (config_path == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = open_vocabulary(files, config, folder, config_path, log, error);
+    enum berth_status status = open_vocabulary(files, settings, folder, config_path, log, error);
     memory_free(config_path);
     TRY(status);
-    TRY(find_norms(files, config, folder, log, error));
-    return check_norms(files, config, folder, error);
+    TRY(find_norms(files, folder, log, error));
+    return check_norms(files, settings, folder, error);
 }
 
-static enum berth_status open_new(struct model_files *files, struct settings *config,
+static enum berth_status open_new(struct model_files *files, struct model_settings *settings,
                                   const struct berth_log *log, struct berth_error *error) {
-    const char *path = config->model.config_file;
-    const int64_t multiple = config->model.vocab_multiple;
-    if (files->shape.source_json == NULL && config->model.vocab_file != NULL) {
+    const char *path = settings->config_file;
+    const int64_t multiple = settings->vocab_multiple;
+    if (files->shape.source_json == NULL && settings->vocab_file != NULL) {
         files->shape.vocab_size = 0; // a built-in shape has any vocabulary's size
     }
-    TRY(open_vocabulary(files, config, path, path, log, error));
+    TRY(open_vocabulary(files, settings, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
-    if (config->model.pre_layer_norm >= 0) {
-        files->shape.pre_layer_norm = (int)config->model.pre_layer_norm;
+    if (settings->pre_layer_norm >= 0) {
+        files->shape.pre_layer_norm = (int)settings->pre_layer_norm;
     }
-    files->shape.truncated_initializer = config->model.initializer != NULL &&
-                                         strcmp(config->model.initializer, "truncated_normal") == 0;
+    files->shape.truncated_initializer =
+        settings->initializer != NULL && strcmp(settings->initializer, "truncated_normal") == 0;
     return BERTH_OK;
 }
 
-enum berth_status model_files_open_new(struct model_files *files, struct settings *config,
+enum berth_status model_files_open_new(struct model_files *files, struct model_settings *settings,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error) {
     *files = (struct model_files){.table = {.head = head}};
-    enum berth_status status =
-        folder_read_geometry(config->model.config_file, &files->shape, error);
+    enum berth_status status = folder_read_geometry(settings->config_file, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
-    TRY_DONE(inputs_settle_gelu(config, &files->shape, error));
-    TRY_DONE(open_new(files, config, log, error));
+    TRY_DONE(inputs_settle_gelu(settings, &files->shape, error));
+    TRY_DONE(open_new(files, settings, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
@@ -520,30 +487,30 @@ done:
     return status;
 }
 
-enum berth_status inputs_settle_gelu(const struct settings *config, struct bert_config *shape,
-                                     struct berth_error *error) {
-    if (config->model.gelu != NULL && strcmp(config->model.gelu, "tanh") == 0 &&
+enum berth_status inputs_settle_gelu(const struct model_settings *settings,
+                                     struct bert_config *shape, struct berth_error *error) {
+    if (settings->gelu != NULL && strcmp(settings->gelu, "tanh") == 0 &&
         shape->hidden_act == ACTIVATION_GELU_ERF) {
         shape->hidden_act = ACTIVATION_GELU_TANH;
     }
     return BERTH_OK;
 }
 
-enum berth_status model_files_open(struct model_files *files, struct settings *config,
+enum berth_status model_files_open(struct model_files *files, struct model_settings *settings,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
-    *files = (struct model_files){.strict = config->model.strict, .table = {.head = head}};
+    *files = (struct model_files){
+        .strict = settings->strict, .only_planned = files->only_planned, .table = {.head = head}};
     TRY(path_require(folder, MODEL_EXPECTED, error));
-    enum berth_status status =
-        config->model.config_file != NULL
-            ? bert_config_read(config->model.config_file, &files->shape, error)
-            : folder_read_config(folder, &files->shape, error);
+    enum berth_status status = settings->config_file != NULL
+                                   ? bert_config_read(settings->config_file, &files->shape, error)
+                                   : folder_read_config(folder, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
-    TRY_DONE(inputs_settle_gelu(config, &files->shape, error));
-    TRY_DONE(read_sentence(files, config, folder, error));
-    TRY_DONE(open_folder(files, config, folder, log, error));
+    TRY_DONE(inputs_settle_gelu(settings, &files->shape, error));
+    TRY_DONE(read_sentence(files, settings, folder, error));
+    TRY_DONE(open_folder(files, settings, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
@@ -659,17 +626,17 @@ enum berth_status model_files_load(const struct model_files *files, const char *
 }
 
 enum berth_status model_files_require_head(const struct model_files *files,
-                                           const struct settings *config, const char *folder,
-                                           struct berth_error *error) {
+                                           const struct model_settings *settings,
+                                           const char *folder, struct berth_error *error) {
     const struct param_head_row *head = param_head_row(files->table.head);
     struct berth_error failure = {.status = BERTH_OK};
     char names[256], *missing = NULL;
-    if (config->model.allow_new_head) {
+    if (settings->allow_new_head) {
         return BERTH_OK;
     }
     enum berth_status status =
         folder_find_missing(folder, &files->shape, &files->table, &missing, &failure);
-    if (status == BERTH_NO_INPUT && config->run.dry_run) {
+    if (status == BERTH_NO_INPUT && files->only_planned) {
         return BERTH_OK; // find_norms has said so
     }
     if (missing != NULL) {
@@ -683,15 +650,13 @@ enum berth_status model_files_require_head(const struct model_files *files,
     return status == BERTH_OK ? BERTH_OK : error_copy(error, &failure);
 }
 
-enum berth_status model_files_initialise(const struct model_files *files,
-                                         const struct settings *config, struct state *state,
-                                         struct berth_error *error) {
+enum berth_status model_files_initialise(const struct model_files *files, uint64_t seed,
+                                         struct state *state, struct berth_error *error) {
     struct state_loader loader;
     enum berth_status status = state_loader_init(&loader, state, "the initial weights", error);
     if (status == BERTH_OK) {
         const struct param_sink sink = state_loader_sink(&loader);
-        status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->run.seed,
-                                       &sink, error);
+        status = param_initialise_into(&files->table, &files->shape, seed, &sink, error);
     }
     if (status == BERTH_OK) {
         status = state_loader_finish(&loader, &files->shape, error);

@@ -10,7 +10,7 @@
 #include "model/params.h"
 #include "model/sentence.h"
 #include "model/vocabulary_file.h"
-#include "settings/settings.h"
+#include "settings/model.h"
 #include "text/tokenizer.h"
 #include "train/optimizer/state.h"
 
@@ -26,16 +26,17 @@ struct model_files {
     struct text_rules rules;     // rules with which the tokenizer was opened
     int64_t max_length;          // tokens of a text, as the tokenizer's settings say; 0: nothing
     int strict;                  // the weights must be exactly the model's tensors
+    int only_planned;            // set before opening: the weights may be missing, with a warning
     struct sentence sentence;    // of a model of embeddings; else not found
 };
 
 // The folder of the tokenizer's files: config->vocab_file if that is a folder, else `folder`, the
 // model's.
-const char *inputs_tokenizer_folder(const struct settings *config, const char *folder);
+const char *inputs_tokenizer_folder(const struct model_settings *settings, const char *folder);
 
 // Makes the activation of `shape` the form that config->gelu names, if it is "gelu".
-enum berth_status inputs_settle_gelu(const struct settings *config, struct bert_config *shape,
-                                     struct berth_error *error);
+enum berth_status inputs_settle_gelu(const struct model_settings *settings,
+                                     struct bert_config *shape, struct berth_error *error);
 
 // What a model's folder must hold, for messages.
 #define MODEL_EXPECTED                                                                             \
@@ -45,15 +46,15 @@ enum berth_status inputs_settle_gelu(const struct settings *config, struct bert_
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
-// For the pre-training head the vocabulary may be missing. The caller must then call
-// inputs_fit_length.
-enum berth_status model_files_open(struct model_files *files, struct settings *config,
+// For the pre-training head the vocabulary may be missing. The caller must then fit
+// max_seq_length to model_files_limits.
+enum berth_status model_files_open(struct model_files *files, struct model_settings *settings,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
 // The same for a new model: its shape is config->config_file, a file or the name of a built-in
 // shape, its vocabulary config->vocab_file or the one next to config_file. vocab_multiple rounds
 // the vocabulary up.
-enum berth_status model_files_open_new(struct model_files *files, struct settings *config,
+enum berth_status model_files_open_new(struct model_files *files, struct model_settings *settings,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error);
 void model_files_done(struct model_files *files);
@@ -75,20 +76,19 @@ enum berth_status model_files_load(const struct model_files *files, const char *
 // lack some of the head, unless the caller allows a new one or tries a job without weights
 // (dry_run).
 enum berth_status model_files_require_head(const struct model_files *files,
-                                           const struct settings *config, const char *folder,
-                                           struct berth_error *error);
+                                           const struct model_settings *settings,
+                                           const char *folder, struct berth_error *error);
 
 // Initialises the weights of a new model from the seed.
-enum berth_status model_files_initialise(const struct model_files *files,
-                                         const struct settings *config, struct state *state,
-                                         struct berth_error *error);
+enum berth_status model_files_initialise(const struct model_files *files, uint64_t seed,
+                                         struct state *state, struct berth_error *error);
 
 // Opens the vocabulary at files->vocab_path (NULL: config->vocab_file, or else that of `folder`)
 // and sets the tokenizer and files->rules. Settings take precedence over the rules of `folder`
 // (NULL: the rules in the vocabulary's file, or the usual ones).
 enum berth_status model_files_open_tokenizer(struct model_files *files,
-                                             const struct settings *config, const char *folder,
-                                             struct berth_error *error);
+                                             const struct model_settings *settings,
+                                             const char *folder, struct berth_error *error);
 
 // The SHA-256 of the vocabulary's words, a line for each, whatever the form of its file. Words that
 // a folder adds to those of its vocabulary do not count: they change no other's id.
@@ -103,7 +103,7 @@ enum berth_status model_files_check_vocabulary(const struct model_files *files, 
 // Sets do_lower_case, unless the user did, if the folder's sentence-transformers settings
 // lower-case texts, whatever the tokenizer's files say. sentence-transformers does that before the
 // tokenizer, which then keeps accents if it is cased, so strip_accents is set accordingly.
-enum berth_status inputs_follow_sentence(struct settings *config, const char *folder,
+enum berth_status inputs_follow_sentence(struct model_settings *settings, const char *folder,
                                          struct berth_error *error);
 
 // Warns if the tokenizer converts texts to lower case, but its vocabulary is cased.
@@ -114,8 +114,8 @@ void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_
 // folder config->model_name_or_path. It follows the rules of config->tokenizer; casing, accents and
 // ideographs come from the settings, else from the folder's files. BERTH_USAGE if neither is given.
 // Free with tokenizer_close.
-enum berth_status inputs_find_tokenizer(const struct settings *config, struct tokenizer **tokenizer,
-                                        struct berth_error *error);
+enum berth_status inputs_find_tokenizer(const struct model_settings *settings,
+                                        struct tokenizer **tokenizer, struct berth_error *error);
 
 // The default of max_seq_length if the setting was not given by name and has its default value:
 // `usual` (0: the option's default; LENGTH_OF_MODEL: as many tokens as the tokenizer's settings
@@ -125,9 +125,7 @@ struct length_limits {
     int64_t usual, positions;
     const char *source; // owner of the positions, for messages
 };
-// Applies the limits; BERTH_CONFIG if a given max_seq_length exceeds the positions.
-enum berth_status inputs_fit_length(struct settings *config, const struct length_limits *limits,
-                                    const struct berth_log *log, struct berth_error *error);
+
 // The limits of a model in the folder or file `source`. The length in its sentence settings
 // replaces `usual`. Pre-training has no limits: it uses the length of its shards, which its task
 // compares with the positions.

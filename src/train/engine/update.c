@@ -4,54 +4,10 @@
 #include "core/memory.h"
 #include "core/reduction_tree.h"
 #include "core/stop.h"
-#include "settings/settings.h"
 #include "train/engine/update_split.h"
 
 #include <math.h>
 #include <string.h>
-
-// f16 only if it is asked for: a sum over ranks may overflow it though no rank's gradient does.
-static enum dtype wire_of(const struct settings *config, enum dtype compute) {
-    const char *name = config->engine.communication_data_type;
-    if (name == NULL) {
-        return compute == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    }
-    return strcmp(name, "bf16") == 0   ? DTYPE_BF16
-           : strcmp(name, "fp16") == 0 ? DTYPE_F16
-                                       : DTYPE_F32;
-}
-
-static enum range_exchange_mode exchange_mode_of(const struct settings *config) {
-    const char *name = config->engine.gpu_exchange;
-    return name == NULL || strcmp(name, "auto") == 0 ? RANGE_EXCHANGE_AUTO
-           : strcmp(name, "nccl") == 0               ? RANGE_EXCHANGE_DIRECT
-                                                     : RANGE_EXCHANGE_MIRRORED;
-}
-
-struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
-                                    enum dtype compute) {
-    double hidden = config->model.hidden_dropout_prob;
-    double head = shape->classifier_dropout;
-    hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
-    double attention = config->model.attention_probs_dropout_prob;
-    return (struct update_rules){
-        .optimizer = optimizer_of(config),
-        .micro_average = config->engine.loss_average != NULL &&
-                         strcmp(config->engine.loss_average, "micro") == 0,
-        .seed = (uint64_t)config->run.seed,
-        .hidden_dropout = hidden,
-        .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
-        .head_dropout = head < 0 ? hidden : head,
-        .label_smoothing = config->task.label_smoothing_factor,
-        .parts = (int)config->engine.virtual_ranks,
-        .exchange = {.wire = wire_of(config, compute),
-                     .blocking = !config->engine.overlap_comm,
-                     .mode = exchange_mode_of(config),
-                     .gradient_bucket = config->engine.reduce_bucket_size,
-                     .weight_bucket = config->engine.allgather_bucket_size},
-        .check_every = config->engine.replica_check_steps,
-    };
-}
 
 enum dtype update_wire(const struct update_rules *rules) {
     return rules->parts > 0 ? DTYPE_F32 : rules->exchange.wire;

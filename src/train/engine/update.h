@@ -17,7 +17,6 @@
 #ifndef BERTH_TRAIN_UPDATE_H
 #define BERTH_TRAIN_UPDATE_H
 
-#include "settings/settings.h"
 #include "train/engine/all_reduce.h"
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
@@ -42,9 +41,7 @@ struct update_rules {
     struct all_reduce_rules exchange; // gradients travel in f32 where `parts` is set
     int64_t check_every; // updates between comparisons of the ranks (replica_check.h); 0: no checks
 };
-// Gradients travel in the compute type unless the config names another.
-struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
-                                    enum dtype compute);
+
 // The type that gradients travel in.
 enum dtype update_wire(const struct update_rules *rules);
 

@@ -4,7 +4,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/stop.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
@@ -35,14 +35,15 @@ static enum berth_status open_alone(struct predictor *predictor, struct settings
     if (config->model.model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "model_name_or_path is missing");
     }
-    TRY(machine_start_threads(machine_threads(config), error));
-    TRY(model_files_open(&predictor->files, config, config->model.model_name_or_path, kind->head,
-                         log, error));
-    TRY(model_files_require_head(&predictor->files, config, config->model.model_name_or_path,
-                                 error));
+    TRY(machine_start_threads(machine_threads(&config->machine), error));
+    predictor->files.only_planned = config->run.dry_run;
+    TRY(model_files_open(&predictor->files, &config->model, config->model.model_name_or_path,
+                         kind->head, log, error));
+    TRY(model_files_require_head(&predictor->files, &config->model,
+                                 config->model.model_name_or_path, error));
     const struct length_limits limits =
         model_files_limits(&predictor->files, kind->usual_length, config->model.model_name_or_path);
-    TRY(inputs_fit_length(config, &limits, log, error));
+    TRY(task_fit_length(config, &limits, log, error));
     if (kind->follow != NULL) {
         TRY(kind->follow(config, &predictor->files, log, error));
     }
@@ -50,7 +51,7 @@ static enum berth_status open_alone(struct predictor *predictor, struct settings
         predictor->device = predictor->lender->device;
         return BERTH_OK;
     }
-    return machine_device_open(config, predictor->comm, log, &predictor->device, error);
+    return machine_device_open(&config->machine, predictor->comm, log, &predictor->device, error);
 }
 
 enum berth_status predictor_open(struct predictor *predictor, struct settings *config,
@@ -61,8 +62,8 @@ enum berth_status predictor_open(struct predictor *predictor, struct settings *c
     predictor->state = (struct state){.device = predictor->device,
                                       .table = &predictor->files.table,
                                       .is_int8 = config->machine.precision == BERTH_INT8};
-    TRY(machine_inference_dtype(config, comm, predictor->device, log, &predictor->state.compute,
-                                error));
+    TRY(machine_inference_dtype(&config->machine, comm, predictor->device, log,
+                                &predictor->state.compute, error));
     return check_int8(predictor, error);
 }
 
@@ -208,15 +209,15 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 
 // Rank 0 only.
 static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
-    TRY(output_check_predictions(&job->config, error));
+    TRY(output_check_predictions(&job->config.run, &job->config.report, error));
     return !job->config.run.dry_run && dir_exists(job->config.run.output_dir)
-               ? output_lock(&job->config, &job->lock, &job->log, error)
+               ? output_lock(&job->config.run, &job->lock, &job->log, error)
                : BERTH_OK;
 }
 
 static enum berth_status make_output(struct predict_job *job, struct berth_error *error) {
-    TRY(output_lock(&job->config, &job->lock, &job->log, error));
-    return output_check_predictions(&job->config, error);
+    TRY(output_lock(&job->config.run, &job->lock, &job->log, error));
+    return output_check_predictions(&job->config.run, &job->config.report, error);
 }
 
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
@@ -227,6 +228,10 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
         .follow = job->task->follow,
         .divides = 1};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
+    if (!job->after_training) {
+        settings_note_effects(config, config, job->task->jobs & JOB_PREDICT, job->comm->size,
+                              &job->log);
+    }
     struct task_open args = {.use = job->use,
                              .config = config,
                              .files = &job->predictor.files,

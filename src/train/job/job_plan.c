@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of a training job: the largest batches, the memory, and the report of both.
 #include "train/checkpoint/original_write.h"
+#include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
@@ -31,15 +32,15 @@ static size_t level_bytes(const struct training_job *job) {
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
     job->state = (struct state){
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
-    TRY(machine_compute_dtype(&job->config, job->peers, job->device, &job->log, &job->state.compute,
-                              error));
+    TRY(machine_compute_dtype(&job->config.machine, job->peers, job->device, &job->log,
+                              &job->state.compute, error));
     return find_shape(job, &job->micro_batches, error);
 }
 
 static size_t saving_bytes(const struct training_job *job) {
     const struct param_table *table = &job->files.table;
     const size_t copy = job_saves_in_background(job) ? saver_bytes(table, &job->sharding) : 0;
-    return copy + (job_is_first(job) && original_is_written(&job->config)
+    return copy + (job_is_first(job) && original_is_written(&job->config.run)
                        ? original_write_bytes(table)
                        : 0);
 }
@@ -85,9 +86,6 @@ struct plan_args job_memory(const struct training_job *job) {
 enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = job_memory(job);
     int is_short = job_saves_in_background(job) && !plan_memory_fits(&memory);
-    if (job->config.run.async_save && !strategy_has_checkpoints(&job->config)) {
-        log_note(&job->log, "async_save has no effect without checkpoints");
-    }
     TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
     if (is_short) {
         log_note(&job->log,

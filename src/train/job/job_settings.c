@@ -8,8 +8,9 @@
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/profile.h"
+#include "train/job/job_strategy.h"
+#include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
-#include "train/job/unused.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -38,20 +39,10 @@ static enum berth_status check_profile(const struct training_job *job, struct be
     if (config->run.profile_output == NULL) {
         return BERTH_OK;
     }
-    if (profile.first == 0) {
-        log_note(&job->log, "profile_output has no effect without profile");
-        return BERTH_OK;
-    }
-    const enum berth_status status =
-        job_is_first(job) ? profile_check_output(config->run.profile_output, error) : BERTH_OK;
+    const enum berth_status status = job_is_first(job) && profile.first > 0
+                                         ? profile_check_output(config->run.profile_output, error)
+                                         : BERTH_OK;
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "profile_output");
-}
-
-static void note_phases(const struct training_job *job) {
-    const struct settings *config = &job->config;
-    if (config->run.phase1_end_step > 0 && !config->run.phase2) {
-        log_note(&job->log, "phase1_end_step has no effect without phase2");
-    }
 }
 
 // As in transformers; in the programs of Google and NVIDIA such a run would hardly train.
@@ -79,17 +70,14 @@ static void note_precision(const struct training_job *job) {
 
 static void note_rates(const struct training_job *job) {
     const struct optimizer_settings *settings = &job->config.optimizer;
-    const int processes = job->peers->size;
-    const struct schedule schedule = schedule_of(settings, processes, 0);
+    const double factor = job_rate_factor(job);
     char text[128];
-    if (schedule.factor > 1) {
+    if (factor > 1) {
         number_format(text, sizeof text,
                       "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
-                      settings->lr_scaling, settings->learning_rate, schedule.factor, processes,
-                      schedule.learning_rate);
+                      settings->lr_scaling, settings->learning_rate, factor, job->peers->size,
+                      factor * settings->learning_rate);
         log_note(&job->log, "%s", text);
-    } else if (strcmp(settings->lr_scaling, "none") != 0) {
-        log_note(&job->log, "lr_scaling %s has no effect in one process", settings->lr_scaling);
     }
 }
 
@@ -107,14 +95,12 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
     }
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
-    note_phases(job);
     note_epochs(job, &typed);
     TRY(check_profile(job, error));
-    TRY(optimizer_settle(config, error));
+    TRY(optimizer_settle(&config->optimizer, error));
     note_rates(job);
-    TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
+    TRY(sharding_of(config, job->comm, &job->sharding, error));
     TRY(loss_scale_check(&config->optimizer, config->machine.precision == BERTH_FP16, error));
-    unused_note(&typed, config, &job->log);
     if (!settings_resume(&job->config)) {
         TRY(job_require_start(job, error));
     }

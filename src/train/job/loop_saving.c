@@ -19,7 +19,7 @@ int loop_save_is_due(const struct run *run) {
     if (step == run->pause_step && !run->is_finished) {
         return !loop->config->run.skip_checkpoint;
     }
-    if (!strategy_has_checkpoints(loop->config)) {
+    if (!strategy_has_checkpoints(&loop->config->run)) {
         return 0;
     }
     if (step == run->last_step) {
@@ -73,13 +73,14 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct settings *config = run->loop->config;
     // As in the Trainer, the best checkpoint also stays where a metric is only named.
-    const int is_wanted = strategy_keeps_best(config) || config->run.metric_for_best_model != NULL;
+    const int is_wanted =
+        strategy_keeps_best(&config->run) || config->run.metric_for_best_model != NULL;
     return (struct checkpoint_limits){
         .newest = newest,
         .limit = config->run.save_total_limit,
         .best = is_wanted && !isnan(run->progress->best.value) ? run->progress->best_step : -1,
         .phase_start = run->progress->phase_start,
-        .originals = original_is_written(config)};
+        .originals = original_is_written(&config->run)};
 }
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {
@@ -164,7 +165,7 @@ enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_
 
 enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
     struct berth_error own = {0};
-    if (run->saved_step < 0 || !strategy_has_checkpoints(run->loop->config)) {
+    if (run->saved_step < 0 || !strategy_has_checkpoints(&run->loop->config->run)) {
         return BERTH_OK;
     }
     return handle_save_error(run, run->saved_step, rotate(run, &own), &own, error);
@@ -176,7 +177,7 @@ static enum berth_status leave_branch(struct run *run, struct berth_error *error
     const struct settings *config = run->loop->config;
     struct comm *comm = run->loop->updater->engine->comm;
     const struct leftovers_branch branch = {config->run.output_dir, run->first_step,
-                                            original_is_written(config)};
+                                            original_is_written(&config->run)};
     if (run->is_own_branch) {
         return BERTH_OK;
     }

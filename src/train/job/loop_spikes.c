@@ -54,7 +54,8 @@ static enum berth_status restore(struct run *run, const char *folder, struct ber
     update_suspend(loop->updater);
     TRY(comm_settle(comm, checkpoint_accept(folder, loop->log, error), error));
     TRY(comm_settle(comm, checkpoint_read(loop->content, folder, loop->log, error), error));
-    TRY(loss_scale_settle(&run->progress->loss_scale, loop->config, error));
+    TRY(loss_scale_settle(&run->progress->loss_scale, &loop->config->optimizer,
+                          loop->config->machine.precision == BERTH_FP16, error));
     return comm_settle(comm, update_resume(loop->updater, error), error);
 }
 

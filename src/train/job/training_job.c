@@ -4,9 +4,12 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "model/folder.h"
+#include "settings/effects.h"
 #include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
+#include "train/job/job_strategy.h"
+#include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
@@ -20,7 +23,7 @@
 
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
-    TRY(output_lock(&job->config, &job->lock, &job->log, error));
+    TRY(output_lock(&job->config.run, &job->lock, &job->log, error));
     return checkpoint_clean(job->config.run.output_dir, &job->log, error);
 }
 
@@ -59,7 +62,8 @@ static void note_other_shape(const struct training_job *job, const char *config_
     if (config_file == NULL || bert_config_read(config_file, &given, NULL) != BERTH_OK) {
         return;
     }
-    (void)inputs_settle_gelu(&job->config, &given, NULL); // what it refuses was refused before
+    (void)inputs_settle_gelu(&job->config.model, &given,
+                             NULL); // what it refuses was refused before
     if (job->config.model.pre_layer_norm >= 0) {
         given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
     }
@@ -75,8 +79,8 @@ static enum berth_status open_checkpoint(struct training_job *job, struct berth_
     const char *config_file = job->config.model.config_file;
     job->model_folder = job->resume.folder;
     job->config.model.config_file = NULL;
-    const enum berth_status status = model_files_open(&job->files, &job->config, job->model_folder,
-                                                      job->task->head, &job->log, error);
+    const enum berth_status status = model_files_open(
+        &job->files, &job->config.model, job->model_folder, job->task->head, &job->log, error);
     job->config.model.config_file = config_file;
     if (status == BERTH_OK) {
         note_other_shape(job, config_file);
@@ -103,9 +107,10 @@ static enum berth_status find_tokenizer(struct training_job *job, struct berth_e
 
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
     struct settings *config = &job->config;
+    job->files.only_planned = config->run.dry_run;
     if (has_new_shape(job)) {
         job->model_folder = config->model.config_file;
-        return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
+        return model_files_open_new(&job->files, &config->model, job->task->head, &job->log, error);
     }
     if (is_from_trainer(job)) {
         TRY(find_tokenizer(job, error));
@@ -115,15 +120,15 @@ static enum berth_status open_model(struct training_job *job, struct berth_error
         return open_checkpoint(job, error);
     }
     job->model_folder = config->model.model_name_or_path;
-    return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
-                            error);
+    return model_files_open(&job->files, &config->model, job->model_folder, job->task->head,
+                            &job->log, error);
 }
 
 static enum berth_status open_feed(struct training_job *job, struct berth_error *error) {
     const struct task_set *train = &job->train;
     if (train->text != NULL) {
-        return feed_open_text(&job->feed, train->text, &train->masks, machine_threads(&job->config),
-                              error);
+        return feed_open_text(&job->feed, train->text, &train->masks,
+                              machine_threads(&job->config.machine), error);
     }
     if (train->shards == NULL) {
         return feed_open_source(&job->feed, &train->source, error);
@@ -159,7 +164,7 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
         return BERTH_OK;
     }
     TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
-    return strategy_best_metric(&job->config, &score, &best, error);
+    return strategy_best_metric(&job->config.run, &score, &best, error);
 }
 
 // Reads what will be predicted after training, so that an unusable file is reported before. The
@@ -226,7 +231,7 @@ static void warn_of_useless_training(const struct training_job *job) {
 
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct settings *config = &job->config;
-    const struct optimizer optimizer = optimizer_of(config);
+    const struct optimizer optimizer = optimizer_of(&config->optimizer);
     TRY(open_model(job, error));
     TRY(optimizer_check(&optimizer, &job->files.table, error));
     if (resume_has_model(&job->resume)) {
@@ -235,7 +240,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     const struct length_limits limits = model_files_limits(
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
-    TRY(inputs_fit_length(config, &limits, &job->log, error));
+    TRY(task_fit_length(config, &limits, &job->log, error));
     if (job->task->follow != NULL) {
         TRY(job->task->follow(config, &job->files, &job->log, error));
     }
@@ -258,12 +263,14 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     }
     TRY(check_prediction(job, &args, error));
     TRY(open_feed(job, error));
-    TRY(job->feed.ops->resolve(&job->feed, &job->batching, config, job->comm, error));
-    TRY(batching_apply_steps_rule(&job->batching, config, job->train.examples, error));
+    const struct batching_request request = batching_request_of(config);
+    TRY(job->feed.ops->resolve(&job->feed, &job->batching, &request, job->comm, error));
+    TRY(batching_apply_steps_rule(&job->batching, &config->engine, job->train.examples, error));
     strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
-    job->schedule = schedule_of(&config->optimizer, job->peers->size, job->batching.schedule_steps);
-    job->progress.rate_factor = job->schedule.factor;
+    job->schedule =
+        schedule_of(&config->optimizer, job_rate_factor(job), job->batching.schedule_steps);
     warn_of_useless_training(job);
+    settings_note_effects(job->given, config, job->task->jobs, job->peers->size, &job->log);
     return BERTH_OK;
 }
 
@@ -315,9 +322,13 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
     job->content = (struct checkpoint_content){
-        .config = &job->config,
+        .settings = &job->config,
+        .run = &job->config.run,
+        .optimizer = optimizer_of(&job->config.optimizer),
+        .schedule = &job->schedule,
+        .rewarmup = job->config.optimizer.rewarmup,
         .files = &job->files,
-        .tokenizer_folder = inputs_tokenizer_folder(&job->config, job->model_folder),
+        .tokenizer_folder = inputs_tokenizer_folder(&job->config.model, job->model_folder),
         .batching = &job->batching,
         .state = &job->state,
         .progress = &job->progress,
@@ -331,7 +342,8 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         TRY(checkpoint_read(&job->content, job->resume.folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume.folder);
     } else if (is_new(job)) {
-        TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
+        TRY(model_files_initialise(&job->files, (uint64_t)job->config.run.seed, &job->state,
+                                   error));
     } else {
         const char *other;
         TRY(bert_config_other_classifier(
@@ -403,7 +415,7 @@ static void fill_outcome(const struct training_job *job, const struct training_r
     memcpy(outcome->result.metrics, loop->score.items, sizeof outcome->result.metrics);
     outcome->is_scored =
         loop->score.count > 0 && loop->evaluated_step == loop->model_step &&
-        strategy_best_metric(&job->config, &loop->score, &outcome->score, NULL) == BERTH_OK;
+        strategy_best_metric(&job->config.run, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
 static double job_epoch(const struct training_job *job) {
@@ -460,15 +472,13 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
 // Rank 0 only: checks the output folder and finds what to resume from.
 static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with resume_from_checkpoint auto";
-    TRY(output_check(&job->config, settings_resume(&job->config) ? NULL : otherwise, error));
+    TRY(output_check(&job->config.run, &job->config.report,
+                     settings_resume(&job->config) ? NULL : otherwise, error));
     if (!job->config.run.dry_run && dir_exists(job->config.run.output_dir)) {
         TRY(lock_output(job, error));
     }
     if (settings_resume(&job->config)) {
         TRY(resume_find(&job->resume, &job->config, &job->log, error));
-    }
-    if (job->config.optimizer.rewarmup && job->resume.folder == NULL) {
-        log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
     }
     return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
 }
@@ -496,14 +506,15 @@ static void note_unkept_rules(const struct training_job *job) {
 static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
     TRY(check_output_folder(job, error));
     note_unkept_rules(job);
-    return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
+    return overwrites(job) ? leftovers_check(job->config.run.output_dir, &job->config.model, error)
+                           : BERTH_OK;
 }
 
 // What needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
-    TRY(machine_start_threads(machine_threads(&job->config), error));
+    TRY(machine_start_threads(machine_threads(&job->config.machine), error));
     TRY(read_inputs(job, error));
-    return machine_device_open(&job->config, job->peers, &job->log, &job->device, error);
+    return machine_device_open(&job->config.machine, job->peers, &job->log, &job->device, error);
 }
 
 // A run that is resumed beyond its end would train and evaluate nothing.
@@ -521,6 +532,7 @@ static enum berth_status check_end(const struct training_job *job, struct berth_
 static enum berth_status start(struct training_job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
+    job->progress.rate_factor = job_rate_factor(job);
     job->progress.feed = &job->feed;
     job->progress.files = &job->files;
     const struct state planned = job->state;
@@ -539,7 +551,8 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
 static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(lock_output(job, error));
-        TRY(output_check(&job->config, ", or resume with resume_from_checkpoint auto", error));
+        TRY(output_check(&job->config.run, &job->config.report,
+                         ", or resume with resume_from_checkpoint auto", error));
     }
     TRY(copy_tokenizer(job, error));
     return run_log_begin(job->run_log, job->config.run.output_dir, settings_resume(&job->config),
@@ -550,10 +563,6 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     const struct run_log_settings settings = {.next = job->log,
                                               .report = job->config.report.report,
                                               .report_every = job->config.report.report_every};
-    if (job->config.report.report_every > 0 && job->config.report.report == NULL &&
-        !job_is_worker(job)) {
-        log_note(&job->log, "report_every has no effect without report");
-    }
     if (job_is_first(job)) {
         TRY(run_log_open(&settings, &job->run_log, error));
         job->log = run_log_log(job->run_log);
@@ -597,6 +606,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
     }
     *job = (struct training_job){.task = args->task,
                                  .config = *args->config,
+                                 .given = args->config,
                                  .log = args->log,
                                  .lock = {.descriptor = -1},
                                  .comm = args->comm,

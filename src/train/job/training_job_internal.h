@@ -19,7 +19,8 @@
 // Everything that a job opens, in the order of opening.
 struct training_job {
     const struct task *task;
-    struct settings config; // including the DeepSpeed file's values
+    const struct settings *given; // until the job is open
+    struct settings config;       // including the DeepSpeed file's values, and resolved
     struct berth_log log;
     struct run_log *run_log; // on rank 0, else NULL
     const atomic_int *stop;
@@ -51,6 +52,11 @@ static inline int job_is_first(const struct training_job *job) {
     return job->comm->rank == 0;
 }
 
+// What lr_scaling multiplies all rates by.
+static inline double job_rate_factor(const struct training_job *job) {
+    return schedule_factor(job->config.optimizer.lr_scaling, job->peers->size);
+}
+
 // Whether this is one of several independent workers.
 static inline int job_is_worker(const struct training_job *job) {
     return job->comm != job->peers;
@@ -58,7 +64,7 @@ static inline int job_is_worker(const struct training_job *job) {
 
 // Whether checkpoints are written in the background, from a copy of weights and moments.
 static inline int job_saves_in_background(const struct training_job *job) {
-    return job->config.run.async_save && strategy_has_checkpoints(&job->config);
+    return job->config.run.async_save && strategy_has_checkpoints(&job->config.run);
 }
 
 // job_settings.c: settles job->config, and logs the settings.

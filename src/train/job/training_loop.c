@@ -94,7 +94,7 @@ static enum berth_status record_evaluation(struct run *run, enum evaluation_use 
     const struct task_score *score = &run->result->score;
     struct best_metric best;
     if (use == EVALUATE_TO_CHOOSE) {
-        TRY(strategy_best_metric(loop->config, score, &best, error));
+        TRY(strategy_best_metric(&loop->config->run, score, &best, error));
         best.examples = loop->evaluation->checksum;
         compare_from_now_on(run, &best);
     }
@@ -152,7 +152,7 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     const struct settings *config = run->loop->config;
     const struct progress *progress = run->progress;
     const int64_t patience = config->run.early_stopping_patience;
-    const int is_best = strategy_keeps_best(config) && progress->best_step == progress->step;
+    const int is_best = strategy_keeps_best(&config->run) && progress->best_step == progress->step;
     const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
                            progress->step < run->last_step;
     if (ends_early) {
@@ -542,7 +542,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     struct progress *progress = loop->content->progress;
     struct comm *comm = loop->updater->engine->comm;
     struct run run = {.loop = loop,
-                      .spike_policy = spike_policy_of(loop->config),
+                      .spike_policy = spike_policy_of(&loop->config->run),
                       .progress = progress,
                       .result = result,
                       .schedule = *loop->schedule,
@@ -557,9 +557,10 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     }
     TRY(profile_init(&run.profile, loop->config->run.profile, error));
     TRY(agree_on_stop(&run, error));
-    TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
+    TRY(loss_scale_settle(&progress->loss_scale, &loop->config->optimizer,
+                          loop->config->machine.precision == BERTH_FP16, error));
     if (progress->schedule_start > 0) {
-        schedule_restart(&run.schedule, loop->config, progress->schedule_start);
+        schedule_restart(&run.schedule, &loop->config->optimizer, progress->schedule_start);
         log_note(loop->log, "the schedule restarts after %" PRId64 " updates",
                  progress->schedule_start);
     }

@@ -101,7 +101,7 @@ static void report_batches(const struct training_plan *plan, const struct berth_
 
 static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
     const struct settings *config = plan->config;
-    const struct optimizer optimizer = optimizer_of(config);
+    const struct optimizer optimizer = optimizer_of(&config->optimizer);
     char formula[160];
     optimizer_print_formula(&optimizer, formula, sizeof formula);
     const enum param_head head = plan->files->table.head;
@@ -109,7 +109,7 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     LOG_ADD(&record, log_text("optimizer", config->optimizer.optimizer),
             log_text("optimizer_formula", formula), log_text("schedule", plan->schedule->row->name),
             log_text("schedule_formula", plan->schedule->row->formula),
-            log_real("learning_rate", config->optimizer.learning_rate),
+            log_real("learning_rate", plan->schedule->learning_rate),
             log_text("lr_scaling", config->optimizer.lr_scaling),
             log_integer("schedule_steps", plan->schedule->total_steps),
             log_integer("warmup_steps", plan->schedule->warmup_steps),
@@ -117,7 +117,9 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
             log_text("no_decay", config->optimizer.no_decay),
             log_real("max_grad_norm", config->optimizer.max_grad_norm),
             log_text("clip_by", config->optimizer.clip_by),
-            log_text("loss_scale", loss_scale_text(config)), log_integer("seed", config->run.seed),
+            log_text("loss_scale",
+                     loss_scale_text(&config->optimizer, config->machine.precision == BERTH_FP16)),
+            log_integer("seed", config->run.seed),
             log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
             log_real("attention_probs_dropout_prob", plan->rules->attention_dropout));
     if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
@@ -140,7 +142,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
             ? plan->config->run.save_total_limit
             : saves;
     int64_t checkpoints = checkpoint * (kept < saves ? kept + 1 : saves);
-    if (!strategy_has_checkpoints(plan->config)) {
+    if (!strategy_has_checkpoints(&plan->config->run)) {
         every = kept = 0;
         checkpoints = plan->config->run.skip_checkpoint ? 0 : checkpoint; // of a stop
     }
@@ -175,7 +177,8 @@ void training_report_plan(const struct training_plan *plan, const struct berth_l
 static int has_best(const struct training_summary *summary) {
     struct best_metric best;
     return summary->loop->score.count > 0 &&
-           strategy_best_metric(summary->config, &summary->loop->score, &best, NULL) == BERTH_OK;
+           strategy_best_metric(&summary->config->run, &summary->loop->score, &best, NULL) ==
+               BERTH_OK;
 }
 
 static void add_unless_nan(struct log_record *record, const char *key, double value) {

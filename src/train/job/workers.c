@@ -72,9 +72,10 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     const struct comm *comm = worker->comm;
     if (is_first(worker)) {
         TRY(output_check(
-            given, settings_resume(given) ? NULL : ", or resume with resume_from_checkpoint auto",
-            error));
-        TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
+            &given->run, &given->report,
+            settings_resume(given) ? NULL : ", or resume with resume_from_checkpoint auto", error));
+        TRY(overwrites(given) ? leftovers_check(given->run.output_dir, &given->model, error)
+                              : BERTH_OK);
         TRY(given->report.report != NULL ? html_check_output(given->report.report, error)
                                          : BERTH_OK);
     }
@@ -122,7 +123,7 @@ static void announce(const struct worker *worker) {
 // Rank 0 only, after the workers' folders were created in it.
 static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
     const struct settings *given = worker->given;
-    TRY(output_lock(given, &worker->lock, NULL, error));
+    TRY(output_lock(&given->run, &worker->lock, NULL, error));
     return checkpoint_clean(given->run.output_dir, &worker->args.log, error);
 }
 

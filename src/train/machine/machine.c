@@ -153,8 +153,8 @@ enum berth_status machine_start_threads(int threads, struct berth_error *error) 
     return BERTH_OK;
 }
 
-int machine_threads(const struct settings *config) {
-    return cores_threads((int)config->machine.threads);
+int machine_threads(const struct machine_settings *settings) {
+    return cores_threads((int)settings->threads);
 }
 
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings) {
@@ -228,16 +228,16 @@ static enum berth_status open_named(const char *name, struct device_options *opt
     return BERTH_OK;
 }
 
-enum berth_status machine_device_open(const struct settings *config, const struct comm *comm,
-                                      const struct berth_log *log, struct device **device,
-                                      struct berth_error *error) {
-    const char *name = config->machine.device != NULL ? config->machine.device : "auto";
-    struct device_options options = {.threads = machine_threads(config),
-                                     .instructions = config->machine.instructions,
+enum berth_status machine_device_open(const struct machine_settings *settings,
+                                      const struct comm *comm, const struct berth_log *log,
+                                      struct device **device, struct berth_error *error) {
+    const char *name = settings->device != NULL ? settings->device : "auto";
+    struct device_options options = {.threads = machine_threads(settings),
+                                     .instructions = settings->instructions,
                                      .index = -1,
                                      .local_rank = comm->local_rank,
                                      .ranks = comm->size,
-                                     .tf32 = config->machine.tf32};
+                                     .tf32 = settings->tf32};
     TRY(machine_start_threads(options.threads, error));
     if (cores_is_forked_child()) {
         log_note(log, "threads: 1, because this process was forked from one that had already used "
@@ -248,10 +248,10 @@ enum berth_status machine_device_open(const struct settings *config, const struc
     } else {
         TRY(open_named(name, &options, log, device, error));
     }
-    if (config->machine.tf32 && !(*device)->tf32) {
+    if (settings->tf32 && !(*device)->tf32) {
         log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
-    if (config->machine.instructions != NULL && strcmp(config->machine.instructions, "auto") != 0 &&
+    if (settings->instructions != NULL && strcmp(settings->instructions, "auto") != 0 &&
         !(*device)->is_host) {
         log_note(log,
                  "instructions has no effect: it selects those of the CPU, and the device is %s",
@@ -330,13 +330,14 @@ const char *machine_precision_name(enum berth_precision precision) {
     return precisions[precision].name;
 }
 
-static enum berth_status check_dtype(const struct settings *config, const struct device *device,
-                                     enum dtype dtype, struct berth_error *error) {
+static enum berth_status check_dtype(const struct machine_settings *settings,
+                                     const struct device *device, enum dtype dtype,
+                                     struct berth_error *error) {
     return (device->dtypes >> dtype & 1) != 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "precision %s: the device %s does not support it; use precision auto",
-                           precisions[config->machine.precision].name, device->name);
+                           precisions[settings->precision].name, device->name);
 }
 
 // bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
@@ -356,34 +357,34 @@ static enum berth_status find_fast_dtype(struct comm *comm, const struct device 
     return BERTH_OK;
 }
 
-enum berth_status machine_compute_dtype(struct settings *config, struct comm *comm,
+enum berth_status machine_compute_dtype(struct machine_settings *settings, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error) {
-    if (config->machine.precision == BERTH_PRECISION_AUTO) {
+    if (settings->precision == BERTH_PRECISION_AUTO) {
         TRY(find_fast_dtype(comm, device, log, compute, error));
-        config->machine.precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
-        log_note(log, "precision: %s (auto%s)", precisions[config->machine.precision].name,
+        settings->precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
+        log_note(log, "precision: %s (auto%s)", precisions[settings->precision].name,
                  *compute == device->fast_dtype ? ", the faster one on this device" : "");
     }
-    *compute = precisions[config->machine.precision].dtype;
-    if (config->machine.precision == BERTH_INT8) {
+    *compute = precisions[settings->precision].dtype;
+    if (settings->precision == BERTH_INT8) {
         return error_set(error, BERTH_CONFIG,
                          "precision int8 is only for prediction: train in fp32 or bf16, then "
                          "predict, answer or embed with precision int8");
     }
-    return check_dtype(config, device, *compute, error);
+    return check_dtype(settings, device, *compute, error);
 }
 
-enum berth_status machine_inference_dtype(struct settings *config, struct comm *comm,
+enum berth_status machine_inference_dtype(struct machine_settings *settings, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
                                           enum dtype *compute, struct berth_error *error) {
-    if (config->machine.precision != BERTH_INT8) {
-        return machine_compute_dtype(config, comm, device, log, compute, error);
+    if (settings->precision != BERTH_INT8) {
+        return machine_compute_dtype(settings, comm, device, log, compute, error);
     }
     TRY(find_fast_dtype(comm, device, log, compute, error));
     // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
-               ? check_dtype(config, device, DTYPE_I8, error)
+               ? check_dtype(settings, device, DTYPE_I8, error)
                : error_set(error, BERTH_CONFIG,
                            "precision int8: the device %s does not support it; use precision auto",
                            device->name);

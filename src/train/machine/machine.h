@@ -32,9 +32,9 @@ enum berth_status machine_start_threads(int threads, struct berth_error *error);
 // Opens the device config->device ("auto": a GPU if there is one, else the CPU) with the threads
 // and instructions of the config. The ranks of a host have its GPUs in turn, unless the name has an
 // index ("cuda:1").
-enum berth_status machine_device_open(const struct settings *config, const struct comm *comm,
-                                      const struct berth_log *log, struct device **device,
-                                      struct berth_error *error);
+enum berth_status machine_device_open(const struct machine_settings *settings,
+                                      const struct comm *comm, const struct berth_log *log,
+                                      struct device **device, struct berth_error *error);
 
 // BERTH_CONFIG: a rank has another kind of device than rank 0. All ranks call it.
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
@@ -55,12 +55,12 @@ const char *machine_precision_name(enum berth_precision precision);
 // Sets the dtype to compute in: that of config->precision or, if it is auto, the fast one on the
 // devices of all ranks; this choice is logged and stored in config->precision. BERTH_CONFIG if the
 // device does not support it. All ranks call it.
-enum berth_status machine_compute_dtype(struct settings *config, struct comm *comm,
+enum berth_status machine_compute_dtype(struct machine_settings *settings, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error);
 // The same for inference, whose weights may be int8 (config->precision BERTH_INT8): then the dtype
 // of everything else. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
-enum berth_status machine_inference_dtype(struct settings *config, struct comm *comm,
+enum berth_status machine_inference_dtype(struct machine_settings *settings, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
                                           enum dtype *compute, struct berth_error *error);
 
@@ -73,6 +73,6 @@ double machine_peak_flops(struct device *device, enum dtype dtype, int readings)
 double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds);
 
 // The number of threads to use: config->threads, or that of cores_threads.
-int machine_threads(const struct settings *config);
+int machine_threads(const struct machine_settings *settings);
 
 #endif

@@ -212,7 +212,7 @@ static void set_warmup(struct schedule *schedule, const struct optimizer_setting
     double exact_steps = (double)total_steps * settings->warmup_proportion;
     const int64_t whole = settings->warmup_steps > 0  ? settings->warmup_steps
                           : settings->warmup_round_up ? (int64_t)ceil(exact_steps)
-                                                              : 0;
+                                                      : 0;
     if (schedule->row->warmup == WARMUP_NONE) {
         schedule->warmup_steps = 0;
         schedule->warmup = 0;
@@ -226,17 +226,15 @@ static void set_warmup(struct schedule *schedule, const struct optimizer_setting
     }
 }
 
-static double rate_factor(const char *rule, int processes) {
+double schedule_factor(const char *rule, int processes) {
     return strcmp(rule, "sqrt") == 0     ? sqrt(processes)
            : strcmp(rule, "linear") == 0 ? processes
                                          : 1;
 }
 
-struct schedule schedule_of(const struct optimizer_settings *settings, int processes,
+struct schedule schedule_of(const struct optimizer_settings *settings, double factor,
                             int64_t total_steps) {
-    const double factor = rate_factor(settings->lr_scaling, processes);
     struct schedule schedule = {.row = find(settings->schedule),
-                                .factor = factor,
                                 .learning_rate = settings->learning_rate * factor,
                                 .minimum = settings->warmup_min_lr * factor,
                                 .offset = settings->lr_offset,
@@ -248,7 +246,8 @@ struct schedule schedule_of(const struct optimizer_settings *settings, int proce
     return schedule;
 }
 
-void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings, int64_t first) {
+void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings,
+                      int64_t first) {
     schedule->total_steps += schedule->first - first;
     schedule->first = first;
     set_warmup(schedule, settings);

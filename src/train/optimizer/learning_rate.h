@@ -17,7 +17,6 @@ struct schedule_row;
 
 struct schedule {
     const struct schedule_row *row;
-    double factor;        // of lr_scaling
     double learning_rate; // peak rate, with the factor
     double minimum;       // warmup_min_lr, with the factor: where DeepSpeed's warm-ups start
     double offset;        // lr_offset: added to every rate
@@ -49,13 +48,17 @@ struct schedule_row {
 extern const struct schedule_row schedule_rows[];
 extern const size_t schedule_row_count;
 
-// The schedule of a run of `total_steps` updates. lr_scaling multiplies its rates by a factor of the
-// number of processes; warmup_steps > 0 overrides warmup_proportion.
-struct schedule schedule_of(const struct optimizer_settings *settings, int processes,
+// The factor of the rule lr_scaling for a number of processes.
+double schedule_factor(const char *rule, int processes);
+
+// The schedule of a run of `total_steps` updates, its rates times `factor`. warmup_steps > 0
+// overrides warmup_proportion.
+struct schedule schedule_of(const struct optimizer_settings *settings, double factor,
                             int64_t total_steps);
 
 // Restarts the schedule, including warm-up, at update `first`, over the rest of the run.
-void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings, int64_t first);
+void schedule_restart(struct schedule *schedule, const struct optimizer_settings *settings,
+                      int64_t first);
 
 // The rate of update `step`, counted from 0 at the start of the run, without skipped updates.
 double schedule_rate(const struct schedule *schedule, int64_t step);

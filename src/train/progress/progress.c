@@ -163,12 +163,12 @@ static json *settings_of(const struct settings *config, unsigned jobs) {
 
 // The Trainer's form of the path: it looks for this folder. null if the best model has no
 // checkpoint there; that of the present step may not be published yet.
-static json *best_checkpoint(const struct progress *progress, const struct settings *config) {
+static json *best_checkpoint(const struct progress *progress, const struct run_settings *settings) {
     char folder[4096 + 64];
-    const char *output = config->run.output_dir != NULL ? config->run.output_dir : ".";
+    const char *output = settings->output_dir != NULL ? settings->output_dir : ".";
     snprintf(folder, sizeof folder, "%.*s/checkpoint-%" PRId64, (int)path_length(output), output,
              progress->best_step);
-    const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(config) &&
+    const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(settings) &&
                          (progress->best_step == progress->step || dir_exists(folder));
     return is_saved ? json_new_path(folder) : json_new_null();
 }
@@ -226,7 +226,7 @@ static json *best_object(const struct best_metric *best) {
 static json *own_keys(const struct progress *progress, const struct settings *config,
                       const struct batching *batching) {
     const int64_t updates = progress->step - progress->phase_start;
-    const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
+    const int has_spikes = spike_policy_of(&config->run) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
     const uint64_t checksum = progress->feed != NULL ? progress->feed->checksum : 0;
     const int has_classes = progress->files != NULL && class_names_exist(progress->files);
@@ -235,6 +235,7 @@ static json *own_keys(const struct progress *progress, const struct settings *co
         {"format_version", json_new_integer(HISTORY_FORMAT)},
         {"skipped_steps", json_new_integer(progress->skipped)},
         {"schedule_start", json_new_integer(progress->schedule_start)},
+        {progress->rate_factor > 1 ? "rate_factor" : NULL, json_new_real(progress->rate_factor)},
         {progress->moments_start > 0 ? "moments_start" : NULL,
          json_new_integer(progress->moments_start)},
         {has_spikes ? "spikes" : NULL, spikes_object(&progress->spikes)},
@@ -299,7 +300,7 @@ enum berth_status progress_write(const struct progress *progress, const struct s
                               {"log_history", json_copy_deep(progress->log)},
                               {"best_metric", json_new_real(progress->best.value)},
                               {"best_global_step", best},
-                              {"best_model_checkpoint", best_checkpoint(progress, config)},
+                              {"best_model_checkpoint", best_checkpoint(progress, &config->run)},
                               {"stateful_callbacks", callbacks});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);

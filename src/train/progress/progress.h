@@ -34,6 +34,7 @@ struct progress {
     // The update of the phase, not counting skipped ones, at which the schedule started, or
     // restarted (--rewarmup).
     int64_t schedule_start;
+    double rate_factor; // of lr_scaling; settings are saved without it
     struct loss_scale loss_scale;
     double total_flos;      // of all ranks and updates, including earlier phases and resumed runs
     double loss_sum;        // over the updates since the last logged one that have a loss

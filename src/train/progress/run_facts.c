@@ -12,18 +12,26 @@ static int is_needed(const struct option_row *row) {
            strncmp(row->name, "freeze_", 7) == 0;
 }
 
-enum berth_status run_facts_settings(const json *state, struct settings *config,
+enum berth_status run_facts_settings(const json *state, struct optimizer_settings *found,
                                      struct berth_error *error) {
     const json *settings = json_member(progress_own_keys(state), "settings");
-    settings_init(config);
+    struct settings all;
+    settings_init(&all);
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *text = json_text(json_member(settings, row->name));
         if (is_needed(row) && text != NULL && text[0] != '\0') {
-            TRY(settings_set_row(config, row, text, error));
+            TRY(settings_set_row(&all, row, text, error));
         }
     }
-    return optimizer_settle(config, error);
+    *found = all.optimizer;
+    return optimizer_settle(found, error);
+}
+
+// That of lr_scaling. Files without it have settings that it is in.
+static double rate_factor(const struct run_facts *facts) {
+    const json *factor = json_member(progress_own_keys(facts->state), "rate_factor");
+    return json_is_number_value(factor) ? json_as_real(factor) : 1;
 }
 
 static void find_last_rate(struct run_facts *facts) {
@@ -47,16 +55,17 @@ static enum berth_status read_length(const struct run_facts *facts, const char *
                : json_get_integer(facts->state, path, "max_steps", length, error);
 }
 
-static enum berth_status read_schedule(struct run_facts *facts, const struct settings *config,
-                                       const char *path, struct berth_error *error) {
+static enum berth_status read_schedule(struct run_facts *facts,
+                                       const struct optimizer_settings *settings, const char *path,
+                                       struct berth_error *error) {
     int64_t length, start = 0;
     TRY(read_length(facts, path, &length, error));
     TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
-    facts->schedule.learning_rate = config->optimizer.learning_rate;
+    facts->schedule.learning_rate = rate_factor(facts) * settings->learning_rate;
     if (length > 0) {
-        TRY(schedule_init(&facts->schedule, config, length, error));
+        facts->schedule = schedule_of(settings, rate_factor(facts), length);
         if (start > 0) {
-            schedule_restart(&facts->schedule, config, start);
+            schedule_restart(&facts->schedule, settings, start);
         }
         facts->next_rate = schedule_rate(&facts->schedule, facts->scheduled);
     }
@@ -65,13 +74,13 @@ static enum berth_status read_schedule(struct run_facts *facts, const struct set
 
 static enum berth_status read_settings(struct run_facts *facts, const char *path,
                                        struct berth_error *error) {
-    struct settings config;
-    TRY(run_facts_settings(facts->state, &config, error));
-    facts->optimizer = optimizer_of(&config);
-    facts->learning_rate = config.optimizer.learning_rate;
+    struct optimizer_settings settings;
+    TRY(run_facts_settings(facts->state, &settings, error));
+    facts->optimizer = optimizer_of(&settings);
+    facts->learning_rate = rate_factor(facts) * settings.learning_rate;
     find_last_rate(facts);
     facts->next_rate = facts->learning_rate;
-    return read_schedule(facts, &config, path, error);
+    return read_schedule(facts, &settings, path, error);
 }
 
 static enum berth_status read_numbers(struct run_facts *facts, const char *path,

@@ -32,7 +32,7 @@ void run_facts_done(struct run_facts *facts);
 
 // Only the settings of the optimizer and the learning rate, completed by optimizer_settle; the
 // others are the defaults. Their texts are borrowed from `state`, the contents of such a file.
-enum berth_status run_facts_settings(const json *state, struct settings *config,
+enum berth_status run_facts_settings(const json *state, struct optimizer_settings *found,
                                      struct berth_error *error);
 
 #endif

@@ -9,12 +9,11 @@
 #define MIN_UPDATES 10
 #define WINDOW_UPDATES 50
 
-enum spike_policy spike_policy_of(const struct settings *config) {
+enum spike_policy spike_policy_of(const struct run_settings *settings) {
     static const char *const names[] = {
         [SPIKE_WARN] = "warn", [SPIKE_SKIP] = "skip", [SPIKE_ROLLBACK] = "rollback"};
     for (int policy = SPIKE_WARN; policy <= SPIKE_ROLLBACK; policy++) {
-        if (config->run.spike_policy != NULL &&
-            strcmp(config->run.spike_policy, names[policy]) == 0) {
+        if (settings->spike_policy != NULL && strcmp(settings->spike_policy, names[policy]) == 0) {
             return (enum spike_policy)policy;
         }
     }

@@ -14,7 +14,7 @@
 
 enum spike_policy { SPIKE_NONE, SPIKE_WARN, SPIKE_SKIP, SPIKE_ROLLBACK };
 
-enum spike_policy spike_policy_of(const struct settings *config);
+enum spike_policy spike_policy_of(const struct run_settings *settings);
 
 // Saved in checkpoints; all zero at first.
 struct spikes {

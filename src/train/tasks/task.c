@@ -7,6 +7,7 @@
 #include "settings/settings.h"
 #include "train/engine/infer.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -164,4 +165,30 @@ enum berth_status task_write_prediction(const struct task_set *set,
     fields[count++] = log_real("predict_runtime", results->seconds);
     fields[count++] = log_integer("predict_samples", set->examples);
     return results_write_json(results->folder, "predict", fields, count, error);
+}
+
+enum berth_status task_fit_length(struct settings *config, const struct length_limits *limits,
+                                  const struct berth_log *log, struct berth_error *error) {
+    const int64_t positions = limits->positions;
+    const int is_chosen = settings_is_chosen(config, "max_seq_length");
+    if (!is_chosen && limits->usual > 0) {
+        config->features.max_seq_length = limits->usual;
+    }
+    if (config->features.max_seq_length <= positions) {
+        return BERTH_OK;
+    }
+    if (is_chosen) {
+        return error_set(error, BERTH_CONFIG,
+                         "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
+                         " of %s; use at most that many tokens",
+                         config->features.max_seq_length, positions, limits->source);
+    }
+    if (limits->usual < LENGTH_OF_MODEL) {
+        log_note(log,
+                 "max_seq_length: %" PRId64 " instead of %" PRId64
+                 ", the number of positions of %s",
+                 positions, config->features.max_seq_length, limits->source);
+    }
+    config->features.max_seq_length = positions;
+    return BERTH_OK;
 }

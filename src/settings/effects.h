@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings without effect: each row says by only_with (core/options.h) what it needs, and a job
+// that was given a setting for nothing says so. Leaves out what only the device, the files or a
+// checkpoint show; who finds that notes it.
+#ifndef BERTH_SETTINGS_EFFECTS_H
+#define BERTH_SETTINGS_EFFECTS_H
+
+#include "settings/settings.h"
+
+// Notes each setting of the jobs that was chosen in `given` and has no effect with the values that
+// the job uses. `processes`: of the job.
+void settings_note_effects(const struct settings *given, const struct settings *used, unsigned jobs,
+                           int processes, const struct berth_log *log);
+
+#endif
