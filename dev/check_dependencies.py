@@ -17,24 +17,25 @@ import sys
 
 ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "core": set(),
-    "compat": {"core", "format"},  # JSON
+    "compat": {"core", "format", "settings"},  # JSON
     "text": {"core", "format"},
     "format": {"core"},
-    "report": {"core", "format"},  # event files are TFRecord and protobuf
+    "report": {"core", "settings", "format"},  # event files are TFRecord and protobuf
     "absent": {"core", "report", "data"},  # what only the program does
+    "settings": {"core", "format"},  # JSON
     "device": {"core", "comm", "emulation"},  # of the tests, where the host compiles kernels
     "comm": {"core"},
     "data": {"core", "text", "format", "comm"},
     "model": {"core", "format", "device"},
     "metrics": {"core", "text", "format", "data", "model"},
-    "train": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "report"},
-    "task": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "train"},
-    "api": {"core", "text", "format", "device", "comm", "data", "model", "metrics", "train", "task", "report"},
+    "train": {"core", "settings", "text", "format", "device", "comm", "data", "model", "metrics", "report"},
+    "task": {"core", "settings", "text", "format", "device", "comm", "data", "model", "metrics", "train"},
+    "api": {"core", "settings", "text", "format", "device", "comm", "data", "model", "metrics", "train", "task", "report"},
     "fetch": {"core", "format"},
     "page": {"core", "format", "report"},
-    "serve": {"core", "format", "task"},
+    "serve": {"core", "settings", "format", "task"},
     "wiki": {"core", "comm", "text", "format", "data"},
-    "bench": {"core", "text", "format", "device", "comm", "data", "model", "train", "task", "cli"},  # its program reads options as cli does
+    "bench": {"core", "settings", "text", "format", "device", "comm", "data", "model", "train", "task", "cli"},  # its program reads options as cli does
 }
 PARTS = ("compat", "bench", "fetch", "page", "serve", "wiki", "cli")  # of the program, beside src
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
@@ -75,7 +76,24 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
     "train/job": {"machine", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
 }
-CLI_MAY = {"core", "comm", "api", *PARTS}
+# Which rooms below the jobs know the settings of an owner, and which files know those of all: what compares all rows among
+# ranks, and what saves and restores them.
+OWNERS = {
+    "model": {"train/engine", "train/checkpoint"},
+    "features": set(),
+    "task": set(),
+    "optimizer": {"train/optimizer", "train/progress"},
+    "engine": {"train/engine"},
+    "run": {"train/progress", "train/checkpoint"},
+    "report": {"report", "train/checkpoint"},
+    "machine": {"train/machine"},
+}
+OF_JOBS = {"task", "train/job", "train/inference", "train/tasks"}  # and what is not in src, or above them
+KNOW_ALL = {"src/train/machine/machine.c", "src/train/machine/machine.h", "src/train/machine/rank_facts.c",
+            "src/train/machine/rank_facts.h", "src/train/progress/progress.c", "src/train/progress/run_facts.c"}
+# The devices and transports themselves are no business of the rooms that use them.
+DOORS_OF_ROOM = {"comm": {"comm/comm.h", "comm/comm_forecast.h", "comm/heartbeat.h"}, "device": {"device/device.h", "device/device_batch.h"}}
+CLI_MAY = {"core", "comm", "settings", "api", *PARTS}
 CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
@@ -104,7 +122,7 @@ DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
 # The rows of the option table, whose descriptions are the program's --help.
 OPTION_ROWS = "src/settings/rows.c"
-ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+, (\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
+ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+,\s*\w+,\s*(\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
 # What the help of the program's verbs says, which are made of these rows.
 HELP_OF_TASKS = re.compile(r"^static const struct task_command .*?^    \{\.verb = NULL\}\};", re.M | re.S)
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
@@ -138,8 +156,11 @@ def main() -> int:
             target = name.split("/")[0] if "/" in name else room
             if target == room and relative.parts[0] == "src":
                 problems += inner_problem(relative, name)
+            problems += owner_problem(relative, name)
             if target in (room, "cli"):
                 continue
+            if relative.parts[0] == "src" and name not in DOORS_OF_ROOM.get(target, {name}):
+                problems.append(f"{relative}: only the room '{target}' may include \"{name}\"")
             if in_cli:
                 good = target in CLI_MAY or relative.name in CLI_MAY_LOOK_INSIDE
             else:
@@ -190,6 +211,16 @@ def inner_problem(relative: pathlib.Path, name: str) -> list:
     return [f"{relative}: inner room '{inner}' may not include \"{name}\""]
 
 
+def owner_problem(relative: pathlib.Path, name: str) -> list:
+    """The settings that a file includes and its room does not own."""
+    room = "/".join(relative.parts[1:-1][:2])
+    if not name.startswith("settings/") or relative.parts[0] != "src" or room in OF_JOBS | {"api", "settings"} \
+            or str(relative) in KNOW_ALL:
+        return []
+    return [] if room in OWNERS.get(name[len("settings/"):-2], set()) else \
+        [f"{relative}: '{room}' does not own \"{name}\" (OWNERS)"]
+
+
 def foreign_words(root: pathlib.Path) -> list:
     """The texts outside compat/ that have a flag, a recipe or the name of another program."""
     flags, listed = set(), False
@@ -219,7 +250,7 @@ def native_names(texts: dict) -> set:
     """Names and aliases of the options of Berth: those of the option table, and the verbs' own."""
     names = set()
     for text in texts.values():
-        names |= set(re.findall(r'\{(?:INTEGER|REAL|FLAG|TEXT|CHOICE)\("[\w-]+",\s*(\w+),', text))
+        names |= set(re.findall(r'\{(?:INTEGER|REAL|FLAG|TEXT|CHOICE)\("[\w-]+",\s*\w+,\s*(\w+),', text))
         names |= set(re.findall(r'(?:CLI|JOB)_(?:FLAG|TEXT|INTEGER|REAL|LIST)\("(\w+)"', text))
         for alias in re.findall(r'\.aliases\s*=\s*((?:"[^"]*"\s*)+)', text):
             names |= set(" ".join(STRING.findall(alias)).split())

@@ -7,7 +7,6 @@
 #include "core/number.h"
 #include "model/folder.h"
 #include "report/run.h"
-#include "settings/settings.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"

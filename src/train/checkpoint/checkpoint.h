@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct settings;
+
 // What a checkpoint is made of and restored to.
 struct checkpoint_content {
     const struct settings *settings; // all of them, which progress saves

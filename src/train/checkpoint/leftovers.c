@@ -6,7 +6,6 @@
 #include "format/torch/torch.h"
 #include "metrics/results.h"
 #include "model/folder.h"
-#include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
 

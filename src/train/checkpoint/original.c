@@ -6,7 +6,6 @@
 #include "core/number.h"
 #include "core/words.h"
 #include "model/weights.h"
-#include "settings/settings.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/trainer.h"

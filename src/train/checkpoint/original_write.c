@@ -7,7 +7,6 @@
 #include "format/torch/torch_nodes.h"
 #include "model/module_order.h"
 #include "model/weights.h"
-#include "settings/settings.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/run_facts.h"
 #include "train/progress/strategy.h"

@@ -19,7 +19,7 @@
 
 #include "core/error.h"
 #include "model/params.h"
-#include "settings/settings.h"
+#include "settings/run.h"
 #include "train/engine/feed.h"
 
 #include <stddef.h>

@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
-#include "settings/settings.h"
 #include "train/optimizer/learning_rate.h"
 #include "train/optimizer/optimizer.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "format/json/json.h"
-#include "settings/settings.h"
+#include "settings/run.h"
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
 #include "train/optimizer/loss_scale.h"
@@ -17,6 +17,8 @@
 #include "train/tasks/task.h"
 
 #include <stdint.h>
+
+struct settings; // of which a checkpoint saves every row
 
 struct progress {
     unsigned jobs;                   // jobs whose settings are stored (core/options.h)

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "format/json/json.h"
-#include "settings/settings.h"
+#include "settings/optimizer.h"
 #include "train/optimizer/learning_rate.h"
 #include "train/optimizer/optimizer.h"
 

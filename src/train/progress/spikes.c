@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress/spikes.h"
 
-#include "settings/settings.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #ifndef BERTH_TRAIN_SPIKES_H
 #define BERTH_TRAIN_SPIKES_H
 
-#include "settings/settings.h"
+#include "settings/run.h"
 
 #include <stdint.h>
 
