@@ -302,7 +302,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                .order = data->order + data->cuts[step],
                                .count = count,
                                .step = step,
-                               .learning_rate = bench->settings->config->optimizer.learning_rate};
+                               .rate = bench->settings->config->optimizer.learning_rate};
     return update_run(&bench->updater, &args, update, error);
 }
 

@@ -79,8 +79,7 @@ static enum berth_status open_tokenizer(struct bench_data *data,
 
 static enum berth_status read_file(const struct bench_shards *shards, const char *path,
                                    struct instances *instances, struct berth_error *error) {
-    return pretraining_read(path, shards->vocab_size, (int)shards->max_seq_length, instances,
-                            error);
+    return pretraining_read(path, shards->vocab_size, (int)shards->max_length, instances, error);
 }
 
 static enum berth_status read_files(const struct bench_shards *shards, char *const *names,
@@ -274,7 +273,7 @@ static enum berth_status read_set(struct bench_data *data, struct settings *conf
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
     TRY(task_set_open(&data->set, data->task, &args, error));
     data->real = data->set.source;
-    data->row_length = config->features.max_seq_length;
+    data->row_length = data->files.length;
     return BERTH_OK;
 }
 
@@ -290,7 +289,7 @@ static enum berth_status read_instances(struct bench_data *data,
                                                       data->files.shape.max_position_embeddings
                                                 : updates * settings->update_tokens,
                                   .vocab_size = (int32_t)data->files.shape.vocab_size,
-                                  .max_seq_length = asked ? config->features.max_seq_length : 0};
+                                  .max_length = asked ? config->features.max_seq_length : 0};
     TRY(bench_shards_read(&shards, &data->instances, error));
     data->real = instance_source(&data->instances);
     for (size_t i = 0; i < data->instances.count; i++) {
@@ -310,8 +309,8 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
         .usual = option_default_integer("max_seq_length", data->task->defaults),
         .positions = data->files.shape.max_position_embeddings,
         .source = settings->geometry};
-    TRY(task_fit_length(config, &limits, &settings->log, error));
-    TRY(check(data, settings, config->features.max_seq_length, error));
+    TRY(task_fit_length(config, &limits, &data->files.length, &settings->log, error));
+    TRY(check(data, settings, data->files.length, error));
     TRY(open_tokenizer(data, settings, error));
     return read_set(data, config, &settings->log, use, error);
 }

@@ -45,10 +45,10 @@ struct bench_count bench_data_count(const struct bench_data *data, size_t first,
 // --- shards of pre-training instances -----------------------------------------------------------
 
 struct bench_shards {
-    const char *path;       // a file of instances, or a folder whose files are read in name order
-    int64_t tokens;         // stop reading files after this many tokens
-    int32_t vocab_size;     // of the geometry
-    int64_t max_seq_length; // maximum length of a row; 0: any
+    const char *path;   // a file of instances, or a folder whose files are read in name order
+    int64_t tokens;     // stop reading files after this many tokens
+    int32_t vocab_size; // of the geometry
+    int64_t max_length; // maximum length of a row; 0: any
 };
 
 // Appends to `instances`; the caller calls instances_done even on failure.

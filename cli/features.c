@@ -99,10 +99,11 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
     }
     struct berth_log log = cli_log(call);
     TRY(bert_config_read(path, &shape, error));
+    int64_t fitted;
     return task_fit_length(
         &call->config,
-        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder}, &log,
-        error);
+        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder},
+        &fitted, &log, error);
 }
 
 static enum berth_status build(struct features *job, struct cli_call *call,

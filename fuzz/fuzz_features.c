@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                             &dataset, &error) != BERTH_OK) {
         return 0;
     }
-    struct squad_feature_options options = {.max_seq_length = bytes[0],
+    struct squad_feature_options options = {.max_length = bytes[0],
                                             .doc_stride = bytes[1],
                                             .max_query_length = bytes[2] & 63,
                                             .training = input.settings & 1,
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(status == BERTH_OK ? !failed : error.message[0] != '\0');
     if (status == BERTH_OK) {
         for (size_t i = 0; i < set.count; i++) {
-            check_feature(&set, &set.features[i], &dataset, options.max_seq_length);
+            check_feature(&set, &set.features[i], &dataset, options.max_length);
         }
         squad_feature_set_done(&set);
     } else {

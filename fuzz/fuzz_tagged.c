@@ -61,7 +61,7 @@ static void check_renumbering(struct tagged_dataset *set) {
 // Every word with pieces is labelled in exactly one window, with its own tag.
 static void check_windows(const struct tagged_dataset *set, int64_t length) {
     struct word_window_set windows = {0};
-    const struct word_window_rule rule = {.max_seq_length = length,
+    const struct word_window_rule rule = {.max_length = length,
                                           .stride = length / 2 - 1,
                                           .special = tokenizer_special_ids(fuzz_words())};
     unsigned char *seen = memory_array_zeroed(set->word_count, 1);

@@ -66,7 +66,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_TENSOR_BOUNDS] = last->tensor + 2},
         .activation = use->activation,
         .scale = 0.25f,
-        .adam = {.learning_rate = 0.01,
+        .adam = {.rate = 0.01,
                  .beta1 = 0.9,
                  .beta2 = 0.999,
                  .epsilon = 1e-6,

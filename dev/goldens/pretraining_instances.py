@@ -167,7 +167,7 @@ def print_header():
         setting = BASE | changes
         result = instances(synthetic_documents(*made), setting)
         print(f"    {{{', '.join(map(str, made))},\n"
-              f"     {{.max_seq_length = {setting['length']}, .max_predictions = {setting['predictions']}, "
+              f"     {{.max_length = {setting['length']}, .max_predictions = {setting['predictions']}, "
               f".dupe_factor = {setting['rounds']},\n      .masked_lm_prob = {setting['probability']}, "
               f".short_seq_prob = {setting['short']}, .seed = {setting['seed']}u, "
               f".whole_word = {int(setting['whole_word'])}}},\n"

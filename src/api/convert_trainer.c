@@ -147,7 +147,7 @@ static void fill_group(struct optimizer_tree *tree, int group, const struct run_
         node_truth("differentiable", 0),
         node_none("fused"),
         node_truth("decoupled_weight_decay", 1),
-        node_real("initial_lr", facts->schedule.learning_rate),
+        node_real("initial_lr", facts->schedule.peak),
         tree->nodes.params[group]};
     memcpy(tree->members[group], members, sizeof members);
     tree->groups[group] = node_many(NULL, TORCH_DICT, tree->members[group], GROUP_NODES);
@@ -202,7 +202,7 @@ static enum berth_status write_scheduler(const struct conversion *conversion, co
                                          struct berth_error *error) {
     (void)conversion;
     const struct run_facts *facts = &state->facts;
-    const double peak = facts->schedule.learning_rate, next = facts->next_rate;
+    const double peak = facts->schedule.peak, next = facts->next_rate;
     const struct torch_node peaks[GROUPS] = {node_real(NULL, peak), node_real(NULL, peak)};
     const struct torch_node rates[GROUPS] = {node_real(NULL, next), node_real(NULL, next)};
     const struct torch_node functions[GROUPS] = {node_none(NULL), node_none(NULL)};

@@ -120,7 +120,7 @@ enum berth_status inspect_config(const char *folder, char **text, struct berth_e
 struct data_info {
     int64_t files; // 0: the path holds no such data
     int64_t rows;
-    int64_t max_seq_length; // tokens of an HDF5 row; 0: TFRecord only
+    int64_t max_length; // tokens of an HDF5 row; 0: TFRecord only
     int64_t instances, tokens, predictions;
     int64_t random_next;       // instances whose second segment is random
     int64_t shortest, longest; // tokens of an instance
@@ -148,8 +148,7 @@ static enum berth_status measure_hdf5(const char *path, struct data_info *info, 
     *is_data = ids != NULL && ids->rank == 2;
     if (*is_data) {
         info->rows += ids->shape[0];
-        info->max_seq_length =
-            ids->shape[1] > info->max_seq_length ? ids->shape[1] : info->max_seq_length;
+        info->max_length = ids->shape[1] > info->max_length ? ids->shape[1] : info->max_length;
     }
     hdf5_close(&file);
     return BERTH_OK;
@@ -201,7 +200,7 @@ static void put_data(const struct job *job, const struct data_info *info) {
     json_line_open(job_line(job), "data", '{');
     job_put_integer(job, "files", info->files);
     job_put_integer(job, "rows", info->rows);
-    job_put_integer(job, "max_seq_length", info->max_seq_length);
+    job_put_integer(job, "max_seq_length", info->max_length);
     job_put_integer(job, "instances", info->instances);
     job_put_integer(job, "tokens", info->tokens);
     job_put_integer(job, "predictions", info->predictions);
@@ -214,9 +213,9 @@ static void put_data(const struct job *job, const struct data_info *info) {
             " row%s of %" PRId64 " file%s",
             info->instances, number_plural(info->instances), info->shortest, info->longest,
             info->rows, number_plural(info->rows), info->files, number_plural(info->files));
-    if (info->max_seq_length > 0) {
-        job_say(job, ", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
-                number_percent(info->tokens, info->rows * info->max_seq_length));
+    if (info->max_length > 0) {
+        job_say(job, ", rows of %" PRId64 " tokens %.1f %% full", info->max_length,
+                number_percent(info->tokens, info->rows * info->max_length));
     }
     job_say(job,
             "\n%.1f %% of the tokens predicted, %.1f %% of the instances with a random second "
@@ -275,7 +274,7 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
     TRY(info.files > 0 && dir_exists(path) ? check_origin(job, path, error) : BERTH_OK);
     json_line_open(job_line(job), "tensors", '[');
     // Data folders and TFRecord files have no tensors to list.
-    if (info.files == 0 || (info.files == 1 && info.max_seq_length > 0 && !dir_exists(path))) {
+    if (info.files == 0 || (info.files == 1 && info.max_length > 0 && !dir_exists(path))) {
         TRY(dir_exists(path) ? inspect_config(path, &config, error) : BERTH_OK);
         TRY(inspect_tensors(path, put_tensor, &listing, error));
     }

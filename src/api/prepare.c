@@ -298,7 +298,7 @@ static struct instance_stage instance_stage_of(const struct preparing *own) {
         .shards = own->shards,
         .folder = own->instances,
         .tokenizer = own->tokenizer,
-        .options = {.max_seq_length = (int)config->features.max_seq_length,
+        .options = {.max_length = (int)config->features.max_seq_length,
                     .max_predictions = (int)config->features.max_predictions_per_seq,
                     .dupe_factor = (int)config->features.dupe_factor,
                     .masked_lm_prob = config->features.masked_lm_prob,

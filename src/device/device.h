@@ -245,7 +245,7 @@ struct adamw_args {
     struct mat compute;   // [1, n] compute copy of the table's first n elements; empty: none
     const struct device_range *ranges; // [range_count]; each below or above n as a whole
     int64_t range_count;
-    double learning_rate;
+    double rate;
     double beta1, beta2, epsilon;
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
     double gradient_scale;           // gradients are multiplied by it first (1 / loss scale, ...)

@@ -69,7 +69,7 @@ static void print_reason(const struct effects *effects, const char *name, int is
                                                          : "in one process");
     } else if (strcmp(name, "loss_scale") == 0 && strcmp(value, "plain") == 0) {
         snprintf(reason, VALUE_SIZE, "with loss_scaler plain");
-    } else if (value[0] == '\0') {
+    } else if (value[0] == '\0' || (is_wanted && row->type == OPTION_FLAG)) {
         snprintf(reason, VALUE_SIZE, "without %s", name);
     } else if (!is_wanted && is_open) {
         snprintf(reason, VALUE_SIZE, "with %s", name);

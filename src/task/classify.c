@@ -651,16 +651,14 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
     for (size_t i = 0; i < own->part_count; i++) {
         struct classify_part *part = &own->parts[i];
         double begin = clock_now();
-        TRY(pair_features_build(&part->dataset, args->files->tokenizer,
-                                args->config->features.max_seq_length,
+        TRY(pair_features_build(&part->dataset, args->files->tokenizer, args->files->length,
                                 machine_threads(&args->config->machine), &part->features, error));
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
         log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
                  part->path, part->features.count, part->features.token_count,
-                 part->features.truncated, (long long)args->config->features.max_seq_length,
-                 clock_now() - begin);
+                 part->features.truncated, (long long)args->files->length, clock_now() - begin);
     }
     return BERTH_OK;
 }

@@ -31,7 +31,7 @@ static const struct sentence *sentence_of(const struct task_model *model) {
 }
 
 static void note_other_length(const struct task_model *model, const struct berth_log *log) {
-    const int64_t found = model->config.features.max_seq_length;
+    const int64_t found = model->network->predictor.files.length;
     const struct length_limits limits =
         model_files_limits(&model->network->predictor.files, LENGTH_OF_MODEL, "");
     const int64_t length = limits.usual < limits.positions ? limits.usual : limits.positions;
@@ -228,7 +228,7 @@ static void settle_pooling(const struct task_open *args) {
     const struct settings *config = args->config;
     struct sentence *sentence = &args->files->sentence;
     sentence_choose(&sentence->how, config->task.pooling, config->task.normalize);
-    sentence->max_length = config->features.max_seq_length;
+    sentence->max_length = args->files->length;
     args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
                                                            .normalize = sentence->how.normalize};
 }
@@ -382,15 +382,13 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     const double begin = clock_now();
     own->threads = machine_threads(&args->config->machine);
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
-    TRY(pair_features_build(&own->texts, args->files->tokenizer,
-                            args->config->features.max_seq_length, own->threads, &own->features,
-                            error));
+    TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
+                            &own->features, error));
     set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
              own->texts.name, own->features.count, own->features.token_count,
-             own->features.truncated, (long long)args->config->features.max_seq_length,
-             clock_now() - begin);
+             own->features.truncated, (long long)args->files->length, clock_now() - begin);
     return BERTH_OK;
 }
 

@@ -391,7 +391,7 @@ static enum berth_status settle(struct settings *config, enum task_use use,
     const int is_chosen = settings_row_is_chosen(config, length);
     settings_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
     if (!is_chosen) {
-        settings_forget(config, length); // the default depends on the model (inputs_fit_length)
+        settings_forget(config, length); // the default depends on the model (task_fit_length)
     }
     return task_need_file(config, use, "", error);
 }
@@ -456,7 +456,7 @@ static enum berth_status refuse_empty(const struct task_open *args, const struct
     return error_set(error, BERTH_BAD_DATA,
                      "%s: lines %zu to %zu: fewer than the %" PRId64
                      " tokens of a sequence; use a smaller max_seq_length or line_by_line%s",
-                     part->path, first + 1, end, config->features.max_seq_length,
+                     part->path, first + 1, end, args->files->length,
                      part->percent > 0 ? ", or another validation_split_percentage" : "");
 }
 
@@ -468,7 +468,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     const size_t first = part->is_held_out ? 0 : held_out;
     const size_t end = part->is_held_out && part->percent > 0 ? held_out : lines->count;
     const struct text_sequence_rules rules = {.by_line = config->features.line_by_line,
-                                              .max_length = config->features.max_seq_length,
+                                              .max_length = args->files->length,
                                               .threads = machine_threads(&config->machine)};
     const double begin = clock_now();
     TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,

@@ -49,7 +49,8 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
     }
     TRY(predictor_open(&network->predictor, config, &own, opening->comm, opening->log, error));
     model->tokenizer = network->predictor.files.tokenizer;
-    const int64_t length = config->features.max_seq_length, batch = config->task.predict_batch_size;
+    const int64_t length = model->max_tokens = network->predictor.files.length;
+    const int64_t batch = config->task.predict_batch_size;
     const int64_t all = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;
     const int64_t tokens = all > length ? all : length;
     network->extent =

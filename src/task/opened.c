@@ -122,9 +122,9 @@ static enum berth_status open_parts(struct task_model *model, const struct task_
     if (model->own == NULL) {
         return error_no_memory(error, model->task->own_size, "a model");
     }
+    model->max_tokens = config->features.max_seq_length; // which a network fits to its positions
     TRY(model->task->open(model, opening, error));
     settings_note_effects(config, config, model->task->job, 1, opening->log);
-    model->max_tokens = config->features.max_seq_length;
     return BERTH_OK;
 }
 

@@ -196,7 +196,7 @@ static enum berth_status fill_training(struct pretrain *own, const struct task_o
     set->stream = (struct shard_stream_settings){
         .seed = (uint64_t)config->run.seed,
         .vocab_size = (int32_t)shape->vocab_size,
-        .max_seq_length = length_of(config),
+        .max_length = length_of(config),
         .max_predictions = (int)config->features.max_predictions_per_seq,
     };
     return BERTH_OK;

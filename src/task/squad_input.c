@@ -24,7 +24,7 @@ enum berth_status squad_input_feature_options(const struct settings *config,
                                               struct berth_error *error) {
     int keras = is_set_to(config->features.features, "keras");
     *options = (struct squad_feature_options){
-        .max_seq_length = config->features.max_seq_length,
+        .max_length = config->features.max_seq_length,
         .doc_stride = config->features.doc_stride,
         .doc_overlap = config->features.doc_overlap,
         .max_query_length = config->features.max_query_length,

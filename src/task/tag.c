@@ -34,13 +34,13 @@ static const struct tagger *tagger_of(const struct task_model *model) {
 
 // Windows begin half their length apart, or doc_stride tokens if that was given.
 static struct word_window_rule window_rule(const struct settings *config,
-                                           const struct tokenizer *tokenizer) {
-    const int64_t room = config->features.max_seq_length - 2;
+                                           const struct model_files *files) {
+    const int64_t room = files->length - 2;
     const int is_asked = settings_is_chosen(config, "doc_stride");
     const int64_t stride = is_asked ? config->features.doc_stride : room / 2;
-    return (struct word_window_rule){.max_seq_length = config->features.max_seq_length,
+    return (struct word_window_rule){.max_length = files->length,
                                      .stride = stride < room ? stride : room,
-                                     .special = tokenizer_special_ids(tokenizer)};
+                                     .special = tokenizer_special_ids(files->tokenizer)};
 }
 
 static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
@@ -48,7 +48,7 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     struct tagger *tagger = model->own;
     TRY(network_open(model, &(struct predictor_kind){.head = PARAM_HEAD_TOKEN}, 2, opening, error));
     TRY(class_names_read(&tagger->names, &model->network->predictor.files, error));
-    tagger->rule = window_rule(&model->config, model->tokenizer);
+    tagger->rule = window_rule(&model->config, &model->network->predictor.files);
     struct batch_extent *extent = &model->network->extent;
     extent->masked = extent->tokens; // a word has at least one token
     return network_load(model, opening, error);
@@ -152,7 +152,7 @@ static enum berth_status add_windows(struct pass *pass, size_t index, struct ber
 }
 
 static enum berth_status make_windows(struct pass *pass, struct berth_error *error) {
-    const size_t length = (size_t)tagger_of(pass->model)->rule.max_seq_length;
+    const size_t length = (size_t)tagger_of(pass->model)->rule.max_length;
     pass->windows.type_ids = memory_array_zeroed(length, sizeof *pass->windows.type_ids);
     if (pass->windows.type_ids == NULL) {
         return error_no_memory(error, length, "the words");
@@ -204,7 +204,7 @@ static void receive(void *context, size_t index, const float *logits, int64_t co
     const struct tagged *tagged = &pass->texts[pass->owners[index]];
     const enum aggregation how = tagged->text->settings.aggregation;
     const size_t classes = tagger_of(pass->model)->names.count;
-    const size_t room = (size_t)tagger_of(pass->model)->rule.max_seq_length - 2;
+    const size_t room = (size_t)tagger_of(pass->model)->rule.max_length - 2;
     (void)count;
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const size_t word = pass->windows.words[i];
@@ -525,7 +525,7 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
 static enum berth_status make_sentence_windows(struct tokens *own, const struct task_open *args,
                                                struct berth_error *error) {
     const struct tokenizer *tokenizer = args->files->tokenizer;
-    const struct word_window_rule rule = window_rule(args->config, tokenizer);
+    const struct word_window_rule rule = window_rule(args->config, args->files);
     const double begin = clock_now();
     TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
     if (own->windows.count == 0) {
@@ -540,8 +540,7 @@ static enum berth_status make_sentence_windows(struct tokens *own, const struct 
     if (own->windows.truncated > 0) {
         log_warning(args->log,
                     "%s: %zu words are longer than max_seq_length %lld and are truncated",
-                    own->dataset.name, own->windows.truncated,
-                    (long long)args->config->features.max_seq_length);
+                    own->dataset.name, own->windows.truncated, (long long)args->files->length);
     }
     return BERTH_OK;
 }

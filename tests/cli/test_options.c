@@ -6,7 +6,7 @@
 #include "core/harness.h"
 #include "core/number.h"
 #include "settings/settings.h"
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 
 #include <math.h>
 #include <stdio.h>

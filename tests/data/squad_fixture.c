@@ -57,7 +57,7 @@ struct squad_dataset fixture_dataset_of(const char *json_text) {
 struct squad_feature_set fixture_features(const struct squad_dataset *dataset,
                                           const struct tokenizer *tokenizer, int training,
                                           const int64_t lengths[3], int threads) {
-    struct squad_feature_options options = {.max_seq_length = lengths[0],
+    struct squad_feature_options options = {.max_length = lengths[0],
                                             .doc_stride = lengths[1],
                                             .max_query_length = lengths[2],
                                             .training = training,

@@ -57,7 +57,7 @@ static void check_instance(const struct instances *made, const struct instance *
     const int32_t *tokens = made->tokens + instance->tokens;
     const uint16_t *positions = made->positions + instance->predictions;
     size_t wanted = (size_t)(instance->length * options->masked_lm_prob + 0.5);
-    assert_true(instance->length <= options->max_seq_length && instance->length >= 5);
+    assert_true(instance->length <= options->max_length && instance->length >= 5);
     assert_int_equal(tokens[0], CLS);
     assert_int_equal(tokens[instance->second - 1], SEP);
     assert_int_equal(tokens[instance->length - 1], SEP);
@@ -82,7 +82,7 @@ static void assert_fraction(uint64_t part, uint64_t whole, double expected, doub
 static void test_fractions(void **state) {
     (void)state;
     struct documents documents = synthetic_documents(20, 400, 40, 40);
-    struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
+    struct instance_options options = complete((struct instance_options){.max_length = 128,
                                                                          .max_predictions = 20,
                                                                          .dupe_factor = 3,
                                                                          .masked_lm_prob = 0.15,
@@ -117,7 +117,7 @@ static void test_fractions(void **state) {
 static void test_source(void **state) {
     (void)state;
     struct documents documents = synthetic_documents(22, 30, 30, 40);
-    struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
+    struct instance_options options = complete((struct instance_options){.max_length = 128,
                                                                          .max_predictions = 20,
                                                                          .dupe_factor = 2,
                                                                          .masked_lm_prob = 0.15,
@@ -165,7 +165,7 @@ static void test_seeds(void **state) {
     struct documents documents = synthetic_documents(21, 20, 9, 20);
     uint32_t crc[4];
     for (int i = 0; i < 4; i++) {
-        struct instance_options options = complete((struct instance_options){.max_seq_length = 32,
+        struct instance_options options = complete((struct instance_options){.max_length = 32,
                                                                              .max_predictions = 5,
                                                                              .dupe_factor = 1,
                                                                              .masked_lm_prob = 0.15,
@@ -188,7 +188,7 @@ static void test_whole_words(void **state) {
     (void)state;
     struct documents documents = synthetic_documents(22, 60, 12, 20);
     for (int python = 0; python < 2; python++) {
-        struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+        struct instance_options options = complete((struct instance_options){.max_length = 64,
                                                                              .max_predictions = 20,
                                                                              .dupe_factor = 1,
                                                                              .masked_lm_prob = 0.25,
@@ -228,7 +228,7 @@ static void test_refuses_options(void **state) {
         "short_seq_prob: expected 0 to 1, found -1"};
     for (int i = 0; i < 5; i++) {
         struct instance_options options =
-            complete((struct instance_options){.max_seq_length = i == 0 ? 4 : 32,
+            complete((struct instance_options){.max_length = i == 0 ? 4 : 32,
                                                .max_predictions = i == 1 ? 0 : 5,
                                                .dupe_factor = i == 2 ? 0 : 1,
                                                .masked_lm_prob = i == 3 ? 1.5 : 0.15,
@@ -246,7 +246,7 @@ static void test_memory_runs_out(void **state) {
     (void)state;
     struct documents documents = synthetic_documents(24, 20, 9, 20);
     struct instance_options options = complete((struct instance_options){
-        .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
+        .max_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
     enum berth_status status = BERTH_NO_MEMORY;
     uint64_t at;
     for (at = 1; status == BERTH_NO_MEMORY; at++) {
@@ -340,7 +340,7 @@ static void test_shards_differ(void **state) {
     (void)state;
     enum { SHARDS = 64, IDS = 30000 };
     static unsigned char seen[IDS];
-    struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+    struct instance_options options = complete((struct instance_options){.max_length = 64,
                                                                          .max_predictions = 10,
                                                                          .dupe_factor = 5,
                                                                          .masked_lm_prob = 0.15,
@@ -375,7 +375,7 @@ static void test_shards_differ(void **state) {
 static void test_shard_stream(void **state) {
     (void)state;
     enum { KINDS = 5 };
-    struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+    struct instance_options options = complete((struct instance_options){.max_length = 64,
                                                                          .max_predictions = 10,
                                                                          .dupe_factor = 1,
                                                                          .masked_lm_prob = 0.15,
@@ -417,7 +417,7 @@ static void test_cut_is_binomial(void **state) {
         assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     for (int python = 0; python < 2; python++) {
-        struct instance_options options = complete((struct instance_options){.max_seq_length = 65,
+        struct instance_options options = complete((struct instance_options){.max_length = 65,
                                                                              .max_predictions = 1,
                                                                              .dupe_factor = 2,
                                                                              .masked_lm_prob = 0.01,
@@ -457,7 +457,7 @@ static void test_stops(void **state) {
     const atomic_int stop = 1;
     struct documents documents = shard_of(0);
     struct instance_options options = complete((struct instance_options){
-        .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
+        .max_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
     struct instances made = {0};
     options.stop = &stop;
     assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_INTERRUPTED);

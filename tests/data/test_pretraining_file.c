@@ -15,7 +15,7 @@ enum { LENGTH = 32, PREDICTIONS = 5 };
 
 static struct instances make(const struct documents *documents) {
     struct instance_options options =
-        complete((struct instance_options){.max_seq_length = LENGTH,
+        complete((struct instance_options){.max_length = LENGTH,
                                            .max_predictions = PREDICTIONS,
                                            .dupe_factor = 1,
                                            .masked_lm_prob = 0.15,

@@ -121,7 +121,7 @@ static void expect_failure(const char *text, struct squad_feature_options option
 }
 
 static const struct squad_feature_options plain = {
-    .max_seq_length = 64, .doc_stride = 16, .max_query_length = 16, .training = 1};
+    .max_length = 64, .doc_stride = 16, .max_query_length = 16, .training = 1};
 
 static void wants_one_training_answer(void **state) {
     expect_failure(RECORD("a b", "{\"text\":\"a\",\"answer_start\":0},"
@@ -214,12 +214,12 @@ static void labels_the_answer_at_answer_start(void **state) {
 static void needs_room_for_the_document(void **state) {
     struct squad_feature_options options = plain;
     const char *text = RECORD("a b", "{\"text\":\"a\",\"answer_start\":0}");
-    options.max_seq_length = 6;
+    options.max_length = 6;
     expect_failure(
         text, options, BERTH_USAGE,
         "set.json: question \"q\": its 3 tokens and 3 special ones leave no room for the "
         "document in max_seq_length 6");
-    options.max_seq_length = 3;
+    options.max_length = 3;
     expect_failure(text, options, BERTH_USAGE, "max_seq_length: expected 4 to");
     options = plain;
     options.doc_stride = 0;

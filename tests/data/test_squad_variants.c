@@ -23,7 +23,7 @@ static struct variant variant_of(const char *key) {
                      8);
     int keras = strcmp(variant.rules, "keras") == 0;
     variant.options =
-        (struct squad_feature_options){.max_seq_length = lengths[0],
+        (struct squad_feature_options){.max_length = lengths[0],
                                        .doc_stride = lengths[1],
                                        .max_query_length = lengths[2],
                                        .training = training,

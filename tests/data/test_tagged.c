@@ -219,11 +219,11 @@ static const struct tokenizer_special special = {.cls = 101, .sep = 102};
 struct layout {
     const size_t *lengths; // number of pieces of each word
     size_t count;
-    int64_t max_seq_length, stride;
+    int64_t max_length, stride;
 };
 
 static void add_words(struct word_window_set *set, const struct layout *layout) {
-    const struct word_window_rule rule = {layout->max_seq_length, layout->stride, special};
+    const struct word_window_rule rule = {layout->max_length, layout->stride, special};
     int32_t ids[512], classes[64];
     size_t starts[65] = {0}, used = 0;
     for (size_t w = 0; w < layout->count; w++) {
@@ -245,7 +245,7 @@ static void check_windows(const struct layout *layout) {
     add_words(&set, layout);
     for (size_t i = 0; i < set.count; i++) {
         const struct packer_sequence sequence = word_windows_sequence(&set, i);
-        assert_true(sequence.length <= layout->max_seq_length && sequence.masked_count > 0);
+        assert_true(sequence.length <= layout->max_length && sequence.masked_count > 0);
         assert_int_equal(sequence.ids[0], 101);
         assert_int_equal(sequence.ids[sequence.length - 1], 102);
         for (int32_t row = 1; row < sequence.length - 1; row++) {
@@ -287,8 +287,8 @@ static void labels_each_word_once(void **state) {
             lengths[i] = round % 7 == 0 ? 1 : (random >> 24) % (round % 3 == 0 ? 9 : 4);
         }
         lengths[0] = 1; // a sentence has a word with pieces
-        layout.max_seq_length = 8 + round % 13;
-        layout.stride = 1 + round % (layout.max_seq_length - 2);
+        layout.max_length = 8 + round % 13;
+        layout.stride = 1 + round % (layout.max_length - 2);
         check_windows(&layout);
     }
 }

@@ -88,7 +88,7 @@ void op_adamw(struct op_case *c) {
     for (int r = 0; r < OP_CASE_RANGES; r++) {
         update_moments(c, &c->ranges[r]);
         if (!is_skipped(c)) {
-            update_parameters(c, &c->ranges[r], c->call.adam.learning_rate);
+            update_parameters(c, &c->ranges[r], c->call.adam.rate);
         }
     }
 }
@@ -156,7 +156,7 @@ void op_lamb_apply(struct op_case *c) {
     }
     for (int r = 0; !is_skipped(c) && r < OP_CASE_RANGES; r++) {
         const double coefficient = c->x[10][3 * c->ranges[r].tensor + 2];
-        update_parameters(c, &c->ranges[r], c->call.adam.learning_rate * coefficient);
+        update_parameters(c, &c->ranges[r], c->call.adam.rate * coefficient);
     }
 }
 

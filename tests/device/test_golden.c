@@ -499,7 +499,7 @@ static void adamw(struct golden_run *g) {
         .compute = half ? op_output(&g->op, 1, count, g->op.compute) : (struct mat){0},
         .ranges = range,
         .range_count = 1,
-        .learning_rate = s[RATE],
+        .rate = s[RATE],
         .beta1 = s[BETA1],
         .beta2 = s[BETA2],
         .epsilon = s[EPSILON],

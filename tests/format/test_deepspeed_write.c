@@ -46,7 +46,7 @@ static void write_checkpoint(int stage, int64_t ranks) {
                                                   .groups = groups,
                                                   .group_count = 2,
                                                   .updates = 7,
-                                                  .learning_rate = 0.5,
+                                                  .rate = 0.5,
                                                   .beta1 = 0.9,
                                                   .beta2 = 0.999,
                                                   .epsilon = 1e-6,

@@ -26,7 +26,7 @@ static struct asked ask(int end_exclusive) {
         .dataset = fixture_dataset_of("[{\"id\":\"q\",\"question\":\"what?\",\"context\":\"" CONTEXT
                                       "\",\"answers\":[]}]"),
         .tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"))};
-    struct squad_feature_options options = {.max_seq_length = 64,
+    struct squad_feature_options options = {.max_length = 64,
                                             .doc_stride = 1,
                                             .max_query_length = 1,
                                             .rules = SQUAD_RULES_KERAS,

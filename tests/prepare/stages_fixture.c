@@ -98,7 +98,7 @@ enum berth_status make_instances(const struct pipeline *pipeline, const struct t
     struct instance_stage stage = {.shards = shards,
                                    .folder = folder,
                                    .tokenizer = tokenizer,
-                                   .options = {.max_seq_length = 32,
+                                   .options = {.max_length = 32,
                                                .max_predictions = pipeline->predictions,
                                                .dupe_factor = pipeline->dupe_factor,
                                                .masked_lm_prob = 0.15,

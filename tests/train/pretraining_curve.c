@@ -99,7 +99,7 @@ static enum berth_status run(struct curve *curve, struct berth_error *error) {
                                    .order = curve->order + step * curve->sequences,
                                    .count = (size_t)curve->sequences,
                                    .step = step,
-                                   .learning_rate = curve->learning_rate};
+                                   .rate = curve->learning_rate};
         struct update_result result;
         TRY(update_run(&curve->updater, &args, &result, error));
         printf("%.9g\n", result.loss);

@@ -190,7 +190,7 @@ struct update_args rank_args(struct update_data *data, const struct setting *set
                                 .count = own,
                                 .others = all - own,
                                 .step = step,
-                                .learning_rate = 1e-3};
+                                .rate = 1e-3};
 }
 
 struct update_result rank_update(struct rank *rank, const struct setting *setting, int64_t step) {

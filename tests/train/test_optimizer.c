@@ -88,7 +88,7 @@ static void step_run(struct run *run, int number, double scale) {
     fill_gradients(run, number, scale);
     optimizer_norm(&run->plan, 1 / scale);
     struct optimizer_step step = {.number = number,
-                                  .learning_rate = rate_of(number),
+                                  .rate = rate_of(number),
                                   .gradient_scale = 1 / scale,
                                   .grad_norm = sqrt(run->plan.norm->sum_squares)};
     optimizer_step(&run->plan, &step);
@@ -456,7 +456,7 @@ static void test_any_list_is_followed(void **state) {
     take_optimizer(&run, settled_optimizer(&run.config));
     float *before = memory_new((size_t)run.table.total * sizeof *before);
     memcpy(before, run.state.master, (size_t)run.table.total * sizeof *before);
-    struct optimizer_step step = {.learning_rate = 0.25, .gradient_scale = 1};
+    struct optimizer_step step = {.rate = 0.25, .gradient_scale = 1};
     optimizer_step(&run.plan, &step); // gradients of zero: decay is all there is
     for (size_t t = 0; t < run.table.count; t++) {
         const struct param *param = &run.table.params[t];

@@ -157,7 +157,7 @@ static void *run_updates(void *own) {
         optimizer_norm(&rank->plan, 1);
         rank->norms[number] = rank->plan.norm->sum_squares;
         const struct optimizer_step step = {.number = number,
-                                            .learning_rate = 1e-3,
+                                            .rate = 1e-3,
                                             .gradient_scale = 1,
                                             .grad_norm = sqrt(rank->norms[number])};
         optimizer_step(&rank->plan, &step);

@@ -104,7 +104,7 @@ static enum berth_status update(struct process *process, struct berth_error *err
                                      .order = order,
                                      .count = 1,
                                      .step = process->updates,
-                                     .learning_rate = 1e-3};
+                                     .rate = 1e-3};
     struct update_result result;
     *error = (struct berth_error){0};
     const enum berth_status status = update_run(&process->updater, &args, &result, error);

@@ -27,7 +27,7 @@ static void test_settings_and_numbers(void **state) {
     assert_true(facts.optimizer.weight_decay == 0.5 && facts.optimizer.beta2 == 0.75);
     assert_true(facts.optimizer.epsilon == 1e-8); // the optimizer's own
     assert_false(optimizer_decays(&facts.optimizer, "bert.pooler.dense.bias"));
-    assert_true(facts.learning_rate == 0.125);
+    assert_true(facts.last_rate == 0.125);
     assert_int_equal(facts.step, 20);
     assert_int_equal(facts.skipped, 3);
     assert_int_equal(facts.updates, 7); // of the second phase
@@ -39,7 +39,7 @@ static void test_settings_and_numbers(void **state) {
                                 NULL),
                      BERTH_OK);
     assert_int_equal(facts.updates, 16);
-    assert_true(facts.learning_rate == 0.25);
+    assert_true(facts.last_rate == 0.25);
     run_facts_done(&facts);
     // Since Berth has a key of its own, the other one is of a micro-batch.
     assert_int_equal(
@@ -75,7 +75,7 @@ static void test_the_next_rate(void **state) {
         assert_int_equal(read_facts(&facts, text, NULL), BERTH_OK);
         assert_int_equal(facts.scheduled, cases[i].scheduled);
         assert_true(facts.next_rate == cases[i].rate);
-        assert_true(facts.schedule.learning_rate == 0.5);
+        assert_true(facts.schedule.peak == 0.5);
         assert_int_equal(facts.optimizer.frozen.layers, 2);
         run_facts_done(&facts);
     }

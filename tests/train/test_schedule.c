@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "deepspeed_rates.golden.h"
 #include "settings/settings.h"
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 #include "transformers_rates.golden.h"
 
 #include <math.h>
@@ -167,7 +167,7 @@ static void test_polynomial_after_the_end(void **state) {
     s = make("polynomial", 8, 0, 8); // only warm-up
     expect(&s, 7, LR * 7 / 8);
     expect(&s, 8, 1e-7);
-    s.learning_rate = 0;
+    s.peak = 0;
     expect(&s, 3, 0);
     expect(&s, 20, 0);
 }
@@ -209,7 +209,7 @@ static void test_updates_that_warm_up(void **state) {
     assert_int_equal(schedule_is_zero(&zero, 1), 1);
     some = make("constant", 1, 0.5, 0);
     assert_int_equal(schedule_is_zero(&some, 1), 0);
-    some.learning_rate = some.minimum = 0;
+    some.peak = some.minimum = 0;
     assert_int_equal(schedule_is_zero(&some, INT64_MAX), 1); // without asking each update
     some.offset = LR;
     assert_int_equal(schedule_is_zero(&some, 1), 0);

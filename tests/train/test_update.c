@@ -8,7 +8,7 @@
 #include "train/engine/nonfinite.h"
 #include "train/engine/update.h"
 #include "train/job/rules.h"
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -192,16 +192,15 @@ static void describe_update(struct setup *setup, int64_t step, size_t first, siz
     setup->source =
         (struct packer_source){.get = get, .data = setup->golden, .count = setup->golden->count};
     setup->batching = (struct batching){.micro = {INT64_MAX, micro, INT64_MAX, 0}};
-    setup->args =
-        (struct update_args){.batching = &setup->batching,
-                             .source = &setup->source,
-                             .order = setup->order,
-                             .count = count,
-                             .step = step,
-                             .skipped = setup->skipped,
-                             .learning_rate = schedule_rate(&schedule, step - setup->skipped),
-                             .loss_scale = setup->loss_scale,
-                             .stop = &setup->stop};
+    setup->args = (struct update_args){.batching = &setup->batching,
+                                       .source = &setup->source,
+                                       .order = setup->order,
+                                       .count = count,
+                                       .step = step,
+                                       .skipped = setup->skipped,
+                                       .rate = schedule_rate(&schedule, step - setup->skipped),
+                                       .loss_scale = setup->loss_scale,
+                                       .stop = &setup->stop};
 }
 
 static struct update_result run_update(struct setup *setup, int64_t step, size_t first,
@@ -356,7 +355,7 @@ static void test_stop_between_micro_batches(void **state) {
                                    .order = order,
                                    .count = 4,
                                    .step = 2,
-                                   .learning_rate = 1e-2,
+                                   .rate = 1e-2,
                                    .stop = &setup.stop};
         struct update_result result;
         assert_int_equal(update_run(&setup.updater, &args, &result, NULL), BERTH_OK);

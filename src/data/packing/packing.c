@@ -68,7 +68,7 @@ static enum berth_status make_strategies(struct packing *packing, struct berth_e
 
 int packing_predictions(const struct instance_options *options) {
     enum { LEAST = 5 }; // tokens of an instance
-    const int length = options->max_seq_length;
+    const int length = options->max_length;
     int counts[PACKING_LENGTH_MAX + 1] = {0}, max = 0;
     for (int i = LEAST; i <= length; i++) {
         counts[i] = (int)masking_count(options, (size_t)i);

@@ -24,11 +24,11 @@ struct builder {
     int out_of_memory; // the only possible failure of an example
 };
 
-static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_seq_length,
+static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_length,
                                        struct berth_error *error) {
-    if (max_seq_length < 4 || max_seq_length > LENGTH_MAX) {
+    if (max_length < 4 || max_length > LENGTH_MAX) {
         return error_set(error, BERTH_USAGE, "max_seq_length: expected 4 to %d, found %lld",
-                         LENGTH_MAX, (long long)max_seq_length);
+                         LENGTH_MAX, (long long)max_length);
     }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
@@ -177,15 +177,15 @@ static enum berth_status build(struct builder *builder, int threads, struct bert
 }
 
 enum berth_status pair_features_build(const struct pair_dataset *dataset,
-                                      const struct tokenizer *tokenizer, int64_t max_seq_length,
+                                      const struct tokenizer *tokenizer, int64_t max_length,
                                       int threads, struct pair_feature_set *set,
                                       struct berth_error *error) {
     *set = (struct pair_feature_set){0};
-    TRY(check_options(tokenizer, max_seq_length, error));
+    TRY(check_options(tokenizer, max_length, error));
     struct builder builder = {
         .dataset = dataset,
         .tokenizer = tokenizer,
-        .longest = (size_t)max_seq_length,
+        .longest = (size_t)max_length,
         .set = set,
         .encoded = memory_array_zeroed(dataset->count, sizeof *builder.encoded),
     };

@@ -41,9 +41,9 @@ struct pair_feature_set {
 };
 
 // Builds the features of a whole data set on `threads` threads; the result does not depend on their
-// number. Free with pair_feature_set_done. max_seq_length: 4 or more (BERTH_USAGE).
+// number. Free with pair_feature_set_done. max_length: 4 or more (BERTH_USAGE).
 enum berth_status pair_features_build(const struct pair_dataset *dataset,
-                                      const struct tokenizer *tokenizer, int64_t max_seq_length,
+                                      const struct tokenizer *tokenizer, int64_t max_length,
                                       int threads, struct pair_feature_set *set,
                                       struct berth_error *error);
 void pair_feature_set_done(struct pair_feature_set *set);

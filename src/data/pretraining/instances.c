@@ -92,7 +92,7 @@ static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
 // The longer segment loses tokens until both are equally long; then they take turns, B first. Only
 // CPython's generator needs the tosses one at a time; otherwise a turn takes several tokens.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
-    const size_t limit = (size_t)maker->options->max_seq_length - 3;
+    const size_t limit = (size_t)maker->options->max_length - 3;
     while (a->count + b->count > limit) {
         struct span *longer = a->count > b->count ? a : b;
         const size_t excess = a->count + b->count - limit;
@@ -112,7 +112,7 @@ static void put_tokens(struct instances *to, const int32_t *tokens, size_t count
 static enum berth_status put_pair(struct maker *maker, struct span a, struct span b, int is_random,
                                   struct berth_error *error) {
     struct instances *to = maker->instances;
-    const size_t limit = (size_t)maker->options->max_seq_length;
+    const size_t limit = (size_t)maker->options->max_length;
     TRY(instances_reserve(maker->instances, limit, limit, error));
     const size_t tokens = a.count + b.count;
     truncate_pair(maker, &a, &b);
@@ -183,7 +183,7 @@ static enum berth_status put_chunk(struct maker *maker, const struct document *d
 static enum berth_status put_document(struct maker *maker, size_t index,
                                       struct berth_error *error) {
     struct document document = document_at(maker, index);
-    size_t limit = (size_t)maker->options->max_seq_length - 3;
+    size_t limit = (size_t)maker->options->max_length - 3;
     document.target = limit;
     if (draws_real(&maker->draws) < maker->options->short_seq_prob) {
         document.target = 2 + draws_below(&maker->draws, (uint32_t)limit - 1);
@@ -210,7 +210,7 @@ enum berth_status instance_options_check(const struct instance_options *options,
     const struct {
         const char *name;
         double value, min, max;
-    } numbers[] = {{"max_seq_length", options->max_seq_length, 5, INSTANCE_LENGTH_MAX},
+    } numbers[] = {{"max_seq_length", options->max_length, 5, INSTANCE_LENGTH_MAX},
                    {"max_predictions_per_seq", options->max_predictions, 1, INT32_MAX},
                    {"dupe_factor", options->dupe_factor, 1, INT32_MAX},
                    {"masked_lm_prob", options->masked_lm_prob, 1e-6, 1},

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct instance_options {
-    int max_seq_length;  // [CLS] and two [SEP] included; at least 5, at most INSTANCE_LENGTH_MAX
+    int max_length;      // [CLS] and two [SEP] included; at least 5, at most INSTANCE_LENGTH_MAX
     int max_predictions; // maximum of masked positions, at least 1
     int dupe_factor;     // passes over the documents
     double masked_lm_prob, short_seq_prob;

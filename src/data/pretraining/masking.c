@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum berth_status masking_reserve(struct masking *masking, struct berth_error *error) {
-    size_t length = (size_t)masking->options->max_seq_length;
+    size_t length = (size_t)masking->options->max_length;
     masking->words = memory_array(length, sizeof *masking->words);
     masking->candidates = memory_array(length, sizeof *masking->candidates);
     masking->covered = memory_array(length, 1);

@@ -19,8 +19,8 @@ struct masking {
     struct instances *instances;
     struct word *words;     // of one instance that may be masked
     uint32_t *candidates;   // indices of words, in the order of their choice
-    unsigned char *covered; // [max_seq_length] positions that are predicted
-    int32_t *labels;        // [max_seq_length] the original ids
+    unsigned char *covered; // [max_length] positions that are predicted
+    int32_t *labels;        // [max_length] the original ids
 };
 
 // Allocates the arrays; the caller has set the other fields. Free with masking_done, also after a

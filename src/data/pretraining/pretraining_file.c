@@ -11,9 +11,9 @@
 
 static const struct container {
     enum berth_status (*recognise)(const char *path, int *is, struct berth_error *error);
-    enum berth_status (*measure)(const char *path, int max_seq_length,
-                                 struct pretraining_size *size, struct berth_error *error);
-    enum berth_status (*read)(const char *path, int32_t vocab_size, int max_seq_length,
+    enum berth_status (*measure)(const char *path, int max_length, struct pretraining_size *size,
+                                 struct berth_error *error);
+    enum berth_status (*read)(const char *path, int32_t vocab_size, int max_length,
                               struct instances *instances, struct berth_error *error);
 } containers[] = {
     {hdf5_recognise, pretraining_measure_hdf5, pretraining_read_hdf5},
@@ -32,18 +32,18 @@ static enum berth_status find_container(const char *path, const struct container
     return BERTH_OK;
 }
 
-enum berth_status pretraining_measure(const char *path, int max_seq_length,
+enum berth_status pretraining_measure(const char *path, int max_length,
                                       struct pretraining_size *size, struct berth_error *error) {
     const struct container *container;
     TRY(find_container(path, &container, error));
-    return container->measure(path, max_seq_length, size, error);
+    return container->measure(path, max_length, size, error);
 }
 
-enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
+enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_length,
                                    struct instances *instances, struct berth_error *error) {
     const struct container *container;
     TRY(find_container(path, &container, error));
-    return container->read(path, vocab_size, max_seq_length, instances, error);
+    return container->read(path, vocab_size, max_length, instances, error);
 }
 
 // Whether the name is that of a TensorFlow shard, such as part-00000-of-00500, but not of a

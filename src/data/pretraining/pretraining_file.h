@@ -24,12 +24,12 @@ enum { PRETRAINING_PACK_MAX = 3 };
 
 // Writes the instances (at least one), one per row, atomically.
 enum berth_status pretraining_write_hdf5(const char *path, const struct instances *instances,
-                                         int max_seq_length, int max_predictions,
+                                         int max_length, int max_predictions,
                                          struct berth_error *error);
 // The same as TFRecord: a tf.train.Example for each with input_ids, input_mask, segment_ids,
 // masked_lm_positions, masked_lm_ids, next_sentence_labels (int64) and masked_lm_weights (float).
 enum berth_status pretraining_write_tfrecord(const char *path, const struct instances *instances,
-                                             int max_seq_length, int max_predictions,
+                                             int max_length, int max_predictions,
                                              struct berth_error *error);
 
 // What a file is for, by its name: "training", or "test" that no letter precedes ("latest" says
@@ -49,23 +49,22 @@ struct pretraining_packs {
 // Writes packed rows atomically. BERTH_BAD_DATA: a row has too many tokens, or more
 // than max_predictions + PRETRAINING_PACK_MAX masked positions.
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           struct pretraining_packs packs, int max_seq_length,
+                                           struct pretraining_packs packs, int max_length,
                                            int max_predictions, struct berth_error *error);
 
 // Appends the instances of a file, HDF5 of either kind (recognised by its data sets) or TFRecord
 // (recognised by its first bytes); unpacks packed rows. Wrong data sets, types or shapes, ids
 // outside [0, vocab_size), and inconsistent masks, segments, positions and labels are
 // BERTH_BAD_DATA, with the file, the data set and the row in the message. Does not change
-// instances->counts. max_seq_length 0: rows of any length.
-enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
+// instances->counts. max_length 0: rows of any length.
+enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_length,
                                    struct instances *instances, struct berth_error *error);
-enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
+enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_length,
                                         struct instances *instances, struct berth_error *error);
 // Reads records as written by pretraining_write_tfrecord and by Google's and Intel's scripts. Their
 // widths may differ; masked_lm_weights may be missing.
-enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
-                                            int max_seq_length, struct instances *instances,
-                                            struct berth_error *error);
+enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size, int max_length,
+                                            struct instances *instances, struct berth_error *error);
 
 // The size of a file: for HDF5 from its metadata and, if rows are packed, their weights; for
 // TFRecord from the frames of its records and the contents of the first. Wrong data sets, types and
@@ -76,12 +75,12 @@ struct pretraining_size {
     int64_t predictions; // maximum per row; in TFRecord that of the first
     int packed;          // rows contain several sequences
 };
-enum berth_status pretraining_measure(const char *path, int max_seq_length,
+enum berth_status pretraining_measure(const char *path, int max_length,
                                       struct pretraining_size *size, struct berth_error *error);
-enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
+enum berth_status pretraining_measure_hdf5(const char *path, int max_length,
                                            struct pretraining_size *size,
                                            struct berth_error *error);
-enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_length,
+enum berth_status pretraining_measure_tfrecord(const char *path, int max_length,
                                                struct pretraining_size *size,
                                                struct berth_error *error);
 

@@ -123,16 +123,16 @@ static enum berth_status put_instance(struct rows *rows, const struct source *so
 }
 
 enum berth_status pretraining_write_hdf5(const char *path, const struct instances *instances,
-                                         int max_seq_length, int max_predictions,
+                                         int max_length, int max_predictions,
                                          struct berth_error *error) {
-    struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_seq_length},
-                                    {"input_mask", TENSOR_I8, max_seq_length},
-                                    {"segment_ids", TENSOR_I8, max_seq_length},
+    struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_length},
+                                    {"input_mask", TENSOR_I8, max_length},
+                                    {"segment_ids", TENSOR_I8, max_length},
                                     {"masked_lm_positions", TENSOR_I32, max_predictions},
                                     {"masked_lm_ids", TENSOR_I32, max_predictions},
                                     {"next_sentence_labels", TENSOR_I8, 0}},
                         .column_count = 6,
-                        .length = max_seq_length,
+                        .length = max_length,
                         .predictions = max_predictions};
     struct source source = {.instances = instances, .put = put_instance, .count = instances->count};
     return write_rows(path, &rows, &source, error);
@@ -202,20 +202,20 @@ static enum berth_status put_pack(struct rows *rows, const struct source *source
 }
 
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           struct pretraining_packs packs, int max_seq_length,
+                                           struct pretraining_packs packs, int max_length,
                                            int max_predictions, struct berth_error *error) {
     int predictions = max_predictions + PRETRAINING_PACK_MAX;
-    struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_seq_length},
-                                    {"input_mask", TENSOR_I32, max_seq_length},
-                                    {"segment_ids", TENSOR_I8, max_seq_length},
-                                    {"positions", TENSOR_I32, max_seq_length},
+    struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_length},
+                                    {"input_mask", TENSOR_I32, max_length},
+                                    {"segment_ids", TENSOR_I8, max_length},
+                                    {"positions", TENSOR_I32, max_length},
                                     {"masked_lm_positions", TENSOR_I32, predictions},
                                     {"masked_lm_ids", TENSOR_I32, predictions},
                                     {"next_sentence_positions", TENSOR_I32, PRETRAINING_PACK_MAX},
                                     {"next_sentence_labels", TENSOR_I8, PRETRAINING_PACK_MAX},
                                     {"next_sentence_weights", TENSOR_I32, PRETRAINING_PACK_MAX}},
                         .column_count = 9,
-                        .length = max_seq_length,
+                        .length = max_length,
                         .predictions = predictions};
     struct source source = {
         .instances = instances, .packs = packs.items, .put = put_pack, .count = packs.count};

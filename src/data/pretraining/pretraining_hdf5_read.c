@@ -67,7 +67,7 @@ static enum berth_status same_shape(const struct reading *reading, int column, i
                      pretraining_columns[other]);
 }
 
-static enum berth_status find_sets(struct reading *reading, int max_seq_length,
+static enum berth_status find_sets(struct reading *reading, int max_length,
                                    struct berth_error *error) {
     static const int like[ROW_COLUMNS] = {ROW_IDS,  ROW_IDS, ROW_IDS,  ROW_POSITIONS, ROW_POSITIONS,
                                           ROW_NEXT, ROW_IDS, ROW_NEXT, ROW_NEXT};
@@ -79,7 +79,7 @@ static enum berth_status find_sets(struct reading *reading, int max_seq_length,
     for (int i = 0; i < count; i++) {
         TRY(same_shape(reading, i, like[i], error));
     }
-    int64_t limit = max_seq_length > 0 ? max_seq_length : INSTANCE_LENGTH_MAX;
+    int64_t limit = max_length > 0 ? max_length : INSTANCE_LENGTH_MAX;
     return reading->rows.widths[ROW_IDS] <= limit
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
@@ -106,9 +106,9 @@ static enum berth_status read_blocks(struct reading *reading, struct berth_error
     return BERTH_OK;
 }
 
-static enum berth_status read_all(struct reading *reading, int max_seq_length,
+static enum berth_status read_all(struct reading *reading, int max_length,
                                   struct berth_error *error) {
-    TRY(find_sets(reading, max_seq_length, error));
+    TRY(find_sets(reading, max_length, error));
     size_t rows = reading->count < BLOCK_ROWS ? (size_t)reading->count : BLOCK_ROWS;
     for (int i = 0; i < ROW_COLUMNS && reading->sets[i] != NULL; i++) {
         size_t width = (size_t)reading->rows.widths[i];
@@ -120,11 +120,11 @@ static enum berth_status read_all(struct reading *reading, int max_seq_length,
     return read_blocks(reading, error);
 }
 
-enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
+enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_length,
                                         struct instances *instances, struct berth_error *error) {
     struct reading reading = {.rows = {.path = path, .to = instances, .vocab_size = vocab_size}};
     TRY(hdf5_open(&reading.file, path, error));
-    enum berth_status status = read_all(&reading, max_seq_length, error);
+    enum berth_status status = read_all(&reading, max_length, error);
     for (int i = 0; i < ROW_COLUMNS; i++) {
         memory_free(reading.rows.values[i]);
     }
@@ -156,13 +156,13 @@ static enum berth_status count_packed(struct reading *reading, int64_t *sequence
     return status;
 }
 
-enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
+enum berth_status pretraining_measure_hdf5(const char *path, int max_length,
                                            struct pretraining_size *size,
                                            struct berth_error *error) {
     struct reading reading = {.rows.path = path};
     *size = (struct pretraining_size){0};
     TRY(hdf5_open(&reading.file, path, error));
-    enum berth_status status = find_sets(&reading, max_seq_length, error);
+    enum berth_status status = find_sets(&reading, max_length, error);
     if (status == BERTH_OK) {
         size->length = reading.rows.widths[ROW_IDS];
         size->predictions = reading.rows.widths[ROW_POSITIONS];

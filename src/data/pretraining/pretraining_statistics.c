@@ -33,19 +33,19 @@ void pretraining_statistics_add(struct pretraining_statistics *statistics,
     }
 }
 
-static json *lengths_to_json(const struct pretraining_statistics *statistics, int max_seq_length) {
+static json *lengths_to_json(const struct pretraining_statistics *statistics, int max_length) {
     json *list = json_new_array();
     int failed = list == NULL;
-    for (int i = 0; i <= max_seq_length; i++) {
+    for (int i = 0; i <= max_length; i++) {
         failed |= json_append(list, json_new_integer(statistics->lengths[i]));
     }
     return json_unless_failed(list, failed);
 }
 
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
-                                     int max_seq_length) {
+                                     int max_length) {
     json *object = json_new_object();
-    int failed = json_set(object, "lengths", lengths_to_json(statistics, max_seq_length));
+    int failed = json_set(object, "lengths", lengths_to_json(statistics, max_length));
     for (size_t i = 0; i < COUNTS; i++) {
         const char *at = (const char *)statistics + counts[i].offset;
         failed |= json_set(object, counts[i].name, json_new_integer(*(const int64_t *)at));
@@ -65,18 +65,18 @@ void pretraining_statistics_add_json(struct pretraining_statistics *statistics,
 }
 
 enum berth_status pretraining_statistics_write(const struct pretraining_statistics *statistics,
-                                               int max_seq_length, const char *path,
+                                               int max_length, const char *path,
                                                struct berth_error *error) {
     int64_t predictions = statistics->masked + statistics->kept + statistics->replaced;
     const struct {
         const char *name;
         int64_t part, whole;
-    } fractions[] = {{"fill", statistics->tokens, statistics->instances * max_seq_length},
+    } fractions[] = {{"fill", statistics->tokens, statistics->instances * max_length},
                      {"masked", statistics->masked, predictions},
                      {"kept", statistics->kept, predictions},
                      {"replaced", statistics->replaced, predictions},
                      {"random_next", statistics->random_next, statistics->instances}};
-    json *object = pretraining_statistics_to_json(statistics, max_seq_length);
+    json *object = pretraining_statistics_to_json(statistics, max_length);
     int failed = 0;
     for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
         double fraction = (double)fractions[i].part / (double)fractions[i].whole;

@@ -24,15 +24,15 @@ void pretraining_statistics_add(struct pretraining_statistics *statistics,
 // Converts the counts to a JSON object (json_free; NULL when out of memory), and adds such an
 // object to the counts.
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
-                                     int max_seq_length);
+                                     int max_length);
 void pretraining_statistics_add_json(struct pretraining_statistics *statistics, const json *object);
 
 // Writes JSON, atomically: instances, tokens, predictions, fill (the fraction of the rows that
 // is not padding), masked, kept and replaced (fractions of the predictions), random_next (fraction
-// of the instances), and lengths: the number of instances with 0, 1, ... max_seq_length tokens. A
+// of the instances), and lengths: the number of instances with 0, 1, ... max_length tokens. A
 // fraction of nothing is null.
 enum berth_status pretraining_statistics_write(const struct pretraining_statistics *statistics,
-                                               int max_seq_length, const char *path,
+                                               int max_length, const char *path,
                                                struct berth_error *error);
 
 #endif

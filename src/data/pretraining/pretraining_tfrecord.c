@@ -90,11 +90,11 @@ static enum berth_status put_record(struct record *record, struct file_writer *f
 }
 
 enum berth_status pretraining_write_tfrecord(const char *path, const struct instances *instances,
-                                             int max_seq_length, int max_predictions,
+                                             int max_length, int max_predictions,
                                              struct berth_error *error) {
     struct file_writer file;
     struct record record = {
-        .from = instances, .length = max_seq_length, .predictions = max_predictions};
+        .from = instances, .length = max_length, .predictions = max_predictions};
     TRY(file_writer_open(&file, path, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < instances->count && status == BERTH_OK; i++) {

@@ -186,7 +186,7 @@ static enum berth_status read_example(struct reading *reading, struct protobuf_r
     }
 }
 
-static enum berth_status check_widths(const struct reading *reading, int max_seq_length,
+static enum berth_status check_widths(const struct reading *reading, int max_length,
                                       struct berth_error *error) {
     static const int like[ROW_PLAIN_COLUMNS] = {ROW_IDS,       ROW_IDS,       ROW_IDS,
                                                 ROW_POSITIONS, ROW_POSITIONS, ROW_NEXT};
@@ -203,7 +203,7 @@ static enum berth_status check_widths(const struct reading *reading, int max_seq
     if (widths[ROW_NEXT] != 1) {
         return column_error(reading, ROW_NEXT, "expected one value", error);
     }
-    return max_seq_length == 0 || widths[ROW_IDS] <= max_seq_length
+    return max_length == 0 || widths[ROW_IDS] <= max_length
                ? BERTH_OK
                : column_error(reading, ROW_IDS, "more tokens than the maximum requested", error);
 }
@@ -226,13 +226,12 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
 
 // Reads the columns of the current row and checks their widths.
 static enum berth_status read_columns(struct reading *reading, const unsigned char *bytes,
-                                      size_t length, int max_seq_length,
-                                      struct berth_error *error) {
+                                      size_t length, int max_length, struct berth_error *error) {
     reading->seen = 0;
     reading->weight_count = 0;
     memset(reading->rows.widths, 0, sizeof reading->rows.widths);
     TRY(read_example(reading, protobuf_read(bytes, length, reading->rows.path), error));
-    return check_widths(reading, max_seq_length, error);
+    return check_widths(reading, max_length, error);
 }
 
 // --- the file -----------------------------------------------------------------------------------
@@ -258,7 +257,7 @@ static void close_file(struct reading *reading) {
     tfrecord_close(&reading->file);
 }
 
-static enum berth_status read_all(struct reading *reading, int max_seq_length,
+static enum berth_status read_all(struct reading *reading, int max_length,
                                   struct berth_error *error) {
     const unsigned char *bytes;
     size_t length;
@@ -268,32 +267,32 @@ static enum berth_status read_all(struct reading *reading, int max_seq_length,
         if (!more) {
             return BERTH_OK;
         }
-        TRY(read_columns(reading, bytes, length, max_seq_length, error));
+        TRY(read_columns(reading, bytes, length, max_length, error));
         TRY(pretraining_put_plain(&reading->rows, error));
         TRY(check_weights(reading, error));
     }
 }
 
-enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
-                                            int max_seq_length, struct instances *instances,
+enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size, int max_length,
+                                            struct instances *instances,
                                             struct berth_error *error) {
     struct reading reading = {.rows = {.to = instances, .vocab_size = vocab_size}};
     enum berth_status status = open_file(&reading, path, error);
     if (status == BERTH_OK) {
-        status = read_all(&reading, max_seq_length, error);
+        status = read_all(&reading, max_length, error);
     }
     close_file(&reading);
     return status;
 }
 
-static enum berth_status measure(struct reading *reading, int max_seq_length,
+static enum berth_status measure(struct reading *reading, int max_length,
                                  struct pretraining_size *size, struct berth_error *error) {
     const unsigned char *bytes;
     size_t length;
     int more;
     TRY(tfrecord_next(&reading->file, &bytes, &length, &more, error));
     if (more) {
-        TRY(read_columns(reading, bytes, length, max_seq_length, error));
+        TRY(read_columns(reading, bytes, length, max_length, error));
         size->length = reading->rows.widths[ROW_IDS];
         size->predictions = reading->rows.widths[ROW_POSITIONS];
     }
@@ -304,14 +303,14 @@ static enum berth_status measure(struct reading *reading, int max_seq_length,
     return BERTH_OK;
 }
 
-enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_length,
+enum berth_status pretraining_measure_tfrecord(const char *path, int max_length,
                                                struct pretraining_size *size,
                                                struct berth_error *error) {
     struct reading reading = {0};
     *size = (struct pretraining_size){0};
     enum berth_status status = open_file(&reading, path, error);
     if (status == BERTH_OK) {
-        status = measure(&reading, max_seq_length, size, error);
+        status = measure(&reading, max_length, size, error);
     }
     close_file(&reading);
     return status;

@@ -26,7 +26,7 @@ static int is_for_use(const char *name, enum shard_use use, int training_is_name
 }
 
 // Takes ownership of `path`; shard_list_done frees it.
-static enum berth_status add_shard(struct shard_list *list, char *path, int max_seq_length,
+static enum berth_status add_shard(struct shard_list *list, char *path, int max_length,
                                    struct berth_error *error) {
     struct shard *shard = &list->items[list->count++];
     *shard = (struct shard){.path = path, .name = path_name(path)};
@@ -35,7 +35,7 @@ static enum berth_status add_shard(struct shard_list *list, char *path, int max_
     shard->bytes = (int64_t)file.size;
     file_reader_close(&file);
     struct pretraining_size size;
-    TRY(pretraining_measure(path, max_seq_length, &size, error));
+    TRY(pretraining_measure(path, max_length, &size, error));
     shard->sequences = size.sequences;
     list->sequences += size.sequences;
     list->length = size.length > list->length ? size.length : list->length;
@@ -59,8 +59,7 @@ static enum berth_status reserve(struct shard_list *list, size_t count, struct b
 }
 
 static enum berth_status add_folder(struct shard_list *list, const char *folder, char **names,
-                                    enum shard_use use, int max_seq_length,
-                                    struct berth_error *error) {
+                                    enum shard_use use, int max_length, struct berth_error *error) {
     size_t count = 0;
     int training_is_named = any_is_for_training(names);
     while (names[count] != NULL) {
@@ -73,8 +72,7 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
         }
         if (is_for_use(names[i], use, training_is_named)) {
             char *path = path_join(folder, names[i]);
-            TRY(path != NULL ? add_shard(list, path, max_seq_length, error)
-                             : path_no_memory(error));
+            TRY(path != NULL ? add_shard(list, path, max_length, error) : path_no_memory(error));
         } else {
             list->set_aside++;
         }
@@ -82,36 +80,36 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
     return BERTH_OK;
 }
 
-static enum berth_status add_file(struct shard_list *list, const char *path, int max_seq_length,
+static enum berth_status add_file(struct shard_list *list, const char *path, int max_length,
                                   struct berth_error *error) {
     char *own = memory_string(path);
-    return own != NULL ? add_shard(list, own, max_seq_length, error) : path_no_memory(error);
+    return own != NULL ? add_shard(list, own, max_length, error) : path_no_memory(error);
 }
 
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
-                                 int max_seq_length, struct berth_error *error) {
+                                 int max_length, struct berth_error *error) {
     if (!dir_exists(path) && use == SHARD_TEST) {
         return BERTH_OK;
     }
     if (!dir_exists(path)) {
         TRY(reserve(list, 1, error));
-        return add_file(list, path, max_seq_length, error);
+        return add_file(list, path, max_length, error);
     }
     char **names;
     TRY(dir_list(path, &names, error));
-    enum berth_status status = add_folder(list, path, names, use, max_seq_length, error);
+    enum berth_status status = add_folder(list, path, names, use, max_length, error);
     memory_free(names);
     return status;
 }
 
 // As Google's programs, accepts a comma-separated list of files and patterns.
 static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
-                                  int max_seq_length, struct berth_error *error) {
+                                  int max_length, struct berth_error *error) {
     char **paths;
     TRY(path_expand(path, &paths, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
-        status = add_all(list, paths[i], use, max_seq_length, error);
+        status = add_all(list, paths[i], use, max_length, error);
     }
     memory_free(paths);
     return status;
@@ -133,9 +131,9 @@ static enum berth_status no_shards(const char *path, struct berth_error *error) 
 }
 
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
-                                  int max_seq_length, struct berth_error *error) {
+                                  int max_length, struct berth_error *error) {
     *list = (struct shard_list){0};
-    TRY(add_list(list, path, use, max_seq_length, error));
+    TRY(add_list(list, path, use, max_length, error));
     if (use == SHARD_TRAIN && list->count == 0 && list->set_aside > 0) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no shards for training: all %zu files are held out, because their "
@@ -168,11 +166,11 @@ static enum berth_status check_sizes(const struct shard_list *list, const struct
 }
 
 enum berth_status shard_list_read(const struct shard_list *list, size_t file, int32_t vocab_size,
-                                  int max_seq_length, struct instances *instances,
+                                  int max_length, struct instances *instances,
                                   struct berth_error *error) {
     const struct shard *shard = &list->items[file];
     size_t first = instances->count;
-    TRY(pretraining_read(shard->path, vocab_size, max_seq_length, instances, error));
+    TRY(pretraining_read(shard->path, vocab_size, max_length, instances, error));
     if ((int64_t)(instances->count - first) != shard->sequences) {
         return error_set(
             error, BERTH_BAD_DATA,

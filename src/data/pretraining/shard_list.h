@@ -32,14 +32,14 @@ enum shard_use { SHARD_TRAIN, SHARD_TEST, SHARD_ANY };
 
 // Reads the metadata of the files for `use`: those in the folder `path`, the file `path`, or those
 // that match the pattern `path` (glob(7)). No such file is BERTH_NO_INPUT, files without any
-// sequence are BERTH_BAD_DATA; for SHARD_TEST the list is empty instead. max_seq_length as in
+// sequence are BERTH_BAD_DATA; for SHARD_TEST the list is empty instead. max_length as in
 // pretraining_read. shard_list_done frees, also after a failure.
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
-                                  int max_seq_length, struct berth_error *error);
+                                  int max_length, struct berth_error *error);
 // Appends the instances of file `file`, as pretraining_read does. BERTH_BAD_DATA: the number of
 // sequences differs from the list's, or one is longer than the list says.
 enum berth_status shard_list_read(const struct shard_list *list, size_t file, int32_t vocab_size,
-                                  int max_seq_length, struct instances *instances,
+                                  int max_length, struct instances *instances,
                                   struct berth_error *error);
 void shard_list_done(struct shard_list *list);
 

@@ -78,9 +78,8 @@ static void *run_reader(void *context) {
         struct instances instances = {0};
         struct berth_error error = {0};
         pthread_mutex_unlock(&reader->lock);
-        enum berth_status status =
-            shard_list_read(stream->list, file, stream->settings.vocab_size,
-                            stream->settings.max_seq_length, &instances, &error);
+        enum berth_status status = shard_list_read(stream->list, file, stream->settings.vocab_size,
+                                                   stream->settings.max_length, &instances, &error);
         pthread_mutex_lock(&reader->lock);
         reader->instances = instances;
         reader->error = error;

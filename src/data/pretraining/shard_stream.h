@@ -24,7 +24,7 @@
 struct shard_stream_settings {
     uint64_t seed;
     int32_t vocab_size;
-    int max_seq_length;  // as pretraining_read
+    int max_length;      // as pretraining_read
     int max_predictions; // further masked tokens of a sequence are ignored
     int by_rank, rank, ranks;
     // > 0: each epoch (with by_rank: each file) is cut to a multiple of this number of sequences.

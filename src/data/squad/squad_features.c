@@ -49,7 +49,7 @@ static enum berth_status check_option(const char *name, int64_t value, int64_t m
 static enum berth_status check_options(const struct squad_feature_options *options,
                                        const struct tokenizer *tokenizer,
                                        struct berth_error *error) {
-    TRY(check_option("max_seq_length", options->max_seq_length, 4, error));
+    TRY(check_option("max_seq_length", options->max_length, 4, error));
     TRY(check_option("doc_stride", options->doc_stride, 1, error));
     TRY(check_option("doc_overlap", options->doc_overlap, 0, error));
     TRY(check_option("max_query_length", options->max_query_length, 1, error));
@@ -326,7 +326,7 @@ static enum berth_status tokenize_query(const struct builder *builder,
     }
     plan->query_length = (int64_t)count;
     plan->specials = 2 + tokenizer_special_ids(builder->args->tokenizer).separators;
-    plan->room = builder->args->options->max_seq_length - plan->query_length - plan->specials;
+    plan->room = builder->args->options->max_length - plan->query_length - plan->specials;
     if (plan->room < 1) {
         char name[SQUAD_QUESTION_SIZE];
         return error_set(
@@ -334,7 +334,7 @@ static enum berth_status tokenize_query(const struct builder *builder,
             "%s: its %zu tokens and %d special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
             squad_name_question(builder->args, example, name), count, plan->specials,
-            (long long)builder->args->options->max_seq_length,
+            (long long)builder->args->options->max_length,
             (long long)builder->args->options->max_query_length);
     }
     return BERTH_OK;

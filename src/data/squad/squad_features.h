@@ -21,7 +21,7 @@
 enum squad_rules { SQUAD_RULES_GOOGLE, SQUAD_RULES_KERAS };
 
 struct squad_feature_options {
-    int64_t max_seq_length;
+    int64_t max_length;
     int64_t doc_stride;       // Google's rules only
     int64_t doc_overlap;      // > 0: tokens that successive windows share, in place of doc_stride
     int64_t max_query_length; // Google's rules only
@@ -72,7 +72,7 @@ struct squad_feature_set {
 // Builds the features of a data set, which the caller may have built itself (storage NULL). The
 // result does not depend on options->threads. An example whose document has no token has no
 // features. Free with squad_feature_set_done. Errors: by Google's rules a training question without
-// exactly one answer, and a question that leaves no room for the document within max_seq_length; by
+// exactly one answer, and a question that leaves no room for the document within max_length; by
 // Keras's rules a training question without an answer.
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,

@@ -5,7 +5,7 @@
 //
 // White space in context, question and answer is squeezed first; answer_start stays as in the file.
 // A training entry is skipped if its answer reaches the last character of the context or beyond, if
-// no token overlaps the answer, or if it is longer than max_seq_length; a prediction entry, if it
+// no token overlaps the answer, or if it is longer than max_length; a prediction entry, if it
 // is too long or its context has no token. There are no windows, and nothing is truncated.
 //
 // A document is tokenized once for all its questions. Entries are planned and filled in any order;
@@ -239,8 +239,7 @@ static enum berth_status tokenize_query(const struct builder *builder, struct en
         builder->args->tokenizer, clean, white_space_squeeze(clean, strlen(clean)), list, error);
     memory_free(clean);
     TRY(status);
-    if ((int64_t)(list->count + entry->document->count) + 3 >
-        builder->args->options->max_seq_length) {
+    if ((int64_t)(list->count + entry->document->count) + 3 > builder->args->options->max_length) {
         entry->fate = TOO_LONG;
         return BERTH_OK;
     }
@@ -352,7 +351,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
                     "%s: %zu questions get no answer: with their contexts they are longer than "
                     "max_seq_length %lld, or the context has no words",
                     builder->args->name, builder->args->set->skipped_examples,
-                    (long long)builder->args->options->max_seq_length);
+                    (long long)builder->args->options->max_length);
         return;
     }
     if (counts[MISPLACED] > 0) {
@@ -366,7 +365,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
              "without a token of the answer, %zu longer than max_seq_length %lld",
              builder->args->name, builder->args->set->skipped_examples, builder->entry_count,
              counts[AT_CONTEXT_END], counts[NO_TOKEN], counts[TOO_LONG],
-             (long long)builder->args->options->max_seq_length);
+             (long long)builder->args->options->max_length);
 }
 
 static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,

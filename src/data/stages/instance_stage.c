@@ -141,7 +141,7 @@ static enum berth_status write_file(const struct job *job, const char *name,
     }
     enum berth_status status =
         (job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-            path, instances, options->max_seq_length, options->max_predictions, error);
+            path, instances, options->max_length, options->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
     }
@@ -159,7 +159,7 @@ static enum berth_status add_entry(struct job *job, const char *name, const stru
     json *entry = NULL;
     if (statistics != NULL) {
         pretraining_statistics_add(statistics, &shard->instances);
-        entry = pretraining_statistics_to_json(statistics, job->request->options.max_seq_length);
+        entry = pretraining_statistics_to_json(statistics, job->request->options.max_length);
     }
     memory_free(statistics);
     json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
@@ -269,15 +269,15 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     if (path == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = pretraining_statistics_write(
-        request->statistics, request->options.max_seq_length, path, error);
+    enum berth_status status =
+        pretraining_statistics_write(request->statistics, request->options.max_length, path, error);
     memory_free(path);
     return status;
 }
 
 static void set_options(struct manifest_settings *settings, const struct instance_stage *request) {
     const struct instance_options *options = &request->options;
-    manifest_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
+    manifest_set_integer(settings, "max_seq_length", (uint64_t)options->max_length);
     manifest_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
     manifest_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
     manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
@@ -493,7 +493,7 @@ static enum berth_status write_output(const struct instance_stage *stage,
     }
     enum berth_status status =
         (is_tfrecord(stage, path) ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-            path, &dealt, stage->options.max_seq_length, stage->options.max_predictions, error);
+            path, &dealt, stage->options.max_length, stage->options.max_predictions, error);
     memory_free(dealt.items);
     return status;
 }

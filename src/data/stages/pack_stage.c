@@ -35,7 +35,7 @@ struct job {
     struct stage_work work;
     struct input *inputs;
     size_t input_count;
-    int max_seq_length, max_predictions;
+    int max_length, max_predictions;
     struct packing *total;
     struct window *windows;
     size_t window_count;
@@ -127,13 +127,13 @@ static enum berth_status add_inputs(struct job *job, char **names, char digest[D
 
 static enum berth_status check_length(const struct job *job, struct berth_error *error) {
     const int wanted = job->request->length;
-    return wanted == 0 || wanted == job->max_seq_length
+    return wanted == 0 || wanted == job->max_length
                ? BERTH_OK
                : error_set(
                      error, BERTH_CONFIG,
                      "%s: max_seq_length is %d, but the rows have %d tokens; leave it out, or "
                      "make instances of that length",
-                     job->request->input, wanted, job->max_seq_length);
+                     job->request->input, wanted, job->max_length);
 }
 
 static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZE],
@@ -142,7 +142,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     TRY(dir_list(job->request->input, &names, error));
     enum berth_status status = add_inputs(job, names, digest, error);
     memory_free(names);
-    job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
+    job->max_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
     job->max_predictions = job->inputs != NULL ? (int)job->inputs->size.predictions : 0;
     return status == BERTH_OK ? check_length(job, error) : status;
 }
@@ -242,7 +242,7 @@ static void add_to_total(struct job *job, const json *entry) {
 static enum berth_status read_window(struct job *job, const struct window *window,
                                      struct berth_error *error) {
     for (size_t i = window->first; i < window->first + window->count; i++) {
-        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, &job->instances,
+        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_length, &job->instances,
                              error));
         stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
         if (stage_should_stop(&job->work)) {
@@ -266,7 +266,7 @@ static enum berth_status write_part(struct job *job, const struct window *window
         return path_no_memory(error);
     }
     enum berth_status status = pretraining_write_packed(
-        path, &job->instances, packs, job->max_seq_length, job->max_predictions, error);
+        path, &job->instances, packs, job->max_length, job->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
     }
@@ -320,8 +320,7 @@ static enum berth_status assign_rows(struct job *job, struct window *window,
                                      struct berth_error *error) {
     drop_window(job);
     TRY(read_window(job, window, error));
-    TRY(packing_make(&job->instances, job->max_seq_length, job->request->seed, &job->packing,
-                     error));
+    TRY(packing_make(&job->instances, job->max_length, job->request->seed, &job->packing, error));
     window->part_count = (int64_t)((job->packing.count + PACK_ROWS - 1) / PACK_ROWS);
     return BERTH_OK;
 }
@@ -359,11 +358,11 @@ static int row_has_room(const struct instance_options *options) {
 
 enum berth_status pack_stage_check(const struct instance_options *options,
                                    struct berth_error *error) {
-    if (options->max_seq_length > PACKING_LENGTH_MAX) {
+    if (options->max_length > PACKING_LENGTH_MAX) {
         return error_set(error, BERTH_BAD_DATA,
                          "max_seq_length: expected at most %d, the longest row that the stage pack "
                          "writes, found %d",
-                         PACKING_LENGTH_MAX, options->max_seq_length);
+                         PACKING_LENGTH_MAX, options->max_length);
     }
     struct instance_options sufficient = *options;
     while (!row_has_room(&sufficient)) {
@@ -377,7 +376,7 @@ enum berth_status pack_stage_check(const struct instance_options *options,
                      "%d: three instances in a row of %d tokens can have %d masked positions, "
                      "but the row has room for max_predictions_per_seq + %d; raise it, or "
                      "lower masked_lm_prob",
-                     sufficient.max_predictions, options->max_predictions, options->max_seq_length,
+                     sufficient.max_predictions, options->max_predictions, options->max_length,
                      packing_predictions(options), PRETRAINING_PACK_MAX);
 }
 
@@ -388,7 +387,7 @@ static size_t window_count(const struct job *job, size_t first) {
     int64_t limit = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
     size_t i = first;
     for (; i < job->input_count; i++) {
-        tokens += job->inputs[i].size.sequences * job->max_seq_length;
+        tokens += job->inputs[i].size.sequences * job->max_length;
         if (i > first && tokens > limit) {
             break;
         }
@@ -468,8 +467,8 @@ static enum berth_status write_metadata(struct job *job, struct berth_error *err
 
 static enum berth_status open_total(struct job *job, struct berth_error *error) {
     job->total = &job->request->packing;
-    *job->total = (struct packing){.length = job->max_seq_length,
-                                   .strategy_count = packing_strategies(job->max_seq_length)};
+    *job->total = (struct packing){.length = job->max_length,
+                                   .strategy_count = packing_strategies(job->max_length)};
     job->total->counts =
         memory_array_zeroed(job->total->strategy_count + 1, sizeof *job->total->counts);
     return job->total->counts != NULL

@@ -153,7 +153,7 @@ static size_t first_owned_by_next(const struct sentence *sentence, const struct 
 enum berth_status word_windows_add(struct word_window_set *set, const struct word_window_rule *rule,
                                    const struct word_pieces *pieces, struct berth_error *error) {
     const struct sentence sentence = {
-        .set = set, .rule = rule, .pieces = pieces, .room = (size_t)rule->max_seq_length - 2};
+        .set = set, .rule = rule, .pieces = pieces, .room = (size_t)rule->max_length - 2};
     struct span span = span_from(&sentence, 0, 0);
     size_t owned[2] = {0};
     for (size_t i = 0; i < pieces->count; i++) {
@@ -243,7 +243,7 @@ enum berth_status word_windows_build(struct word_window_set *set,
     memory_free(encoded.ids);
     memory_free(encoded.starts);
     TRY(status);
-    set->type_ids = memory_array_zeroed((size_t)rule->max_seq_length, sizeof *set->type_ids);
+    set->type_ids = memory_array_zeroed((size_t)rule->max_length, sizeof *set->type_ids);
     return set->type_ids != NULL ? BERTH_OK : no_memory(error, set);
 }
 

@@ -2,7 +2,7 @@
 // Converts sentences of words to model inputs: [CLS] pieces [SEP] of type 0, with a label on the
 // first piece of each word, as in Hugging Face's run_ner.
 //
-// A sentence that is longer than max_seq_length becomes overlapping windows of whole words. A word
+// A sentence that is longer than max_length becomes overlapping windows of whole words. A word
 // is labelled in only one of them: where the smaller of its distances to both ends is largest (of
 // equals, in the first). So no word is lost or counted twice. A word without pieces (only blanks
 // and control characters) has no label; of a word that is longer than a window the first pieces
@@ -45,7 +45,7 @@ struct word_window_set {
 
 // How long sentences are split into windows.
 struct word_window_rule {
-    int64_t max_seq_length; // 8 or more, below 65536
+    int64_t max_length; // 8 or more, below 65536
     int64_t stride; // tokens between the starts of neighbouring windows; at most what fits in one
     struct tokenizer_special special;
 };

@@ -136,7 +136,7 @@ static void apply_range(struct cpu *cpu, const struct lamb_args *args,
                         const struct device_range *range) {
     const struct adamw_range own = kernel_range(&args->adam, range);
     const struct lamb_stats found = lamb_stats_of(args, range->tensor);
-    const double rate = args->adam.learning_rate * found.coefficient;
+    const double rate = args->adam.rate * found.coefficient;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t first = 0; first < range->count; first += CPU_CHUNK) {
         cpu->kernels->lamb_apply(&own, rate, first,

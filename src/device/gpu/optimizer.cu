@@ -214,7 +214,7 @@ DEVICE struct factors factors_of(const struct adamw_args &args, const struct dev
     f.inverse_correction2 = (float)(1.0 / args.correction2);
     f.epsilon = args.epsilon_inside_root ? 0.0f : (float)args.epsilon;
     f.inner_epsilon = args.epsilon_inside_root ? (float)args.epsilon : 0.0f;
-    f.rate = (float)args.learning_rate;
+    f.rate = (float)args.rate;
     f.decay = args.l2_mode ? 0.0f : decay;
     f.skips = stats != NULL && !isfinite(stats->sum_squares);
     return f;
@@ -420,7 +420,7 @@ __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_
             args.stats[chunk.range->tensor] = found;
         }
         __syncthreads();
-        const float rate = (float)(args.adam.learning_rate * coefficient[0]);
+        const float rate = (float)(args.adam.rate * coefficient[0]);
         const int64_t first = table_offset(chunk), first_moment = moment_offset(chunk);
         for_elements(chunk, is_wide(args.adam, chunk), [&](int64_t offset, auto &p) {
             const int64_t i = first + offset, j = first_moment + offset;

@@ -40,7 +40,7 @@ enum { GROUP_NODES = 14 };
 static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
                        const struct deepspeed_optimizer *optimizer, double weight_decay) {
     const struct torch_node all[GROUP_NODES - 1] = {
-        node_real("lr", optimizer->learning_rate),
+        node_real("lr", optimizer->rate),
         node_many("betas", TORCH_LIST, betas, 2),
         node_real("eps", optimizer->epsilon),
         node_real("weight_decay", weight_decay),

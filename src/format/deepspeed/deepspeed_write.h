@@ -31,7 +31,7 @@ struct deepspeed_optimizer {
     const struct deepspeed_group *groups;
     size_t group_count; // at most DEEPSPEED_MAX_GROUPS
     int64_t updates;    // performed so far
-    double learning_rate, beta1, beta2, epsilon, max_grad_norm;
+    double rate, beta1, beta2, epsilon, max_grad_norm;
     int bias_correction;
     double max_coeff, min_coeff; // of Lamb
 };

@@ -192,7 +192,7 @@ static void fill_group(struct torch_node members[GROUP_NODES], const struct torc
                        struct torch_node params) {
     const struct optimizer *optimizer = &facts->optimizer;
     const struct torch_node all[GROUP_NODES] = {
-        node_real("lr", facts->learning_rate),
+        node_real("lr", facts->last_rate),
         node_truth("bias_correction", optimizer->bias_correction),
         node_many("betas", TORCH_LIST, betas, 2),
         node_real("eps", optimizer->epsilon),

@@ -5,8 +5,8 @@
 #include "core/memory.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
-#include "train/optimizer/learning_rate.h"
 #include "train/optimizer/optimizer.h"
+#include "train/optimizer/schedule.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -144,7 +144,7 @@ static void compare_rate(const struct trainer_checkpoint *checkpoint,
                          const struct berth_log *log) {
     const double now = schedule_rate(content->schedule, step);
     if (!content->rewarmup &&
-        fabs(then - now) > RATE_TOLERANCE * content->schedule->learning_rate) { // false for NaN
+        fabs(then - now) > RATE_TOLERANCE * content->schedule->peak) { // false for NaN
         log_warning(log,
                     "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
                     "to continue as planned, give the learning_rate, schedule, warm-up and number "

@@ -25,6 +25,7 @@ struct model_files {
     char *vocab_path;            // NULL: likewise
     struct text_rules rules;     // rules with which the tokenizer was opened
     int64_t max_length;          // tokens of a text, as the tokenizer's settings say; 0: nothing
+    int64_t length;              // most tokens of a sequence: the setting, resolved by the job
     int strict;                  // the weights must be exactly the model's tensors
     int only_planned;            // set before opening: the weights may be missing, with a warning
     struct sentence sentence;    // of a model of embeddings; else not found
@@ -46,8 +47,8 @@ enum berth_status inputs_settle_gelu(const struct model_settings *settings,
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
-// For the pre-training head the vocabulary may be missing. The caller must then fit
-// max_seq_length to model_files_limits.
+// For the pre-training head the vocabulary may be missing. The caller must then
+// set the length, within model_files_limits.
 enum berth_status model_files_open(struct model_files *files, struct model_settings *settings,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
@@ -117,7 +118,7 @@ void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_
 enum berth_status inputs_find_tokenizer(const struct model_settings *settings,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
-// The default of max_seq_length if the setting was not given by name and has its default value:
+// The default of the length if the setting was not given by name and has its default value:
 // `usual` (0: the option's default; LENGTH_OF_MODEL: as many tokens as the tokenizer's settings
 // say, or the number of positions), but at most `positions`. A reduction is logged.
 #define LENGTH_OF_MODEL INT64_MAX

@@ -89,7 +89,7 @@ struct update_args {
                      // many; else 0
     int64_t step;    // from 0; keys the dropout
     int64_t skipped; // earlier updates that bias correction does not count
-    double learning_rate;
+    double rate;
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1
     double loss_limit, grad_norm_limit; // above one of them the update changes nothing; 0: no limit

@@ -14,7 +14,7 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
     TRY(task_set_open(&evaluation->set, task, args, error));
     evaluation->checksum = packer_checksum(&evaluation->set.source);
     return infer_find_worst(&evaluation->set.source, args->config->task.predict_batch_size,
-                            args->config->features.max_seq_length, &evaluation->extent, error);
+                            args->files->length, &evaluation->extent, error);
 }
 
 void evaluation_add_facts(const struct evaluation *evaluation, struct rank_facts *facts) {

@@ -43,7 +43,7 @@ static enum berth_status open_alone(struct predictor *predictor, struct settings
                                  config->model.model_name_or_path, error));
     const struct length_limits limits =
         model_files_limits(&predictor->files, kind->usual_length, config->model.model_name_or_path);
-    TRY(task_fit_length(config, &limits, log, error));
+    TRY(task_fit_length(config, &limits, &predictor->files.length, log, error));
     if (kind->follow != NULL) {
         TRY(kind->follow(config, &predictor->files, log, error));
     }
@@ -246,7 +246,7 @@ static enum berth_status make_plan(const struct predict_job *job, struct berth_e
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
-                             .predict_length = job->config.features.max_seq_length,
+                             .predict_length = job->predictor.files.length,
                              .comm = job->comm,
                              .exchange = job->comm->bytes,
                              .data = evaluation_bytes(&job->evaluation, &model, job->comm),

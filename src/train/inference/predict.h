@@ -39,7 +39,7 @@ struct predictor_kind {
     const struct predictor *lender;
 };
 
-// Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the
+// Opens files and device of config->model_name_or_path and fits the length to the model and the
 // usual length (inputs_fit_length). Then predictor_load allocates memory for batches of up to
 // `extent` and reads the weights. All ranks of `comm` call both.
 enum berth_status predictor_open(struct predictor *predictor, struct settings *config,

@@ -72,7 +72,7 @@ struct plan_args job_memory(const struct training_job *job) {
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
         .masked = job->feed.max_predictions,
-        .predict_length = job->config.features.max_seq_length,
+        .predict_length = job->files.length,
         .comm = job->peers,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),

@@ -27,15 +27,13 @@ void lengths_of_source(struct lengths *lengths, const struct packer_source *sour
     }
 }
 
-void lengths_log(const struct lengths *lengths, int64_t max_seq_length,
-                 const struct berth_log *log) {
+void lengths_log(const struct lengths *lengths, int64_t padded, const struct berth_log *log) {
     const int64_t ranges = (lengths->longest + lengths->width - 1) / lengths->width;
     for (int64_t i = 0; i < ranges && i < LENGTHS_RANGES; i++) {
         LOG_RECORD(log, BERTH_DETAIL, "length", log_integer("from", i * lengths->width + 1),
                    log_integer("to", (i + 1) * lengths->width),
                    log_integer("sequences", lengths->sequences[i]),
                    log_integer("tokens", lengths->tokens[i]),
-                   log_integer("longest", lengths->longest),
-                   log_integer("max_seq_length", max_seq_length));
+                   log_integer("longest", lengths->longest), log_integer("max_seq_length", padded));
     }
 }

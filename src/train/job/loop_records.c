@@ -169,7 +169,7 @@ static void add_exchanges(struct run *run, struct log_record *record) {
     run->exchanged = now;
 }
 
-static void report_step(struct run *run, const struct progress_losses *losses, double learning_rate,
+static void report_step(struct run *run, const struct progress_losses *losses, double rate,
                         double grad_norm) {
     const struct training_loop *loop = run->loop;
     const struct window *window = &run->window;
@@ -180,7 +180,7 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
             log_real("epoch", loop_epoch(loop, step)),
             isnan(losses->all) ? log_text("no_loss", no_loss(window))
                                : log_real("loss", losses->all),
-            log_real("learning_rate", learning_rate), log_real("grad_norm", grad_norm),
+            log_real("learning_rate", rate), log_real("grad_norm", grad_norm),
             log_real("samples_per_second", (double)window->sequences / window->seconds),
             log_real("tokens_per_second", (double)window->tokens / window->seconds));
     add_masked(run, losses, &record);
@@ -258,7 +258,7 @@ static void update_ema(struct run *run) {
     *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
 }
 
-enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
+enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
                                 struct berth_error *error) {
     struct progress *progress = run->progress;
     struct progress_losses losses = {NAN, NAN};
@@ -272,9 +272,8 @@ enum berth_status loop_log_step(struct run *run, double learning_rate, double gr
     }
     progress->loss_sum = progress->masked_loss_sum = 0;
     progress->loss_count = 0;
-    progress_add_step(progress, loop_epoch(run->loop, progress->step), &losses, learning_rate,
-                      grad_norm);
-    report_step(run, &losses, learning_rate, grad_norm);
+    progress_add_step(progress, loop_epoch(run->loop, progress->step), &losses, rate, grad_norm);
+    report_step(run, &losses, rate, grad_norm);
     return report_coefficients(run, error);
 }
 

@@ -93,7 +93,7 @@ int loop_log_is_due(const struct training_loop *loop, int64_t step);
 int loop_has_loss(const struct run *run, const struct update_result *update);
 // Reports the loss as the mean over the updates since the last report that were applied and have
 // one; if there is none, the record says why.
-enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
+enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
                                 struct berth_error *error);
 // An update that was skipped because of the loss scale.
 void loop_report_skip(const struct run *run, const struct loss_scale *before,

@@ -225,7 +225,7 @@ static void warn_of_useless_training(const struct training_job *job) {
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; schedule constant has no warm-up",
                     config->optimizer.schedule, updates, job->schedule.warmup_steps,
-                    job->schedule.learning_rate);
+                    job->schedule.peak);
     }
 }
 
@@ -240,7 +240,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     const struct length_limits limits = model_files_limits(
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
-    TRY(task_fit_length(config, &limits, &job->log, error));
+    TRY(task_fit_length(config, &limits, &job->files.length, &job->log, error));
     if (job->task->follow != NULL) {
         TRY(job->task->follow(config, &job->files, &job->log, error));
     }

@@ -330,11 +330,11 @@ static enum berth_status report_update(struct run *run, const struct update_args
     const struct training_loop *loop = run->loop;
     const int64_t step = run->progress->step;
     const int is_due = loop_log_is_due(loop, step) || run->is_finished;
-    TRY(is_due ? loop_log_step(run, args->learning_rate, grad_norm, error) : BERTH_OK);
+    TRY(is_due ? loop_log_step(run, args->rate, grad_norm, error) : BERTH_OK);
     log_progress(loop->log, "train", step, loop_end(loop));
     TRY(is_due || loop->updater->engine->comm->size == 1 ? agree_on_stop(run, error) : BERTH_OK);
     return run->is_finished && !is_due // the last update has a report
-               ? loop_log_step(run, args->learning_rate, grad_norm, error)
+               ? loop_log_step(run, args->rate, grad_norm, error)
                : BERTH_OK;
 }
 
@@ -360,8 +360,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .others = data.others,
                                .step = progress->step,
                                .skipped = without_moments(progress),
-                               .learning_rate =
-                                   schedule_rate(&run->schedule, step - progress->skipped),
+                               .rate = schedule_rate(&run->schedule, step - progress->skipped),
                                .loss_scale = progress->loss_scale.scale,
                                .loss_limit = skips_spikes ? limits.loss : 0,
                                .grad_norm_limit = skips_spikes ? limits.grad_norm : 0,

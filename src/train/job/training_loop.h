@@ -14,7 +14,7 @@
 #include "train/engine/feed.h"
 #include "train/engine/update.h"
 #include "train/inference/evaluate.h"
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 #include "train/progress/progress.h"
 
 #include <stdatomic.h>

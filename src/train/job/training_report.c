@@ -109,7 +109,7 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     LOG_ADD(&record, log_text("optimizer", config->optimizer.optimizer),
             log_text("optimizer_formula", formula), log_text("schedule", plan->schedule->row->name),
             log_text("schedule_formula", plan->schedule->row->formula),
-            log_real("learning_rate", plan->schedule->learning_rate),
+            log_real("learning_rate", plan->schedule->peak),
             log_text("lr_scaling", config->optimizer.lr_scaling),
             log_integer("schedule_steps", plan->schedule->total_steps),
             log_integer("warmup_steps", plan->schedule->warmup_steps),
@@ -160,7 +160,7 @@ static void report_lengths(const struct training_plan *plan, const struct berth_
     struct lengths lengths;
     if (plan->train->shards == NULL) {
         lengths_of_source(&lengths, &plan->train->source);
-        lengths_log(&lengths, plan->config->features.max_seq_length, log);
+        lengths_log(&lengths, plan->files->length, log);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "train/engine/inputs.h"
 #include "train/inference/evaluate.h"
 #include "train/job/training_loop.h"
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 #include "train/progress/progress.h"
 
 #include <stdint.h>

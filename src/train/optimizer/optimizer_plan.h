@@ -47,7 +47,7 @@ void optimizer_norm(const struct optimizer_plan *plan, double scale);
 
 struct optimizer_step {
     int64_t number; // number of previous updates, without skipped ones
-    double learning_rate;
+    double rate;
     double gradient_scale; // 1 / loss scale
     double grad_norm;      // of all gradients, scaled; plan->norm holds its square
     // Called after the weights of a param_range were updated: for the last range first, then in

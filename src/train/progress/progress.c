@@ -68,18 +68,16 @@ static void add_entry(struct progress *progress, json *entry) {
 }
 
 void progress_add_step(struct progress *progress, double epoch,
-                       const struct progress_losses *losses, double learning_rate,
-                       double grad_norm) {
+                       const struct progress_losses *losses, double rate, double grad_norm) {
     const int has_parts = !isnan(losses->masked);
-    add_entry(progress,
-              JSON_OBJECT({"step", json_new_integer(progress->step)},
-                          {"epoch", json_new_real(epoch)},
-                          {isnan(losses->all) ? NULL : "loss", json_new_real(losses->all)},
-                          {has_parts ? "masked_lm_loss" : NULL, json_new_real(losses->masked)},
-                          {has_parts ? "next_sentence_loss" : NULL,
-                           json_new_real(losses->all - losses->masked)},
-                          {"learning_rate", json_new_real(learning_rate)},
-                          {"grad_norm", json_new_real(grad_norm)}));
+    add_entry(
+        progress,
+        JSON_OBJECT(
+            {"step", json_new_integer(progress->step)}, {"epoch", json_new_real(epoch)},
+            {isnan(losses->all) ? NULL : "loss", json_new_real(losses->all)},
+            {has_parts ? "masked_lm_loss" : NULL, json_new_real(losses->masked)},
+            {has_parts ? "next_sentence_loss" : NULL, json_new_real(losses->all - losses->masked)},
+            {"learning_rate", json_new_real(rate)}, {"grad_norm", json_new_real(grad_norm)}));
 }
 
 static int has_evaluation(const struct progress *progress) {

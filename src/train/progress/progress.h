@@ -73,8 +73,7 @@ struct progress_losses {
 
 // These append entries to the log. If memory runs out, writing the file reports it.
 void progress_add_step(struct progress *progress, double epoch,
-                       const struct progress_losses *losses, double learning_rate,
-                       double grad_norm);
+                       const struct progress_losses *losses, double rate, double grad_norm);
 // Whether the score is of the same metric as that of the best model, in the same direction and on
 // the same examples, as far as these are known; 1 if there is none.
 int progress_is_comparable(const struct progress *progress, const struct best_metric *now);

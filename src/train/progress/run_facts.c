@@ -38,8 +38,7 @@ static void find_last_rate(struct run_facts *facts) {
     const json *history = json_member(facts->state, "log_history");
     for (size_t i = 0; json_is_array_value(history) && i < json_length(history); i++) {
         const json *rate = json_member(json_at(history, i), "learning_rate");
-        facts->learning_rate =
-            json_is_number_value(rate) ? json_as_real(rate) : facts->learning_rate;
+        facts->last_rate = json_is_number_value(rate) ? json_as_real(rate) : facts->last_rate;
     }
 }
 
@@ -61,7 +60,7 @@ static enum berth_status read_schedule(struct run_facts *facts,
     int64_t length, start = 0;
     TRY(read_length(facts, path, &length, error));
     TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
-    facts->schedule.learning_rate = rate_factor(facts) * settings->learning_rate;
+    facts->schedule.peak = rate_factor(facts) * settings->learning_rate;
     if (length > 0) {
         facts->schedule = schedule_of(settings, rate_factor(facts), length);
         if (start > 0) {
@@ -77,9 +76,9 @@ static enum berth_status read_settings(struct run_facts *facts, const char *path
     struct optimizer_settings settings;
     TRY(run_facts_settings(facts->state, &settings, error));
     facts->optimizer = optimizer_of(&settings);
-    facts->learning_rate = rate_factor(facts) * settings.learning_rate;
+    facts->last_rate = rate_factor(facts) * settings.learning_rate;
     find_last_rate(facts);
-    facts->next_rate = facts->learning_rate;
+    facts->next_rate = facts->last_rate;
     return read_schedule(facts, &settings, path, error);
 }
 

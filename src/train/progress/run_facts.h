@@ -7,22 +7,22 @@
 #include "core/error.h"
 #include "format/json/json.h"
 #include "settings/optimizer.h"
-#include "train/optimizer/learning_rate.h"
 #include "train/optimizer/optimizer.h"
+#include "train/optimizer/schedule.h"
 
 #include <stdint.h>
 
 struct run_facts {
     json *state; // the file; `optimizer` points to its texts
     struct optimizer optimizer;
-    double learning_rate;     // the last one logged, else the peak rate
+    double last_rate;         // the last one logged, else the peak rate
     int64_t step;             // updates of all phases
     int64_t skipped;          // skipped updates of the last phase
     int64_t updates;          // updates that went into the moments
     int64_t sequences;        // of an update
     struct schedule schedule; // of the last phase; its row is NULL if the file does not tell it all
     int64_t scheduled; // updates that it counted: those of the last phase, without skipped ones
-    double next_rate;  // of the next update; without a schedule `learning_rate`
+    double next_rate;  // of the next update; without a schedule `last_rate`
 };
 
 // Reads the file `path`. run_facts_done frees.

@@ -168,27 +168,24 @@ enum berth_status task_write_prediction(const struct task_set *set,
 }
 
 enum berth_status task_fit_length(struct settings *config, const struct length_limits *limits,
-                                  const struct berth_log *log, struct berth_error *error) {
+                                  int64_t *fitted, const struct berth_log *log,
+                                  struct berth_error *error) {
     const int64_t positions = limits->positions;
     const int is_chosen = settings_is_chosen(config, "max_seq_length");
-    if (!is_chosen && limits->usual > 0) {
-        config->features.max_seq_length = limits->usual;
-    }
-    if (config->features.max_seq_length <= positions) {
-        return BERTH_OK;
-    }
-    if (is_chosen) {
+    int64_t *length = &config->features.max_seq_length;
+    *length = !is_chosen && limits->usual > 0 ? limits->usual : *length;
+    if (*length > positions && is_chosen) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
                          " of %s; use at most that many tokens",
-                         config->features.max_seq_length, positions, limits->source);
+                         *length, positions, limits->source);
     }
-    if (limits->usual < LENGTH_OF_MODEL) {
+    if (*length > positions && limits->usual < LENGTH_OF_MODEL) {
         log_note(log,
                  "max_seq_length: %" PRId64 " instead of %" PRId64
                  ", the number of positions of %s",
-                 positions, config->features.max_seq_length, limits->source);
+                 positions, *length, limits->source);
     }
-    config->features.max_seq_length = positions;
+    *fitted = *length = *length < positions ? *length : positions;
     return BERTH_OK;
 }

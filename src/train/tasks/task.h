@@ -200,9 +200,10 @@ enum berth_status task_write_prediction(const struct task_set *set,
 // Whether do_predict requests a prediction after training.
 int task_predicts(const struct settings *config);
 
-// Sets max_seq_length within the limits of a model; BERTH_CONFIG if a given one exceeds the
-// positions.
+// Resolves max_seq_length within the limits of a model, also as *fitted; BERTH_CONFIG if a given
+// one exceeds the positions.
 enum berth_status task_fit_length(struct settings *config, const struct length_limits *limits,
-                                  const struct berth_log *log, struct berth_error *error);
+                                  int64_t *fitted, const struct berth_log *log,
+                                  struct berth_error *error);
 
 #endif

@@ -51,7 +51,7 @@ static struct adamw_factors adamw_factors_of(const struct adamw_range *range, do
         .inverse2 = (float)(1.0 / args->correction2),
         .epsilon = args->epsilon_inside_root ? 0.0f : (float)args->epsilon,
         .inner_epsilon = args->epsilon_inside_root ? (float)args->epsilon : 0.0f,
-        .rate = (float)args->learning_rate,
+        .rate = (float)args->rate,
         .decay = args->l2_mode ? 0.0f : (float)decay,
     };
 }

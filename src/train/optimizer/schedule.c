@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static double at_least_zero(double value) {
 static double rate_linear(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
     double factor = x < s->warmup ? x / s->warmup : at_least_zero(1 - x) / (1 - s->warmup);
-    return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
+    return s->peak * (s->warmup < 1 || x < s->warmup ? factor : 1);
 }
 
 // In NVIDIA's and Habana's programs the scheduler steps before the update.
@@ -27,57 +27,57 @@ static double rate_linear_ahead(const struct schedule *s, int64_t step) {
 
 static double rate_bertadam(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    return s->learning_rate * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
+    return s->peak * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
 }
 
 static double rate_google(const struct schedule *s, int64_t step) {
     if (step < s->warmup_steps) {
-        return s->learning_rate * (double)step / (double)s->warmup_steps;
+        return s->peak * (double)step / (double)s->warmup_steps;
     }
-    return s->learning_rate * at_least_zero(1 - fraction_done(s, step));
+    return s->peak * at_least_zero(1 - fraction_done(s, step));
 }
 
 static double rate_poly(const struct schedule *s, int64_t step) {
     double p = fraction_done(s, step + 1);
-    return s->learning_rate * (p < s->warmup ? p / s->warmup : sqrt(at_least_zero(1 - p)));
+    return s->peak * (p < s->warmup ? p / s->warmup : sqrt(at_least_zero(1 - p)));
 }
 
 static double rate_constant(const struct schedule *s, int64_t step) {
-    return s->learning_rate;
+    return s->peak;
 }
 
 static double rate_constant_warmup(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    return s->learning_rate * (x < s->warmup ? x / s->warmup : 1);
+    return s->peak * (x < s->warmup ? x / s->warmup : 1);
 }
 
 static double rate_cosine(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
     if (x < s->warmup) {
-        return s->learning_rate * x / s->warmup;
+        return s->peak * x / s->warmup;
     }
     double rest = s->warmup < 1 ? (x - s->warmup) / (1 - s->warmup) : 1;
-    return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
+    return s->peak * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
 // As transformers with its defaults: power 1 and a final rate of 1e-7.
 static double rate_polynomial(const struct schedule *s, int64_t step) {
-    const double end = fmin(1e-7, s->learning_rate);
+    const double end = fmin(1e-7, s->peak);
     const int64_t length = s->total_steps - s->warmup_steps;
     if (step < s->warmup_steps) {
-        return s->learning_rate * (double)step / (double)s->warmup_steps;
+        return s->peak * (double)step / (double)s->warmup_steps;
     }
     const double left = length > 0 ? 1 - (double)(step - s->warmup_steps) / (double)length : 0;
-    return end + (s->learning_rate - end) * at_least_zero(left);
+    return end + (s->peak - end) * at_least_zero(left);
 }
 
 // As transformers with its default: the time scale is the warm-up, or 10,000 updates without one.
 static double rate_inverse_sqrt(const struct schedule *s, int64_t step) {
     const double scale = s->warmup_steps > 0 ? (double)s->warmup_steps : 10000;
     if (step < s->warmup_steps) {
-        return s->learning_rate * (double)step / scale;
+        return s->peak * (double)step / scale;
     }
-    return s->learning_rate / sqrt(1 + (double)(step - s->warmup_steps) / scale);
+    return s->peak / sqrt(1 + (double)(step - s->warmup_steps) / scale);
 }
 
 // DeepSpeed steps its schedules after an update, so update `step` has the rate of step - 1, and the
@@ -106,7 +106,7 @@ static double gamma_decay(const struct schedule *s, int64_t step) {
 }
 
 static double interpolate(const struct schedule *s, double gamma) {
-    return s->minimum + (s->learning_rate - s->minimum) * gamma;
+    return s->minimum + (s->peak - s->minimum) * gamma;
 }
 
 static double rate_warmup_log(const struct schedule *s, int64_t step) {
@@ -131,8 +131,7 @@ static double cosine_decay(const struct schedule *s, int64_t step) {
     int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
     double done = fmin(1, (double)(step - steps) / (double)length);
-    return s->learning_rate *
-           (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + cos(PI * done)) / 2);
+    return s->peak * (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + cos(PI * done)) / 2);
 }
 
 static double rate_warmup_cosine_log(const struct schedule *s, int64_t step) {
@@ -156,18 +155,18 @@ static double exponential(const struct schedule *s, int64_t step) {
 
 static double rate_ee(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    return s->learning_rate * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
+    return s->peak * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
 }
 
 static double rate_le(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    return s->learning_rate * (x < s->warmup ? x / s->warmup : exponential(s, step));
+    return s->peak * (x < s->warmup ? x / s->warmup : exponential(s, step));
 }
 
 static double rate_ep(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
     double factor = x < s->warmup ? pow(x / s->warmup, 1.5) : pow(at_least_zero(1 - x), 2);
-    return s->learning_rate * factor;
+    return s->peak * factor;
 }
 
 const struct schedule_row schedule_rows[] = {
@@ -258,7 +257,7 @@ double schedule_rate(const struct schedule *schedule, int64_t step) {
 }
 
 int schedule_is_zero(const struct schedule *schedule, int64_t updates) {
-    if (schedule->learning_rate <= 0 && schedule->minimum <= 0 && schedule->offset <= 0) {
+    if (schedule->peak <= 0 && schedule->minimum <= 0 && schedule->offset <= 0) {
         return updates > 0;
     }
     for (int64_t step = 0; step < updates; step++) {

@@ -4,8 +4,8 @@
 // rates.
 //
 // Leaves out: OneCycle and LRRangeTest of DeepSpeed, and every schedule that depends on the loss.
-#ifndef BERTH_TRAIN_LEARNING_RATE_H
-#define BERTH_TRAIN_LEARNING_RATE_H
+#ifndef BERTH_TRAIN_SCHEDULE_H
+#define BERTH_TRAIN_SCHEDULE_H
 
 #include "core/error.h"
 #include "settings/optimizer.h"
@@ -17,10 +17,10 @@ struct schedule_row;
 
 struct schedule {
     const struct schedule_row *row;
-    double learning_rate; // peak rate, with the factor
-    double minimum;       // warmup_min_lr, with the factor: where DeepSpeed's warm-ups start
-    double offset;        // lr_offset: added to every rate
-    double decay_rate;    // EE, LE: factor per decay_steps updates
+    double peak;       // highest rate, with the factor
+    double minimum;    // warmup_min_lr, with the factor: where DeepSpeed's warm-ups start
+    double offset;     // lr_offset: added to every rate
+    double decay_rate; // EE, LE: factor per decay_steps updates
     int64_t decay_steps;
     double cosine_minimum; // WarmupCosineLR: final fraction of the rate
     int64_t warmup_steps;  // updates below the peak because of warm-up
