@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows.h"
 
+#include "settings/effects.h"
+
 #include <string.h>
 
 const char cli_rows_note[] =
@@ -104,6 +106,10 @@ static void put_details(struct buffer *text, const struct option_row *row) {
 void cli_row_put_text(struct buffer *text, const struct cli_verb *verb,
                       const struct option_row *row, int details) {
     buffer_put_text(text, row->help);
+    if (row->only_with != NULL) {
+        buffer_put_text(text, "; ");
+        settings_put_only_with(text, row);
+    }
     if (row->choices != NULL) {
         put_choices(text, row->choices);
     }

@@ -262,6 +262,8 @@ struct berth_option {
     const char *choices;        /* separated by |, or NULL */
     double minimum, maximum;    /* NaN: any */
     const char *help, *group;
+    const char *only_with; /* the settings without which it has no effect, separated by "; ": "name",
+                              "!name", "name=one|other", "name!=one"; or NULL */
 };
 const struct berth_task *berth_task_at(size_t index);
 const struct berth_job_row *berth_job_at(size_t index);

@@ -77,7 +77,8 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
                               .minimum = is_number ? row->minimum : NAN,
                               .maximum = is_number ? row->maximum : NAN,
                               .help = row->help,
-                              .group = row->group != NULL ? row->group : "task"};
+                              .group = row->group != NULL ? row->group : "task",
+                              .only_with = row->only_with};
 }
 
 static void build_options(void) {

@@ -46,6 +46,9 @@ static int value_of(const struct effects *effects, const char *name, char value[
     if (strcmp(name, "processes") == 0) {
         return effects->processes > 1;
     }
+    if (strcmp(name, "ranks") == 0) {
+        return effects->processes > 1 && !settings_are_independent(used);
+    }
     if (strcmp(name, "loss_scale") == 0) {
         snprintf(value, VALUE_SIZE, "%s", loss_scale_of(used));
         return 1;
@@ -152,6 +155,54 @@ void settings_note_effects(const struct settings *given, const struct settings *
         if (row->only_with != NULL && (row->jobs & jobs) != 0 &&
             settings_row_is_chosen(given, row) && !is_off(given, row)) {
             note_row(&effects, row, log);
+        }
+    }
+}
+
+// --- what it needs, in words
+// ----------------------------------------------------------------------
+
+// "EE or LE"
+static void put_values(struct buffer *text, const char *values) {
+    const char *separator = " ";
+    for (const char *at = values; *at != '\0'; at += *at == '|') {
+        const size_t length = strcspn(at, "|");
+        if (length > 0) {
+            buffer_put_text(text, separator);
+            buffer_put(text, at, length);
+            separator = " or ";
+        }
+        at += length;
+    }
+}
+
+static void put_clause(struct buffer *text, const char *clause, size_t size) {
+    char copy[CLAUSES_SIZE];
+    snprintf(copy, sizeof copy, "%.*s", (int)size, clause);
+    const int is_negative = copy[0] == '!';
+    char *name = copy + is_negative, *rest = name + strcspn(name, "=!");
+    const int is_unequal = *rest == '!';
+    const char *values = *rest != '\0' ? rest + 1 + is_unequal : "";
+    *rest = '\0';
+    const int is_many = strcmp(name, "processes") == 0 || strcmp(name, "ranks") == 0;
+    buffer_put_text(text, is_negative || is_unequal ? "not with " : "only with ");
+    buffer_put_text(text, is_many ? "several processes" : name);
+    put_values(text, values);
+}
+
+void settings_put_only_with(struct buffer *text, const struct option_row *row) {
+    const char *at = row->only_with;
+    while (at != NULL && *at != '\0') {
+        const char *next = strpbrk(at, "; ");
+        const size_t size = next != NULL ? (size_t)(next - at) : strlen(at);
+        put_clause(text, at, size);
+        at += size;
+        if (strncmp(at, "; ", 2) == 0) {
+            buffer_put_text(text, "; ");
+            at += 2;
+        } else if (strncmp(at, " or ", 4) == 0) {
+            buffer_put_text(text, " or ");
+            at += 4;
         }
     }
 }

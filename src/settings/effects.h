@@ -5,11 +5,15 @@
 #ifndef BERTH_SETTINGS_EFFECTS_H
 #define BERTH_SETTINGS_EFFECTS_H
 
+#include "core/buffer.h"
 #include "settings/settings.h"
 
 // Notes each setting of the jobs that was chosen in `given` and has no effect with the values that
 // the job uses. `processes`: of the job.
 void settings_note_effects(const struct settings *given, const struct settings *used, unsigned jobs,
                            int processes, const struct berth_log *log);
+
+// Appends what a row needs, "only with schedule EE or LE"; nothing if it always has an effect.
+void settings_put_only_with(struct buffer *text, const struct option_row *row);
 
 #endif

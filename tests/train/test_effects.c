@@ -157,6 +157,65 @@ static void test_exchanges(void **state) {
                       LIST("communication_data_type", "bf16", "virtual_ranks", "4"));
 }
 
+// A clause names a setting, and values that it can have.
+static void check_clause(const struct option_row *row, char *clause) {
+    char *name = clause + (*clause == '!'), *rest = name + strcspn(name, "=!");
+    const int has_values = *rest != '\0';
+    char *values = has_values ? rest + 1 + (*rest == '!') : rest;
+    *rest = '\0';
+    const struct option_row *other = option_find(name);
+    if (other == NULL && strcmp(name, "processes") != 0 && strcmp(name, "ranks") != 0) {
+        fail_msg("%s: only_with: no setting %s", row->name, name);
+    }
+    assert_true(other != NULL || !has_values);
+    for (char *value = strtok(values, "|"); value != NULL; value = strtok(NULL, "|")) {
+        struct settings config;
+        settings_init(&config);
+        const int is_rule = strcmp(name, "loss_scale") == 0 &&
+                            (strcmp(value, "zero") == 0 || strcmp(value, "plain") == 0);
+        if (!is_rule && settings_set_row(&config, other, value, NULL) != BERTH_OK) {
+            fail_msg("%s: only_with: %s is no value of %s", row->name, value, name);
+        }
+    }
+}
+
+static void every_requirement_names_settings_and_their_values(void **state) {
+    size_t rows = 0;
+    (void)state;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        char text[512], clause[256];
+        snprintf(text, sizeof text, "%s", row->only_with != NULL ? row->only_with : "");
+        rows += text[0] != '\0';
+        for (char *at = text; *at != '\0';) {
+            const size_t length = strcspn(at, "; ");
+            snprintf(clause, sizeof clause, "%.*s", (int)length, at);
+            check_clause(row, clause);
+            at += length;
+            at += strncmp(at, "; ", 2) == 0 ? 2 : strncmp(at, " or ", 4) == 0 ? 4 : strlen(at);
+        }
+    }
+    assert_true(rows > 50);
+}
+
+static void requirements_are_told_in_words(void **state) {
+    static const struct {
+        const char *option, *text;
+    } cases[] = {{"decay_rate", "only with schedule EE or LE"},
+                 {"save_steps", "not with skip_checkpoint; only with save_strategy steps"},
+                 {"eval_delay", "only with evaluate_every_epoch or only with eval_steps"},
+                 {"warmup_steps", "not with schedule constant"},
+                 {"zero_stage", "only with several processes"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buffer text = {0};
+        settings_put_only_with(&text, option_find(cases[i].option));
+        buffer_put_byte(&text, 0);
+        assert_string_equal(text.bytes, cases[i].text);
+        buffer_done(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules),
@@ -165,6 +224,8 @@ int main(void) {
         cmocka_unit_test(test_loss_scales),
         cmocka_unit_test(test_other_options),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(every_requirement_names_settings_and_their_values),
+        cmocka_unit_test(requirements_are_told_in_words),
         SCRATCH_TEST(a_deepspeed_file_names_the_folder_of_scalars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

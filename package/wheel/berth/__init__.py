@@ -73,7 +73,8 @@ _Tensor = _struct("_Tensor", ("name", c_char_p), ("dtype", c_char_p), ("shape", 
 _Task = _struct("_Task", *((key, c_char_p) for key in ("name", "pipeline", "text", "pair", "label", "more")),
                 *((key, c_int) for key in ("needs_pair", "has_items", "has_rows", "trains")), ("help", c_char_p))
 _Option = _struct("_Option", *((key, c_char_p) for key in ("name", "aliases", "uses", "type", "value", "choices")),
-                  ("minimum", c_double), ("maximum", c_double), ("help", c_char_p), ("group", c_char_p))
+                  ("minimum", c_double), ("maximum", c_double),
+                  *((key, c_char_p) for key in ("help", "group", "only_with")))
 _TAIL = [POINTER(c_char_p), POINTER(_Watch), POINTER(_Error)]  # settings, watch, error
 _SIGNATURES = {  # name: what it returns, what it takes
     "version": (c_char_p, []),
