@@ -3,11 +3,11 @@
 
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
 #include "settings/deepspeed.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define VALUE_SIZE 128
 #define CLAUSES_SIZE 256
@@ -54,9 +54,8 @@ static int value_of(const struct effects *effects, const char *name, char value[
         return 1;
     }
     settings_print(used, row, value, VALUE_SIZE);
-    return strcmp(name, "resume_from_checkpoint") == 0 ? settings_resume(used)
-           : strcmp(name, "logging_dir") == 0          ? names_scalars(used)
-           : row->type == OPTION_TEXT                  ? value[0] != '\0'
+    return strcmp(name, "logging_dir") == 0 ? names_scalars(used)
+           : row->type == OPTION_TEXT       ? value[0] != '\0'
            : row->type == OPTION_FLAG
                ? strcmp(value, "true") == 0
                : strcmp(value, "auto") == 0 || (number_parse_real(value, &number) && number > 0);
@@ -81,6 +80,22 @@ static void print_reason(const struct effects *effects, const char *name, int is
     }
 }
 
+// Whether the list "one|other", in which an empty entry is no value, has it. Names of tasks may be
+// in capitals.
+static int is_one_of(const char *values, const char *value) {
+    const size_t length = strlen(value);
+    for (const char *at = values;; at++) {
+        const size_t size = strcspn(at, "|");
+        if (size == length && strncasecmp(at, value, size) == 0) {
+            return 1;
+        }
+        at += size;
+        if (*at == '\0') {
+            return 0;
+        }
+    }
+}
+
 // Whether one clause holds: "name", "!name", "name=one|other", "name!=one". If not, *reason says
 // why.
 static int holds(const struct effects *effects, const char *clause, char reason[VALUE_SIZE]) {
@@ -94,7 +109,7 @@ static int holds(const struct effects *effects, const char *clause, char reason[
     int good = is_set != is_negative;
     if (has_values) {
         const char *values = start + length + 1 + is_unequal;
-        const int is_one = value[0] == '\0' ? *values == '|' : words_contain(values, '|', value);
+        const int is_one = is_one_of(values, value);
         good = strcmp(value, "auto") == 0 || is_one != is_unequal;
     }
     if (!good) {

@@ -413,8 +413,7 @@ const struct option_row option_rows[] = {
      .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "N",
      .help = "number of updates in which the learning rate decays by "
              "decay_rate"},
-    {FLAG("learning-rate", optimizer, rewarmup, "false"), ONLY_WITH("resume_from_checkpoint"),
-     NOTED, .jobs = JOB_TRAIN,
+    {FLAG("learning-rate", optimizer, rewarmup, "false"), NOTED, .jobs = JOB_TRAIN,
      .help = "when resuming, restart the schedule for the rest of the run"},
     {REAL("learning-rate", optimizer, warmup_min_lr, "0"),
      ONLY_WITH("schedule=warmup_log|warmup_linear|warmup_decay_log|warmup_decay_linear|warmup_"

@@ -322,7 +322,7 @@ def check_errors():
         expect(message in done.stderr, f"{data} {words}: {done.stderr}")
         expect(not os.path.exists("refused"), f"{data} {words}: a folder was left")
     done = train("noted", "pairs.jsonl", *UPDATES, "--triplet_margin", 1)
-    expect("triplet_margin has no effect with the loss negatives" in done.stderr, "an option without effect")
+    expect("triplet_margin has no effect with embedding_loss negatives" in done.stderr, "an option without effect")
 
 
 for golden_case in GOLDEN["cases"]:

@@ -480,6 +480,9 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (settings_resume(&job->config)) {
         TRY(resume_find(&job->resume, &job->config, &job->log, error));
     }
+    if (job->config.optimizer.rewarmup && job->resume.folder == NULL) {
+        log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
+    }
     return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
 }
 
