@@ -28,7 +28,7 @@ struct bench_padded {
 // The first *vocab*.txt of a folder, newly allocated; NULL if there is none.
 static char *vocabulary_in(const char *folder) {
     char **names;
-    if (folder == NULL || dir_list(folder, &names, NULL) != BERTH_OK) {
+    if (dir_list(folder, &names, NULL) != BERTH_OK) {
         return NULL;
     }
     char *path = NULL;
@@ -46,14 +46,11 @@ static char *find_vocabulary(const struct bench_settings *settings) {
         return memory_string(settings->config->model.vocab_file);
     }
     char *path = dir_exists(settings->geometry) ? vocabulary_in(settings->geometry) : NULL;
-    char *beside = settings->data != NULL ? file_parent(settings->data)
-                                          : memory_string(settings->config->task.data_dir);
-    char *sibling = beside != NULL ? path_join(beside, "../vocab") : NULL;
-    path = path != NULL ? path : vocabulary_in(beside);
-    path = path != NULL ? path : vocabulary_in(sibling);
-    memory_free(beside);
-    memory_free(sibling);
-    return path;
+    const struct path beside = settings->data != NULL
+                                   ? path_parent(settings->data)
+                                   : path_format("%s", settings->config->task.data_dir);
+    path = path != NULL ? path : vocabulary_in(beside.text);
+    return path != NULL ? path : vocabulary_in(path_in(beside.text, "../vocab").text);
 }
 
 static enum berth_status open_tokenizer(struct bench_data *data,
@@ -88,11 +85,7 @@ static enum berth_status read_files(const struct bench_shards *shards, char *con
         if (!pretraining_is_file(names[i])) {
             continue;
         }
-        char *path = path_join(shards->path, names[i]);
-        enum berth_status status =
-            path != NULL ? read_file(shards, path, instances, error) : path_no_memory(error);
-        memory_free(path);
-        TRY(status);
+        TRY(read_file(shards, path_in(shards->path, names[i]).text, instances, error));
     }
     return BERTH_OK;
 }

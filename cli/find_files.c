@@ -18,7 +18,7 @@ static enum berth_status find(const char **name, const char *split, struct berth
     TRY(split == NULL ? hub_find_model(*name, &path, error)
                       : hub_find_data(*name, split, &path, error));
     *name = cli_own(path);
-    return *name != NULL ? BERTH_OK : path_no_memory(error);
+    return *name != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 // The configuration of a folder or a model; a name that is neither is left to the library, which

@@ -284,12 +284,11 @@ static void put_program_page(struct manual *manual) {
 
 static enum berth_status write_page(struct manual *manual, const char *folder, const char *name,
                                     const char *section, struct berth_error *error) {
-    char path[4096];
+    const struct path path = path_format("%s/%s.%s", folder, name, section);
     end_line(manual);
-    snprintf(path, sizeof path, "%s/%s.%s", folder, name, section);
     enum berth_status status =
         manual->text.failed ? error_no_memory(error, 0, "a manual page")
-                            : file_write(path, manual->text.bytes, manual->text.length, error);
+                            : file_write(path.text, manual->text.bytes, manual->text.length, error);
     buffer_clear(&manual->text);
     manual->line = 0;
     return status;

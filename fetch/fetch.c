@@ -84,26 +84,21 @@ static enum berth_status find_folders(struct fetch *fetch, struct berth_error *e
     const char *given = fetch->settings->cache_dir;
     int of_hub = !fetch->is_url && fetch->known == NULL;
     char name[NAME_LIMIT] = "";
-    fetch->root = given != NULL ? memory_string(given)
-                  : of_hub      ? hub_cache_root()
-                                : hub_assets_root();
+    OWNED char *hub_root = hub_cache_root();
+    if (hub_root == NULL) {
+        return fetch_no_memory(error);
+    }
+    fetch->root = !of_hub && given == NULL ? hub_assets_root()
+                                           : path_format("%s", given != NULL ? given : hub_root);
     if (fetch->is_url) {
         TRY(url_folder(fetch->name, name, error));
     } else if (fetch->known != NULL) {
         snprintf(name, sizeof name, "%s", fetch->known->folder);
     }
-    if (fetch->root != NULL) {
-        fetch->repo = of_hub ? hub_repo_folder(fetch->root, fetch->type, fetch->name)
-                             : path_join(fetch->root, name);
-    }
-    if (fetch->repo == NULL) {
-        return fetch_no_memory(error);
-    }
-    const char *folder = path_name(fetch->repo);
-    char *all = path_join(fetch->root, ".locks");
-    fetch->locks = all != NULL ? path_join(all, folder) : NULL;
-    memory_free(all);
-    return fetch->locks != NULL ? BERTH_OK : fetch_no_memory(error);
+    const char *const root = fetch->root.text;
+    fetch->repo = of_hub ? hub_repo_folder(root, fetch->type, fetch->name) : path_in(root, name);
+    fetch->locks = path_in(path_in(root, ".locks").text, path_name(fetch->repo.text));
+    return BERTH_OK;
 }
 
 // --- offline ------------------------------------------------------------------------------------
@@ -123,18 +118,17 @@ static const char *offline_variable(const struct fetch *fetch) {
 
 static enum berth_status find_snapshot(struct fetch *fetch, struct berth_error *error) {
     struct hub_snapshot snapshot;
-    TRY(hub_snapshot_find(fetch->root, fetch->type, fetch->name, fetch->revision, &snapshot,
+    TRY(hub_snapshot_find(fetch->root.text, fetch->type, fetch->name, fetch->revision, &snapshot,
                           error));
     enum berth_status status = BERTH_OK;
     if (snapshot.folder == NULL) {
         status = error_set(error, BERTH_UNAVAILABLE, "%s, revision %s, is not in the cache %s",
-                           fetch->name, fetch->revision, fetch->root);
+                           fetch->name, fetch->revision, fetch->root.text);
     } else if (strcmp(fetch->type, "model") == 0) {
         status = model_files_check(&snapshot, fetch->name, error);
     }
     if (status == BERTH_OK) {
-        fetch_set_path(fetch, snapshot.folder);
-        snapshot.folder = NULL;
+        fetch->path = path_format("%s", snapshot.folder);
     }
     hub_snapshot_done(&snapshot);
     return status;
@@ -185,19 +179,10 @@ enum berth_status fetch_files(const char *name, const struct fetch_settings *set
                 .stop = stop,
                 .retries = settings->retries >= 0 ? settings->retries : DEFAULT_RETRIES}};
     TRY(check_settings(&fetch, error));
-    enum berth_status status = find_folders(&fetch, error);
-    if (status == BERTH_OK) {
-        const char *variable = offline_variable(&fetch);
-        status = variable != NULL ? fetch_offline(&fetch, variable, error)
-                                  : fetch_online(&fetch, stop, error);
-    }
-    if (status == BERTH_OK) {
-        *path = fetch.path;
-        fetch.path = NULL;
-    }
-    memory_free(fetch.path);
-    memory_free(fetch.root);
-    memory_free(fetch.repo);
-    memory_free(fetch.locks);
-    return status;
+    TRY(find_folders(&fetch, error));
+    const char *variable = offline_variable(&fetch);
+    TRY(variable != NULL ? fetch_offline(&fetch, variable, error)
+                         : fetch_online(&fetch, stop, error));
+    *path = memory_string(fetch.path.text);
+    return *path != NULL ? BERTH_OK : fetch_no_memory(error);
 }

@@ -83,14 +83,14 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
 
 static void warn_of_disk_space(const struct fetch *fetch, const struct hub_listing *listing,
                                const unsigned char *taken) {
-    uint64_t needed = 0, available = dir_free_bytes(fetch->repo);
+    uint64_t needed = 0, available = dir_free_bytes(fetch->repo.text);
     for (size_t i = 0; i < listing->count; i++) {
         needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
     }
     // Counts files that already exist as well; only their transfer finds out (download.h).
     if (needed > available) {
         log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
-                    fetch->name, (unsigned long long)needed, fetch->repo,
+                    fetch->name, (unsigned long long)needed, fetch->repo.text,
                     (unsigned long long)available);
     }
 }
@@ -105,8 +105,8 @@ static enum berth_status fetch_file(const struct fetch *fetch, const struct hub 
     struct download wanted = {.url = url,
                               .token = hub->token,
                               .name = file->path,
-                              .repo = fetch->repo,
-                              .locks = fetch->locks,
+                              .repo = fetch->repo.text,
+                              .locks = fetch->locks.text,
                               .key = file->etag,
                               .etag_is_key = 1,
                               .size = file->size,
@@ -130,7 +130,7 @@ static enum berth_status fetch_listing(struct fetch *fetch, const struct hub *hu
             files[count++] = (struct snapshot_file){.path = file->path, .blob = file->etag};
         }
     }
-    TRY(hub_listing_write(listing, fetch->repo, error));
+    TRY(hub_listing_write(listing, fetch->repo.text, error));
     return fetch_publish(fetch, listing->commit, files, count, error);
 }
 
@@ -194,12 +194,8 @@ static enum berth_status find_token(const struct fetch *fetch, char **token,
         *token = memory_string(set);
         return *token != NULL ? clean_token(*token, "HF_TOKEN", error) : fetch_no_memory(error);
     }
-    char *path = hub_token_path();
-    enum berth_status status = path == NULL        ? fetch_no_memory(error)
-                               : file_exists(path) ? read_token_file(path, token, error)
-                                                   : BERTH_OK;
-    memory_free(path);
-    return status;
+    const struct path path = hub_token_path();
+    return file_exists(path.text) ? read_token_file(path.text, token, error) : BERTH_OK;
 }
 
 static enum berth_status fetch_as(struct fetch *fetch, const char *endpoint,

@@ -48,38 +48,32 @@ static enum berth_status snapshot_commit(const struct snapshot_file *files, size
 
 // The cached content of a URL: the folder of its snapshot and its etag.
 struct cached_url {
-    char *file; // NULL: not cached
+    struct path file; // "": not cached
     char *etag;
 };
 
 static enum berth_status find_cached(const struct fetch *fetch, const char *name,
                                      struct cached_url *cached, struct berth_error *error) {
-    char *ref = path_join(fetch->repo, "refs/" HUB_MAIN);
-    char *commit = NULL;
+    const char *const repo = fetch->repo.text;
+    const struct path ref = path_in(repo, "refs/" HUB_MAIN), etag = path_in(repo, "etag");
+    OWNED char *commit = NULL;
     size_t length;
-    enum berth_status status = ref == NULL ? fetch_no_memory(error) : BERTH_OK;
-    if (status == BERTH_OK && file_exists(ref)) {
-        status = file_read(ref, HUB_COMMIT_SIZE, &commit, &length, error);
+    if (file_exists(ref.text)) {
+        TRY(file_read(ref.text, HUB_COMMIT_SIZE, &commit, &length, error));
     }
-    memory_free(ref);
-    if (commit != NULL && hub_is_commit(commit)) {
-        char below[HUB_COMMIT_SIZE + NAME_LIMIT + 16];
-        snprintf(below, sizeof below, "snapshots/%s/%s", commit, name);
-        cached->file = path_join(fetch->repo, below);
+    if (commit == NULL || !hub_is_commit(commit)) {
+        return BERTH_OK;
     }
-    memory_free(commit);
-    if (cached->file != NULL &&
-        (!file_exists(cached->file) || !path_is_inside(cached->file, fetch->repo) ||
-         hub_blob_check(fetch->repo, cached->file, NULL) != BERTH_OK)) {
-        memory_free(cached->file);
-        cached->file = NULL;
+    const struct path file = path_format("%s/snapshots/%s/%s", repo, commit, name);
+    if (!file_exists(file.text) || !path_is_inside(file.text, repo) ||
+        hub_blob_check(repo, file.text, NULL) != BERTH_OK) {
+        return BERTH_OK;
     }
-    char *path = path_join(fetch->repo, "etag");
-    if (cached->file != NULL && path != NULL && file_exists(path)) {
-        (void)file_read(path, NAME_LIMIT, &cached->etag, &length, NULL);
+    cached->file = file;
+    if (file_exists(etag.text)) {
+        (void)file_read(etag.text, NAME_LIMIT, &cached->etag, &length, NULL);
     }
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 // Whether the cached file has the requested digest.
@@ -94,12 +88,9 @@ static int has_requested_digests(const struct fetch *fetch, const char *file) {
 
 static enum berth_status store_etag(const struct fetch *fetch, const char *etag,
                                     struct berth_error *error) {
-    char *path = path_join(fetch->repo, "etag");
-    enum berth_status status = path == NULL    ? fetch_no_memory(error)
-                               : *etag != '\0' ? file_write(path, etag, strlen(etag), error)
-                                               : file_remove(path, error);
-    memory_free(path);
-    return status;
+    const struct path path = path_in(fetch->repo.text, "etag");
+    return *etag != '\0' ? file_write(path.text, etag, strlen(etag), error)
+                         : file_remove(path.text, error);
 }
 
 static enum berth_status download_url(struct fetch *fetch, const char *name,
@@ -110,8 +101,8 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
     struct download wanted = {
         .url = fetch->name,
         .name = name,
-        .repo = fetch->repo,
-        .locks = fetch->locks,
+        .repo = fetch->repo.text,
+        .locks = fetch->locks.text,
         .key = key,
         .by_content = 1,
         .size = NO_SIZE,
@@ -119,37 +110,30 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
         .known_etag = cached->etag};
     TRY(download(&fetch->net, &wanted, &result, error));
     if (result.unchanged) {
-        char *file = cached->file;
-        cached->file = NULL;
-        fetch_set_path(fetch, file);
+        fetch->path = cached->file;
         return BERTH_OK;
     }
     const struct snapshot_file file = {.path = name, .blob = result.blob};
     TRY(snapshot_commit(&file, 1, commit, error));
     TRY(fetch_publish(fetch, commit, &file, 1, error));
     TRY(store_etag(fetch, result.etag, error));
-    char *path = path_join(fetch->path, name);
-    if (path == NULL) {
-        return fetch_no_memory(error);
-    }
-    fetch_set_path(fetch, path);
+    fetch->path = path_in(fetch->path.text, name);
     return BERTH_OK;
 }
 
 enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error *error) {
     char name[NAME_LIMIT];
-    struct cached_url cached = {.file = NULL};
+    struct cached_url cached = {.etag = NULL};
     url_file_name(fetch->name, name);
     enum berth_status status = find_cached(fetch, name, &cached, error);
     int given = fetch->settings->sha256 != NULL || fetch->settings->md5 != NULL;
-    int good = status == BERTH_OK && cached.file != NULL && (offline || given) &&
-               has_requested_digests(fetch, cached.file);
+    int good = status == BERTH_OK && cached.file.text[0] != '\0' && (offline || given) &&
+               has_requested_digests(fetch, cached.file.text);
     if (good) {
-        fetch_set_path(fetch, cached.file);
-        cached.file = NULL;
+        fetch->path = cached.file;
     } else if (status == BERTH_OK && offline) {
         status = error_set(error, BERTH_UNAVAILABLE, "%s is not in the cache %s", fetch->name,
-                           fetch->root);
+                           fetch->root.text);
     } else if (status == BERTH_OK) {
         if (given) { // the cached file is a different one
             memory_free(cached.etag);
@@ -158,7 +142,6 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
         status = fetch_tag_cache(fetch, error);
         status = status == BERTH_OK ? download_url(fetch, name, &cached, error) : status;
     }
-    memory_free(cached.file);
     memory_free(cached.etag);
     return status;
 }
@@ -172,8 +155,8 @@ static enum berth_status fetch_known_file(const struct fetch *fetch, const struc
     snprintf(url, sizeof url, "%s%s", fetch->known->url_prefix, file->name);
     struct download wanted = {.url = url,
                               .name = file->name,
-                              .repo = fetch->repo,
-                              .locks = fetch->locks,
+                              .repo = fetch->repo.text,
+                              .locks = fetch->locks.text,
                               .key = file->sha256,
                               .size = NO_SIZE,
                               .digests = {{DIGEST_SHA256, file->sha256}}};
@@ -187,17 +170,12 @@ enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth
     for (size_t i = 0; i < COUNT; i++) {
         files[i] =
             (struct snapshot_file){fetch->known->files[i].name, fetch->known->files[i].sha256};
-        char *blob = path_join(fetch->repo, "blobs");
-        char *path = blob != NULL ? path_join(blob, files[i].blob) : NULL;
-        int is_cached = path != NULL && file_exists(path);
-        enum berth_status status =
-            offline && is_cached ? hub_blob_check(fetch->repo, path, error) : BERTH_OK;
-        memory_free(path);
-        memory_free(blob);
-        TRY(status);
+        const struct path path = path_format("%s/blobs/%s", fetch->repo.text, files[i].blob);
+        const int is_cached = file_exists(path.text);
+        TRY(offline && is_cached ? hub_blob_check(fetch->repo.text, path.text, error) : BERTH_OK);
         if (offline && !is_cached) {
             return error_set(error, BERTH_UNAVAILABLE, "%s of %s is not in the cache %s",
-                             files[i].path, fetch->name, fetch->root);
+                             files[i].path, fetch->name, fetch->root.text);
         }
     }
     TRY(fetch_tag_cache(fetch, error));

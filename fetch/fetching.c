@@ -2,7 +2,6 @@
 #include "fetch/fetching.h"
 
 #include "core/file.h"
-#include "core/memory.h"
 #include "format/hub/hub_cache.h"
 
 enum berth_status fetch_no_memory(struct berth_error *error) {
@@ -13,30 +12,19 @@ enum berth_status fetch_no_memory(struct berth_error *error) {
 enum berth_status fetch_tag_cache(const struct fetch *fetch, struct berth_error *error) {
     static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
                               "# A cache of downloads; see https://bford.info/cachedir/\n";
-    TRY(dir_make(fetch->repo, error));
-    char *path = path_join(fetch->root, "CACHEDIR.TAG");
-    if (path == NULL) {
-        return fetch_no_memory(error);
-    }
-    enum berth_status status =
-        file_exists(path) ? BERTH_OK : file_write(path, tag, sizeof tag - 1, error);
-    memory_free(path);
-    return status;
+    TRY(dir_make(fetch->repo.text, error));
+    const struct path path = path_in(fetch->root.text, "CACHEDIR.TAG");
+    return file_exists(path.text) ? BERTH_OK : file_write(path.text, tag, sizeof tag - 1, error);
 }
 
 static enum berth_status snapshot_folder(const struct fetch *fetch, const char *commit,
-                                         char **folder, struct berth_error *error) {
-    char *all = path_join(fetch->repo, "snapshots");
-    *folder = all != NULL ? path_join(all, commit) : NULL;
-    memory_free(all);
-    if (*folder == NULL) {
-        return fetch_no_memory(error);
-    }
-    TRY(dir_make(*folder, error));
-    return path_is_inside(*folder, fetch->repo)
+                                         struct path *folder, struct berth_error *error) {
+    *folder = path_in(path_in(fetch->repo.text, "snapshots").text, commit);
+    TRY(dir_make(folder->text, error));
+    return path_is_inside(folder->text, fetch->repo.text)
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
-                           *folder, fetch->repo);
+                           folder->text, fetch->repo.text);
 }
 
 // Links the files, then points the revision to this snapshot. Sets fetch->path to its folder.
@@ -45,14 +33,9 @@ enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                                 struct berth_error *error) {
     TRY(snapshot_folder(fetch, commit, &fetch->path, error));
     for (size_t i = 0; i < count; i++) {
-        TRY(hub_link_blob(fetch->path, files[i].path, files[i].blob, error));
+        TRY(hub_link_blob(fetch->path.text, files[i].path, files[i].blob, error));
     }
     return hub_is_commit(fetch->revision)
                ? BERTH_OK
-               : hub_write_ref(fetch->repo, fetch->revision, commit, error);
-}
-
-void fetch_set_path(struct fetch *fetch, char *path) {
-    memory_free(fetch->path);
-    fetch->path = path;
+               : hub_write_ref(fetch->repo.text, fetch->revision, commit, error);
 }

@@ -5,6 +5,7 @@
 #ifndef BERTH_FETCH_FETCHING_H
 #define BERTH_FETCH_FETCHING_H
 
+#include "core/file.h"
 #include "fetch/download.h"
 #include "fetch/fetch.h"
 #include "format/hub/known_set.h"
@@ -18,10 +19,10 @@ struct fetch {
     const char *type; // type of the hub's repository: "model" or "dataset"
     int is_url;
     struct net net;
-    char *root;  // folder of all repositories
-    char *repo;  // folder of this repository
-    char *locks; // folder of its lock files
-    char *path;  // the result
+    struct path root;  // folder of all repositories
+    struct path repo;  // folder of this repository
+    struct path locks; // folder of its lock files
+    struct path path;  // the result
 };
 
 struct snapshot_file {
@@ -38,8 +39,6 @@ enum berth_status fetch_tag_cache(const struct fetch *fetch, struct berth_error 
 enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                                 const struct snapshot_file *files, size_t count,
                                 struct berth_error *error);
-// Makes `path` the result and takes ownership of it.
-void fetch_set_path(struct fetch *fetch, char *path);
 
 enum berth_status fetch_from_hub(struct fetch *fetch, struct berth_error *error);
 

@@ -525,12 +525,6 @@ static void report(const struct berth_log *log, const struct wikipedia_counts *c
     }
 }
 
-static enum berth_status check_input(const struct wikipedia_settings *settings, const char *first,
-                                     struct berth_error *error) {
-    TRY(file_require(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error));
-    return first != NULL ? BERTH_OK : path_no_memory(error);
-}
-
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                                  const struct berth_log *log, const atomic_int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error) {
@@ -543,21 +537,19 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .counts = counts,
                       .dump.file.descriptor = -1,
                       .files = {.lock.descriptor = -1, .writer.descriptor = -1}};
-    char *first = wikipedia_file_path(settings->folder, 0);
+    const struct path first = wikipedia_file_path(settings->folder, 0);
     *counts = (struct wikipedia_counts){0};
     // Checked before a folder is created.
-    enum berth_status status =
-        comm_settle(settings->comm, check_input(settings, first, error), error);
+    TRY(comm_settle(settings->comm,
+                    file_require(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error),
+                    error));
+    const size_t existing = dir_existing(first.text);
+    const enum berth_status status = run(&job, stop, error);
+    done(&job);
     if (status == BERTH_OK) {
-        const size_t existing = dir_existing(first);
-        status = run(&job, stop, error);
-        done(&job);
-        if (status == BERTH_OK) {
-            report(log, counts);
-        } else if (settings->comm->rank == 0) {
-            dir_remove_created(first, existing);
-        }
+        report(log, counts);
+    } else if (settings->comm->rank == 0) {
+        dir_remove_created(first.text, existing);
     }
-    memory_free(first);
     return status;
 }

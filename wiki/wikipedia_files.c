@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wiki/wikipedia_files.h"
 
-#include "core/memory.h"
 #include "core/number.h"
 
 #include <inttypes.h>
@@ -99,18 +98,9 @@ static enum berth_status begin_file(struct wikipedia_files *files, struct berth_
         return error_set(error, BERTH_CONFIG, "%s: more than %d files: choose a larger file size",
                          files->state.path, WIKIPEDIA_FILES_MAX);
     }
-    char *path = wikipedia_file_path(files->settings->folder, files->state.count);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    path[strlen(path) - strlen("/wiki_00")] = '\0';
-    enum berth_status status = dir_make(path, error);
-    path[strlen(path)] = '/';
-    if (status == BERTH_OK) {
-        status = file_writer_open(&files->writer, path, error);
-    }
-    memory_free(path);
-    return status;
+    const struct path path = wikipedia_file_path(files->settings->folder, files->state.count);
+    TRY(dir_make_parent(path.text, error));
+    return file_writer_open(&files->writer, path.text, error);
 }
 
 static enum berth_status write_article(struct wikipedia_files *files,

@@ -29,7 +29,7 @@ static enum berth_status find_vocab_size(const char *path, int64_t *size,
     OWNED char *config_path = folder_config_path(path);
     *size = 0;
     if (config_path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     const enum berth_status status =
         file_exists(config_path) ? bert_config_read(config_path, &config, error) : BERTH_NO_INPUT;

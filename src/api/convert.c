@@ -377,22 +377,20 @@ static enum berth_status remove_key(const char *path, const char *key, struct be
 // needs it.
 static enum berth_status write_configs(const struct conversion *conversion,
                                        struct berth_error *error) {
-    OWNED char *path = NULL;
-    OWNED char *google = NULL;
-    TRY(path_make(conversion->folder, "config.json", &path, error));
-    TRY(path_make(conversion->folder, "bert_config.json", &google, error));
-    if (!file_exists(path)) {
-        TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
+    const struct path path = path_in(conversion->folder, "config.json");
+    const struct path google = path_in(conversion->folder, "bert_config.json");
+    if (!file_exists(path.text)) {
+        TRY(bert_config_write(&conversion->config, architecture_of(conversion), path.text, error));
     }
     if (!stays_quantized(conversion)) {
-        TRY(remove_key(path, "quantization_config", error));
+        TRY(remove_key(path.text, "quantization_config", error));
     }
     if (leaves_out_decoder(conversion)) {
-        TRY(remove_key(path, "tie_word_embeddings", error));
+        TRY(remove_key(path.text, "tie_word_embeddings", error));
     }
-    TRY(write_type(conversion, path, error));
+    TRY(write_type(conversion, path.text, error));
     return conversion->target->google_config
-               ? bert_config_write_google(&conversion->config, google, error)
+               ? bert_config_write_google(&conversion->config, google.text, error)
                : BERTH_OK;
 }
 
@@ -414,10 +412,9 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
     OWNED char *path = NULL;
-    OWNED char *to = NULL;
+    const struct path to = path_in(conversion->folder, "vocab.txt");
     struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
     TRY(conversion_vocabulary_path(conversion, &path, error));
-    TRY(path_make(conversion->folder, "vocab.txt", &to, error));
     if (conversion->vocab_file == NULL && !vocabulary_file_is_json(path)) {
         return BERTH_OK;
     }
@@ -428,7 +425,7 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
                    : BERTH_OK;
     }
     TRY(check_vocabulary(conversion, path, &file, error));
-    return file_write(to, file.bytes, file.length, error);
+    return file_write(to.text, file.bytes, file.length, error);
 }
 
 // The files beside the weights. Those of the configuration or the tokenizer are left out if the
@@ -461,17 +458,17 @@ static enum berth_status write_folder(const struct conversion *conversion,
 // the meantime is not ours and stays.
 static enum berth_status write_and_publish(struct conversion *conversion, const char *output,
                                            struct berth_error *error) {
-    OWNED char *temporary = NULL;
+    struct path temporary;
     TRY(dir_make_temporary(output, &temporary, error));
-    conversion->folder = temporary;
+    conversion->folder = temporary.text;
     enum berth_status status;
     TRY_DONE(write_folder(conversion, error));
     TRY_DONE(conversion_check_stop(conversion, error));
     TRY_DONE(dir_remove_empty(output, error));
-    TRY_DONE(dir_publish(temporary, output, error));
+    TRY_DONE(dir_publish(temporary.text, output, error));
 done:
     if (status != BERTH_OK) {
-        (void)dir_remove(temporary, NULL);
+        (void)dir_remove(temporary.text, NULL);
     }
     return status;
 }

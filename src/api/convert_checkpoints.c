@@ -19,10 +19,8 @@ typedef enum berth_status write_tensors(const struct conversion *conversion, con
 static enum berth_status write_as(const struct conversion *conversion, const char *name,
                                   write_tensors *write, struct berth_error *error) {
     struct outgoing outgoing DONE_BY(outgoing_done) = {0};
-    OWNED char *path = NULL;
-    TRY(path_make(conversion->folder, name, &path, error));
     TRY(outgoing_read(conversion, &outgoing, error));
-    return write(conversion, path, &outgoing, error);
+    return write(conversion, path_in(conversion->folder, name).text, &outgoing, error);
 }
 
 // --- safetensors --------------------------------------------------------------------------------

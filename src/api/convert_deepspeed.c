@@ -87,8 +87,8 @@ static enum berth_status write_module(const struct conversion *conversion,
 }
 
 static void note_left_out(const struct conversion *conversion) {
-    OWNED char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
-    if (path != NULL && conversion->zero_stage < 0 && file_exists(path)) {
+    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
+    if (conversion->zero_stage < 0 && file_exists(path.text)) {
         log_note(&conversion->log,
                  "the optimizer's state of the checkpoint is left out; zero_stage writes it");
     }

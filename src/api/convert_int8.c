@@ -170,10 +170,6 @@ static enum berth_status write_config(const struct conversion *conversion, const
 }
 
 enum berth_status convert_to_int8(const struct conversion *conversion, struct berth_error *error) {
-    OWNED char *weights = NULL;
-    OWNED char *config = NULL;
-    TRY(path_make(conversion->folder, "model.safetensors", &weights, error));
-    TRY(path_make(conversion->folder, "config.json", &config, error));
-    TRY(write_config(conversion, config, error));
-    return write_weights(conversion, weights, error);
+    TRY(write_config(conversion, path_in(conversion->folder, "config.json").text, error));
+    return write_weights(conversion, path_in(conversion->folder, "model.safetensors").text, error);
 }

@@ -59,10 +59,9 @@ static enum berth_status read_moments(const struct conversion *conversion,
                                       struct berth_error *error) {
     static const char *const prefixes[] = {
         [CONVERT_EXP_AVG] = "exp_avg.", [CONVERT_EXP_AVG_SQ] = "exp_avg_sq."};
-    OWNED char *path = NULL;
-    TRY(path_make(conversion->input, CONVERT_OPTIMIZER_FILE, &path, error));
+    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
     for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS; row++) {
-        TRY(read_moment(conversion, path, prefixes[row], &optimizer->rows[row], error));
+        TRY(read_moment(conversion, path.text, prefixes[row], &optimizer->rows[row], error));
         TRY(check_row(conversion, optimizer, row, error));
     }
     return BERTH_OK;
@@ -81,12 +80,12 @@ static enum berth_status refuse_input(const struct conversion *conversion,
 static enum berth_status read_facts(const struct conversion *conversion,
                                     struct convert_optimizer *optimizer,
                                     struct berth_error *error) {
-    OWNED char *path = NULL; // the folder of a finished run has only this one
-    OWNED char *moments = NULL;
-    TRY(file_find(conversion->input, "trainer_state.json", &path, error));
-    TRY(file_find(conversion->input, CONVERT_OPTIMIZER_FILE, &moments, error));
-    return path != NULL && moments != NULL ? run_facts_read(&optimizer->facts, path, error)
-                                           : refuse_input(conversion, error);
+    // The folder of a finished run has only the first.
+    const struct path path = path_in(conversion->input, "trainer_state.json");
+    const struct path moments = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
+    return file_exists(path.text) && file_exists(moments.text)
+               ? run_facts_read(&optimizer->facts, path.text, error)
+               : refuse_input(conversion, error);
 }
 
 // --- the order ----------------------------------------------------------------------------------

@@ -41,12 +41,12 @@ static void free_weights(const struct conversion *conversion, float *buffer) {
 
 static enum berth_status write_onnx(const struct conversion *conversion,
                                     struct berth_error *error) {
-    OWNED char *path = NULL;
+    const struct path path = path_in(conversion->folder, "model.onnx");
     float *buffer;
-    TRY(path_make(conversion->folder, "model.onnx", &path, error));
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
-        status = export_onnx_write(path, &conversion->config, &conversion->table, buffer, 0, error);
+        status =
+            export_onnx_write(path.text, &conversion->config, &conversion->table, buffer, 0, error);
     }
     free_weights(conversion, buffer);
     return status;
@@ -178,18 +178,17 @@ enum berth_status conversion_vocabulary_path(const struct conversion *conversion
         return folder_vocabulary_path(conversion->input, path, error);
     }
     *path = memory_string(conversion->vocab_file);
-    return *path != NULL ? BERTH_OK : path_no_memory(error);
+    return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
-    OWNED char *path = NULL;
+    const struct path path = path_in(conversion->folder, "model.gguf");
     OWNED char *vocab_path = NULL;
     struct vocabulary vocabulary DONE_BY(vocabulary_done) = {0};
     float *buffer;
     TRY(check_gguf(conversion, error));
     TRY(conversion_vocabulary_path(conversion, &vocab_path, error));
-    TRY(path_make(conversion->folder, "model.gguf", &path, error));
     if (file_exists(vocab_path)) {
         TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
     } else {
@@ -200,7 +199,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
         warn_of_range(conversion, buffer);
-        status = write_tokens(conversion, path, buffer, &vocabulary, error);
+        status = write_tokens(conversion, path.text, buffer, &vocabulary, error);
     }
     free_weights(conversion, buffer);
     return status;

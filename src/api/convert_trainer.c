@@ -225,9 +225,7 @@ typedef enum berth_status write_part(const struct conversion *conversion, const 
 static enum berth_status write_file(const struct conversion *conversion, const char *name,
                                     write_part *write, const struct convert_optimizer *state,
                                     struct berth_error *error) {
-    OWNED char *path = NULL;
-    TRY(path_make(conversion->folder, name, &path, error));
-    return write(conversion, path, state, error);
+    return write(conversion, path_in(conversion->folder, name).text, state, error);
 }
 
 static enum berth_status write_all(const struct conversion *conversion,

@@ -81,9 +81,8 @@ static enum berth_status inspect_members(const char *folder, inspect_visitor *vi
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL; i++) {
         if (is_container(names[i])) {
-            OWNED char *path = path_join(folder, names[i]);
             containers++;
-            TRY(path != NULL ? inspect_file(path, visit, context, error) : path_no_memory(error));
+            TRY(inspect_file(path_in(folder, names[i]).text, visit, context, error));
         }
     }
     return containers > 0
@@ -109,7 +108,7 @@ enum berth_status inspect_config(const char *folder, char **text, struct berth_e
     OWNED char *path = folder_config_path(folder);
     size_t length;
     *text = NULL;
-    return path == NULL        ? path_no_memory(error)
+    return path == NULL        ? error_no_memory(error, 0, "a path")
            : file_exists(path) ? file_read(path, JSON_FILE_LIMIT, text, &length, error)
                                : BERTH_OK;
 }

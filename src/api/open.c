@@ -21,11 +21,8 @@
 // --- the files -----------------------------------------------------------------------------------
 
 static enum berth_status read_config(struct berth_model *model, struct berth_error *error) {
-    OWNED char *folder =
-        dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
+    const struct path parent = path_parent(model->path);
+    const char *const folder = dir_exists(model->path) ? model->path : parent.text;
     TRY(inspect_config(folder, &model->config_json, error));
     return task_of_folder(folder, &model->own, error);
 }

@@ -59,7 +59,7 @@ struct preparing {
     int wanted[STAGES];
     int threads, all_threads; // all_threads: of all ranks
     const char *name;         // name of the corpus
-    char *text, *shards, *instances, *packs;
+    struct path text, shards, instances, packs;
     struct tokenizer *tokenizer;
     // What the stages did; 0 and empty without them.
     struct done_stage stages[STAGES];
@@ -148,15 +148,14 @@ static enum berth_status set_defaults(struct preparing *own, struct berth_error 
 
 // --- folders ------------------------------------------------------------------------------------
 
-static char *make_path(const struct preparing *own, const char *first, const char *second) {
-    OWNED char *above = path_join(own->config->run.output_dir, first);
-    return above != NULL ? path_join(above, second) : NULL;
+static struct path make_path(const struct preparing *own, const char *first, const char *second) {
+    return path_in(path_in(own->config->run.output_dir, first).text, second);
 }
 
-static enum berth_status make_paths(struct preparing *own, struct berth_error *error) {
+static void make_paths(struct preparing *own) {
     const struct settings *config = own->config;
     char name[400];
-    own->text = path_join(config->run.output_dir, TEXT_FOLDER);
+    own->text = path_in(config->run.output_dir, TEXT_FOLDER);
     number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
                   (long long)config->features.shards, (long long)config->features.test_shards,
                   config->features.fraction_test_set);
@@ -174,10 +173,6 @@ static enum berth_status make_paths(struct preparing *own, struct berth_error *e
         strcat(name, "_packed");
         own->packs = make_path(own, name, own->name);
     }
-    return own->text != NULL && own->shards != NULL &&
-                   ((own->instances != NULL && own->packs != NULL) || own->tokenizer == NULL)
-               ? BERTH_OK
-               : error_no_memory(error, strlen(config->run.output_dir), "the folders' names");
 }
 
 // --- text ---------------------------------------------------------------------------------------
@@ -185,7 +180,7 @@ static enum berth_status make_paths(struct preparing *own, struct berth_error *e
 static enum berth_status make_text(struct preparing *own, struct done_stage *done,
                                    struct berth_error *error) {
     const struct wikipedia_settings settings = {.dump = own->input.wikipedia,
-                                                .folder = own->text,
+                                                .folder = own->text.text,
                                                 .file_size = (uint64_t)own->input.file_size,
                                                 .threads = own->threads,
                                                 .comm = own->comm};
@@ -193,8 +188,8 @@ static enum berth_status make_text(struct preparing *own, struct done_stage *don
         done->name = NULL; // the articles are already text
         return BERTH_OK;
     }
-    OWNED char *state = path_join(own->text, TEXT_MANIFEST);
-    const int was_begun = state != NULL && file_exists(state); // then this run reads only a part
+    // A text that was begun: then this run reads only a part.
+    const int was_begun = file_exists(path_in(own->text.text, TEXT_MANIFEST).text);
     TRY(wikipedia_text(&settings, own->log, own->stop, &own->pages, error));
     done->bytes = was_begun ? 0 : own->pages.xml_bytes;
     return BERTH_OK;
@@ -205,14 +200,11 @@ static enum berth_status make_text(struct preparing *own, struct done_stage *don
 // Refuses what an earlier stage has not completed, or what has lost a file since.
 static enum berth_status check_complete(const char *folder, const char *manifest, int is_ours,
                                         const char *remedy, struct berth_error *error) {
-    OWNED char *path = path_join(folder, manifest);
+    const struct path path = path_in(folder, manifest);
     json *state = NULL;
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
     // What has no manifest was written by another program.
-    TRY(is_ours || file_exists(path) ? manifest_read_complete(path, remedy, &state, error)
-                                     : BERTH_OK);
+    TRY(is_ours || file_exists(path.text) ? manifest_read_complete(path.text, remedy, &state, error)
+                                          : BERTH_OK);
     json_free(state);
     return BERTH_OK;
 }
@@ -221,10 +213,8 @@ static enum berth_status check_complete(const char *folder, const char *manifest
 static enum berth_status check_extracted(const struct preparing *own, const char *folder,
                                          struct berth_error *error) {
     static const char remedy[] = "run the stage \"text\" first, until it is complete";
-    OWNED char *inside = path_join(folder, TEXT_NAME);
     TRY(check_complete(folder, TEXT_MANIFEST, own->input.wikipedia != NULL, remedy, error));
-    return inside != NULL ? check_complete(inside, TEXT_MANIFEST, 0, remedy, error)
-                          : path_no_memory(error);
+    return check_complete(path_in(folder, TEXT_NAME).text, TEXT_MANIFEST, 0, remedy, error);
 }
 
 // Which sources of articles are given, in the order of their articles. With a dump, the stage text
@@ -248,9 +238,9 @@ static enum berth_status make_shards(struct preparing *own, struct done_stage *d
                                      struct berth_error *error) {
     const struct settings *config = own->config;
     const struct input *input = &own->input;
-    const char *extracted = input->wikipedia != NULL ? own->text : input->extracted;
+    const char *extracted = input->wikipedia != NULL ? own->text.text : input->extracted;
     struct shard_stage *stage = &own->sharded;
-    *stage = (struct shard_stage){.folder = own->shards,
+    *stage = (struct shard_stage){.folder = own->shards.text,
                                   .name = own->name,
                                   .plan = {.training = (uint32_t)config->features.shards,
                                            .test = (uint32_t)config->features.test_shards,
@@ -295,8 +285,8 @@ static enum berth_status describe_tokenizer(const struct preparing *own,
 static struct instance_stage instance_stage_of(const struct preparing *own) {
     const struct settings *config = own->config;
     return (struct instance_stage){
-        .shards = own->shards,
-        .folder = own->instances,
+        .shards = own->shards.text,
+        .folder = own->instances.text,
         .tokenizer = own->tokenizer,
         .options = {.max_length = (int)config->features.max_seq_length,
                     .max_predictions = (int)config->features.max_predictions_per_seq,
@@ -321,7 +311,7 @@ static enum berth_status make_instances(struct preparing *own, struct done_stage
     TRY(instance_stage_run(&stage, own->log, own->stop, error));
     own->empty_shards = stage.empty;
     done->bytes = stage.text_bytes;
-    log_note(own->log, "instances: %s", own->instances);
+    log_note(own->log, "instances: %s", own->instances.text);
     if (stage.empty > 0) {
         log_warning(own->log, "shards without instances, for which no file was written: %lld",
                     (long long)stage.empty);
@@ -334,13 +324,13 @@ static enum berth_status make_instances(struct preparing *own, struct done_stage
 
 static enum berth_status make_packs(struct preparing *own, struct done_stage *done,
                                     struct berth_error *error) {
-    own->packed = (struct pack_stage){.input = own->instances,
-                                      .folder = own->packs,
+    own->packed = (struct pack_stage){.input = own->instances.text,
+                                      .folder = own->packs.text,
                                       .seed = (uint64_t)own->config->run.seed,
                                       .threads = own->threads,
                                       .comm = own->comm};
     TRY(stage_settle_input(own->comm,
-                           check_complete(own->instances, INSTANCE_MANIFEST, 1,
+                           check_complete(own->instances.text, INSTANCE_MANIFEST, 1,
                                           "run the stage \"hdf5\" first, until it is complete",
                                           error),
                            error));
@@ -402,8 +392,10 @@ static enum berth_status check_is_outside(const char *output, const char *input,
 
 static enum berth_status check_folders(const struct preparing *own, struct berth_error *error) {
     const struct input *input = &own->input;
-    const char *const outputs[] = {input->wikipedia != NULL ? own->text : NULL, own->shards,
-                                   own->instances, own->packs};
+    const int has_instances = own->tokenizer != NULL;
+    const char *const outputs[] = {input->wikipedia != NULL ? own->text.text : NULL,
+                                   own->shards.text, has_instances ? own->instances.text : NULL,
+                                   has_instances ? own->packs.text : NULL};
     for (size_t i = 0; own->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
         TRY(check_is_outside(outputs[i], input->books, error));
         for (size_t j = 0; j < input->text_count; j++) {
@@ -442,7 +434,7 @@ static enum berth_status begin(struct preparing *own, struct berth_error *error)
     TRY(set_defaults(own, error));
     TRY(open_tokenizer(own, error));
     TRY(check_stages(own, error));
-    TRY(make_paths(own, error));
+    make_paths(own);
     return check_folders(own, error);
 }
 
@@ -772,10 +764,6 @@ static enum berth_status run_prepare(struct job *job, struct berth_error *error)
     }
     packing_done(&own.packed.packing);
     tokenizer_close(own.tokenizer);
-    memory_free(own.text);
-    memory_free(own.shards);
-    memory_free(own.instances);
-    memory_free(own.packs);
     return status;
 }
 

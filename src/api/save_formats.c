@@ -71,22 +71,20 @@ enum berth_status save_formats_check(const char *list, struct berth_error *error
                      "; leave one of them out");
 }
 
-// FOLDER/NAME with %s replaced by the step; newly allocated.
-static char *result_path(const char *folder, const char *name, const char *step) {
+// FOLDER/NAME with %s replaced by the step.
+static struct path result_path(const char *folder, const char *name, const char *step) {
     const char *gap = strstr(name, "%s");
-    char own[NAME_SIZE];
     const int before = gap != NULL ? (int)(gap - name) : (int)strlen(name);
-    snprintf(own, sizeof own, "%.*s%s%s", before, name, gap != NULL ? step : "",
-             gap != NULL ? gap + 2 : "");
-    return path_join(folder, own);
+    const struct path own =
+        path_format("%.*s%s%s", before, name, gap != NULL ? step : "", gap != NULL ? gap + 2 : "");
+    return path_in(folder, own.text);
 }
 
 static enum berth_status move_files(const struct format *format, const char *from, const char *to,
                                     const char *step, struct berth_error *error) {
     for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
-        OWNED char *made = result_path(from, format->files[i].from, step);
-        OWNED char *path = result_path(to, format->files[i].to, step);
-        TRY(made != NULL && path != NULL ? file_publish(made, path, error) : path_no_memory(error));
+        const struct path made = result_path(from, format->files[i].from, step);
+        TRY(file_publish(made.text, result_path(to, format->files[i].to, step).text, error));
     }
     return BERTH_OK;
 }
@@ -95,56 +93,48 @@ static enum berth_status move_files(const struct format *format, const char *fro
 static enum berth_status write_newest(const char *folder, const char *step,
                                       struct berth_error *error) {
     char text[2 * NAME_SIZE];
-    OWNED char *path = NULL;
-    TRY(path_make(folder, "checkpoint", &path, error));
     snprintf(text, sizeof text,
              "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
              "\"model.ckpt-%s\"\n",
              step, step);
-    return file_write(path, text, strlen(text), error);
+    return file_write(path_in(folder, "checkpoint").text, text, strlen(text), error);
 }
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
     struct job job = {.row = &job_convert}; // silent: names and types are those of the result
-    char name[NAME_SIZE];
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.
-    snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
-    OWNED char *folder = NULL;
-    TRY(path_make(output, name, &folder, error));
+    const struct path name = path_format(".tmp-checkpoint-%s-%s", step, format->name);
+    const struct path folder = path_in(output, name.text);
     enum berth_status status;
-    TRY_DONE(dir_remove(folder, error));
+    TRY_DONE(dir_remove(folder.text, error));
     TRY_DONE(job_set(&job, "input", output, error));
-    TRY_DONE(job_set(&job, "output", folder, error));
+    TRY_DONE(job_set(&job, "output", folder.text, error));
     TRY_DONE(job_set(&job, "to", format->to, error));
     TRY_DONE(job_set(&job, "step", step, error));
     TRY_DONE(convert_model(&job, error));
-    TRY_DONE(move_files(format, folder, output, step, error));
+    TRY_DONE(move_files(format, folder.text, output, step, error));
     TRY_DONE(strcmp(format->name, "tensorflow") == 0 ? write_newest(output, step, error)
                                                      : BERTH_OK);
 done:
-    (void)dir_remove(folder, NULL);
+    (void)dir_remove(folder.text, NULL);
     return status;
 }
 
 // Whether the last checkpoint is in the folder and was also written in NVIDIA's format, in which
 // case the result must not replace it. Independent workers have theirs in their own folders.
-static enum berth_status has_original(const struct settings *config, const char *step, int *has,
-                                      struct berth_error *error) {
-    OWNED char *path = result_path(config->run.output_dir, "ckpt_%s.pt", step);
-    OWNED char *checkpoint = result_path(config->run.output_dir, "checkpoint-%s", step);
-    *has = path != NULL && checkpoint != NULL && original_is_written(&config->run) &&
-           file_exists(path) && dir_exists(checkpoint);
-    return path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
+static int has_original(const struct settings *config, const char *step) {
+    const char *const folder = config->run.output_dir;
+    return original_is_written(&config->run) &&
+           file_exists(result_path(folder, "ckpt_%s.pt", step).text) &&
+           dir_exists(result_path(folder, "checkpoint-%s", step).text);
 }
 
 // Writes bert_config.json, which that checkpoint lacks.
 static enum berth_status save_configuration(const char *output, struct berth_error *error) {
     struct bert_config config DONE_BY(bert_config_done) = {0};
-    OWNED char *path = NULL;
-    TRY(path_make(output, "bert_config.json", &path, error));
     TRY(folder_read_config(output, &config, error));
-    return bert_config_write_google(&config, path, error);
+    return bert_config_write_google(&config, path_in(output, "bert_config.json").text, error);
 }
 
 // Next to the best model, the file of this step has the last one.
@@ -168,10 +158,7 @@ enum berth_status save_formats_write(const struct settings *config, int64_t step
         if (format->files[0].from == NULL) {
             continue;
         }
-        int has = 0;
-        if (strcmp(format->name, "nvidia") == 0) {
-            TRY(has_original(config, step, &has, error));
-        }
+        const int has = strcmp(format->name, "nvidia") == 0 && has_original(config, step);
         TRY(has ? save_configuration(config->run.output_dir, error)
                 : save(format, config->run.output_dir, step, error));
         if (has && config->run.load_best_model_at_end) {

@@ -62,15 +62,14 @@ static enum berth_status set_examples(struct training *training, const char *opt
                                       struct berth_error *error) {
     const struct task_form *form = training->training->form;
     struct json_line line = {0};
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s.%s", training->temporary, option, form->ending);
+    const struct path path = path_format("%s/%s.%s", training->temporary, option, form->ending);
     enum berth_status status =
         write_examples(training, examples, count, strcmp(option, "train_file") == 0, &line, error);
     if (status == BERTH_OK) {
-        status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
+        status = file_write(path.text, line.text != NULL ? line.text : "", line.length, error);
     }
     if (status == BERTH_OK) {
-        status = settings_set(training->config, option, path, error);
+        status = settings_set(training->config, option, path.text, error);
     }
     json_line_done(&line);
     return status;
@@ -133,20 +132,18 @@ static enum berth_status read_settings(struct training *training, unsigned job,
 
 static enum berth_status make_temporary(struct training *training, struct berth_error *error) {
     const char *folder = getenv("TMPDIR");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/berth-XXXXXX",
-             folder != NULL && folder[0] != '\0' ? folder : "/tmp");
-    if (mkdtemp(path) == NULL) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s", path);
+    struct path path =
+        path_in(folder != NULL && folder[0] != '\0' ? folder : "/tmp", "berth-XXXXXX");
+    if (mkdtemp(path.text) == NULL) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s", path.text);
     }
-    training->temporary = memory_string(path);
-    return training->temporary != NULL ? BERTH_OK : error_no_memory(error, 0, "a folder's name");
+    training->temporary = memory_string(path.text);
+    return training->temporary != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status set_output(struct training *training, struct berth_error *error) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/model", training->temporary);
-    TRY(settings_set(training->config, "output_dir", path, error));
+    TRY(settings_set(training->config, "output_dir", path_in(training->temporary, "model").text,
+                     error));
     return settings_is_given(training->config, "save_strategy")
                ? BERTH_OK
                : settings_set(training->config, "save_strategy", "no", error);

@@ -81,46 +81,33 @@ static enum berth_status sync_folder(const char *path, struct berth_error *error
 }
 
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error) {
-    char *parent = file_parent(path);
-    if (parent == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = sync_folder(parent, error);
-    memory_free(parent);
-    return status;
+    return sync_folder(path_parent(path).text, error);
 }
 
 enum berth_status dir_check(const char *path, struct berth_error *error) {
-    char *at = memory_string(path);
-    while (at != NULL && !dir_exists(at) && !file_exists(at) && !path_is_link(at)) {
-        char *parent = file_parent(at);
-        int is_top = parent != NULL && strcmp(parent, at) == 0; // a "." that cannot be searched
-        memory_free(at);
-        at = parent;
-        if (is_top) {
-            break;
+    struct path existing = path_format("%s", path);
+    const char *const at = existing.text;
+    while (!dir_exists(at) && !file_exists(at) && !path_is_link(at)) {
+        const struct path parent = path_parent(at);
+        if (strcmp(parent.text, at) == 0) {
+            break; // a "." that cannot be searched, or a path that is too long
         }
+        existing = parent;
     }
-    if (at == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = BERTH_OK;
     if (file_exists(at)) {
-        status =
-            error_set(error, BERTH_CANT_CREATE,
-                      "cannot create the folder %s: %s is a file; choose another folder", path, at);
-    } else if (path_is_link(at) && !dir_exists(at)) {
-        status =
-            error_set(error, BERTH_CANT_CREATE,
-                      "cannot create the folder %s: %s is a symbolic link whose target is "
-                      "missing or cannot be reached; make the target, or choose another folder",
-                      path, at);
-    } else if (access(at, W_OK | X_OK) < 0) {
-        status =
-            error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write to the folder %s", at);
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create the folder %s: %s is a file; choose another folder", path,
+                         at);
     }
-    memory_free(at);
-    return status;
+    if (path_is_link(at) && !dir_exists(at)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create the folder %s: %s is a symbolic link whose target is "
+                         "missing or cannot be reached; make the target, or choose another folder",
+                         path, at);
+    }
+    return access(at, W_OK | X_OK) == 0 ? BERTH_OK
+                                        : error_set_errno(error, BERTH_CANT_CREATE, errno,
+                                                          "cannot write to the folder %s", at);
 }
 
 enum berth_status file_check_output(const char *output, const char *input,
@@ -186,74 +173,57 @@ static enum berth_status make_one(const char *path, struct berth_error *error) {
 
 enum berth_status dir_make(const char *path, struct berth_error *error) {
     TRY(dir_check(path, error));
-    char *prefix = memory_string(path);
-    if (prefix == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = BERTH_OK;
-    for (char *at = prefix + 1; prefix[0] != '\0' && *at != '\0' && status == BERTH_OK; at++) {
+    struct path prefix = path_format("%s", path);
+    for (char *at = prefix.text + 1; prefix.text[0] != '\0' && *at != '\0'; at++) {
         if (*at == '/' && at[-1] != '/') {
             *at = '\0';
-            status = make_one(prefix, error);
+            TRY(make_one(prefix.text, error));
             *at = '/';
         }
     }
-    memory_free(prefix);
-    TRY(status);
     TRY(make_one(path, error));
     return dir_check(path, error);
 }
 
 enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
-    char *parent = file_parent(path);
-    enum berth_status status = parent != NULL ? dir_make(parent, error) : path_no_memory(error);
-    memory_free(parent);
-    return status;
+    return dir_make(path_parent(path).text, error);
 }
 
-enum berth_status dir_make_temporary(const char *path, char **temporary,
+enum berth_status dir_make_temporary(const char *path, struct path *temporary,
                                      struct berth_error *error) {
-    const size_t size = strlen(path) + 48;
-    *temporary = NULL;
+    temporary->text[0] = '\0';
     TRY(dir_make_parent(path, error));
-    char *name = memory_new(size);
-    if (name == NULL) {
-        return path_no_memory(error);
-    }
+    struct path name;
     int result = -1;
     errno = EEXIST;
     for (int i = 0; result < 0 && errno == EEXIST && i < 1000; i++) {
-        snprintf(name, size, "%.*s.%ld.%d.tmp", (int)path_length(path), path, (long)getpid(), i);
-        result = CALL(mkdir(name, 0777));
+        name = path_format("%.*s.%ld.%d.tmp", (int)path_length(path), path, (long)getpid(), i);
+        result = CALL(mkdir(name.text, 0777));
     }
     if (result < 0) {
-        const enum berth_status status = file_cannot_create(name, errno, error);
-        memory_free(name);
-        return status;
+        return file_cannot_create(name.text, errno, error);
     }
     *temporary = name;
     return BERTH_OK;
 }
 
 size_t dir_existing(const char *path) {
-    size_t length = strlen(path);
-    char *at = memory_string(path);
-    while (at != NULL && length > 0 && !dir_exists(at)) {
-        length = path_parent_length(at, length);
-        at[length] = '\0';
+    struct path at = path_format("%s", path);
+    size_t length = strlen(at.text);
+    while (length > 0 && !dir_exists(at.text)) {
+        length = path_parent_length(at.text, length);
+        at.text[length] = '\0';
     }
-    memory_free(at);
-    return length; // the whole path when out of memory: then nothing is removed
+    return length;
 }
 
 void dir_remove_created(const char *path, size_t kept) {
-    size_t length = strlen(path);
-    char *at = memory_string(path);
-    while (at != NULL && length > kept && (CALL(rmdir(at)) == 0 || errno == ENOENT)) {
-        length = path_parent_length(at, length);
-        at[length] = '\0';
+    struct path at = path_format("%s", path);
+    size_t length = strlen(at.text);
+    while (length > kept && (CALL(rmdir(at.text)) == 0 || errno == ENOENT)) {
+        length = path_parent_length(at.text, length);
+        at.text[length] = '\0';
     }
-    memory_free(at);
 }
 
 // --- listing ------------------------------------------------------------------------------------
@@ -311,7 +281,7 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
             continue;
         }
         if (!add_name(names, entry->d_name)) {
-            return path_no_memory(error);
+            return error_no_memory(error, 0, "a path");
         }
     }
 }
@@ -332,7 +302,7 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     closedir(stream);
     if (status == BERTH_OK) {
         *names = block_of(&found);
-        status = *names != NULL ? BERTH_OK : path_no_memory(error);
+        status = *names != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     if (status == BERTH_OK) {
         qsort(*names, found.count, sizeof **names, compare_names);
@@ -347,26 +317,10 @@ enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
     TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        char *path = path_join(folder, names[i]);
-        status = path != NULL ? visit(path, context, error) : path_no_memory(error);
-        memory_free(path);
+        status = visit(path_in(folder, names[i]).text, context, error);
     }
     memory_free(names);
     return status;
-}
-
-enum berth_status file_find(const char *folder, const char *name, char **path,
-                            struct berth_error *error) {
-    char *found = path_join(folder, name);
-    if (found == NULL) {
-        return path_no_memory(error);
-    }
-    if (file_exists(found)) {
-        *path = found;
-    } else {
-        memory_free(found);
-    }
-    return BERTH_OK;
 }
 
 // Sorted by bytes, whatever the locale.
@@ -382,7 +336,7 @@ static enum berth_status add_matches(struct names *names, const char *pattern,
         }
         globfree(&found);
     }
-    return fits ? BERTH_OK : path_no_memory(error);
+    return fits ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static int path_exists(const char *path) {
@@ -394,7 +348,7 @@ static enum berth_status add_part(struct names *names, const char *part, int exp
     if (expands && strpbrk(part, "*?[") != NULL && !path_exists(part)) {
         return add_matches(names, part, error);
     }
-    return add_name(names, part) ? BERTH_OK : path_no_memory(error);
+    return add_name(names, part) ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status add_parts(struct names *names, const char *list, int expands,
@@ -408,8 +362,8 @@ static enum berth_status add_parts(struct names *names, const char *list, int ex
                 "\"%s\": a path in this list is empty; separate paths by single commas", list);
         }
         char *part = memory_string_of(at, length);
-        enum berth_status status =
-            part != NULL ? add_part(names, part, expands, error) : path_no_memory(error);
+        enum berth_status status = part != NULL ? add_part(names, part, expands, error)
+                                                : error_no_memory(error, 0, "a path");
         memory_free(part);
         TRY(status);
         at += length + (at[length] == ',');
@@ -423,7 +377,7 @@ static enum berth_status list_paths(const char *list, int expands, char ***paths
     enum berth_status status = add_parts(&found, list, expands, error);
     *paths = status == BERTH_OK ? block_of(&found) : NULL;
     memory_free(found.text);
-    return status == BERTH_OK && *paths == NULL ? path_no_memory(error) : status;
+    return status == BERTH_OK && *paths == NULL ? error_no_memory(error, 0, "a path") : status;
 }
 
 enum berth_status path_split(const char *list, char ***paths, struct berth_error *error) {

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -104,10 +105,19 @@ char *path_join(const char *folder, const char *name) {
     return path;
 }
 
-enum berth_status path_make(const char *folder, const char *name, char **path,
-                          struct berth_error *error) {
-    *path = path_join(folder, name);
-    return *path != NULL ? BERTH_OK : path_no_memory(error);
+struct path path_format(const char *format, ...) {
+    struct path path;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path.text, sizeof path.text, format, arguments);
+    va_end(arguments);
+    return path;
+}
+
+struct path path_in(const char *folder, const char *name) {
+    const size_t length = strlen(folder);
+    const int slash = length > 0 && folder[length - 1] != '/';
+    return path_format("%s%s%s", folder, slash ? "/" : "", name);
 }
 
 static size_t without_slashes(const char *path, size_t length) {
@@ -142,13 +152,20 @@ size_t path_parent_length(const char *path, size_t length) {
     return without_slashes(path, before_name(path, without_slashes(path, length)));
 }
 
+struct path path_parent(const char *path) {
+    const size_t whole = strlen(path), length = path_parent_length(path, whole);
+    return whole >= PATH_MAX ? path_format("%s", path)
+           : length == 0     ? path_format(".")
+                             : path_format("%.*s", (int)length, path);
+}
+
 char *file_parent(const char *path) {
     const size_t length = path_parent_length(path, strlen(path));
     return length == 0 ? memory_string(".") : memory_string_of(path, length);
 }
 
 enum berth_status path_no_memory(struct berth_error *error) {
-    return error_no_memory(error, 0, "a file name");
+    return error_no_memory(error, 0, "a path");
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -359,7 +376,7 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
         status = error_set(error, BERTH_NO_INPUT, "cannot read %s: not a regular file", path);
     } else {
         reader->path = memory_string(path);
-        status = reader->path == NULL ? path_no_memory(error) : BERTH_OK;
+        status = reader->path == NULL ? error_no_memory(error, 0, "a path") : BERTH_OK;
     }
     if (status != BERTH_OK) {
         file_call_close(descriptor);

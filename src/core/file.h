@@ -10,9 +10,40 @@
 
 #include "core/error.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// --- paths --------------------------------------------------------------------------------------
+
+// A path as a value, which needs no memory and is never freed; path_in(folder, name).text may be an
+// argument, but no pointer to it may outlive the statement. One that is longer than the system
+// allows is cut at a length that the system refuses, too, so it never names another file. Of 4 KB:
+// not for recursive functions and long arrays.
+struct path {
+    char text[PATH_MAX + 1];
+};
+// FOLDER/NAME; NAME if the folder is "".
+struct path path_in(const char *folder, const char *name);
+// As snprintf.
+struct path path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The folder that `path` is in: "." for a bare name. A path that is too long remains so.
+struct path path_parent(const char *path);
+// The last part of `path`, in it: "" if it ends in a slash. path_name_trimmed leaves out final
+// slashes: `*length` bytes, 0 for the root.
+const char *path_name(const char *path);
+const char *path_name_trimmed(const char *path, size_t *length);
+// The length of `path` without final slashes, but with the root's.
+size_t path_length(const char *path);
+// The length of the parent folder of path[0, length); 0 for a bare name.
+size_t path_parent_length(const char *path, size_t length);
+// path_in and path_parent, newly allocated, for a struct that keeps the path; NULL when out of
+// memory.
+char *path_join(const char *folder, const char *name);
+char *file_parent(const char *path);
+// Reports BERTH_NO_MEMORY for a path that could not be allocated.
+enum berth_status path_no_memory(struct berth_error *error);
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -153,10 +184,11 @@ enum berth_status file_check_kind(const char *path, const struct file_kind *kind
 enum berth_status dir_make(const char *path, struct berth_error *error);
 // dir_make of the folder that `path` is in.
 enum berth_status dir_make_parent(const char *path, struct berth_error *error);
-// Creates a new folder PATH.PID.N.tmp, and missing parents, for dir_publish; *temporary is its path
-// (memory_free), NULL after a failure. A folder that a process with the same pid, dead or on
-// another host, has left is not used.
-enum berth_status dir_make_temporary(const char *path, char **temporary, struct berth_error *error);
+// Creates a new folder PATH.PID.N.tmp, and missing parents, for dir_publish; *temporary is its
+// path, "" after a failure. A folder that a process with the same pid, dead or on another host, has
+// left is not used.
+enum berth_status dir_make_temporary(const char *path, struct path *temporary,
+                                     struct berth_error *error);
 // Undoes dir_make. dir_existing, called before it, returns the length of the longest prefix of
 // `path` that is an existing folder. dir_remove_created gets it as `kept` and removes the folder
 // and those parents whose paths are longer, as long as they are empty.
@@ -187,32 +219,12 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
 typedef enum berth_status dir_visit(const char *path, void *context, struct berth_error *error);
 enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
                            struct berth_error *error);
-// Sets *path to FOLDER/NAME, newly allocated, if that is a file; otherwise leaves it unchanged.
-enum berth_status file_find(const char *folder, const char *name, char **path,
-                            struct berth_error *error);
 // Splits a list of paths separated by commas into a NULL-terminated array in one block
 // (memory_free). If the whole list is the name of a file or folder, it is one path. An empty path
 // is BERTH_USAGE. path_expand also replaces each pattern (glob(7)) that is not itself an existing
 // path by the sorted paths that match it, possibly none.
 enum berth_status path_split(const char *list, char ***paths, struct berth_error *error);
 enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
-// "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
-char *path_join(const char *folder, const char *name);
-// The same; *path is NULL after a failure.
-enum berth_status path_make(const char *folder, const char *name, char **path,
-                          struct berth_error *error);
-// The last part of `path`, in it: "" if it ends in a slash. path_name_trimmed leaves out final
-// slashes: `*length` bytes, 0 for the root.
-const char *path_name(const char *path);
-const char *path_name_trimmed(const char *path, size_t *length);
-// The length of `path` without final slashes, but with the root's.
-size_t path_length(const char *path);
-// The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.
-char *file_parent(const char *path);
-// The length of the parent folder of path[0, length); 0 for a bare name.
-size_t path_parent_length(const char *path, size_t length);
-// Reports BERTH_NO_MEMORY for a path that could not be allocated.
-enum berth_status path_no_memory(struct berth_error *error);
 
 // --- links --------------------------------------------------------------------------------------
 

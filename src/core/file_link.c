@@ -14,31 +14,25 @@
 
 enum berth_status file_link(const char *target, const char *path, struct berth_error *error) {
     static atomic_uint number;
-    size_t size = strlen(path) + 48;
-    char *temporary = memory_new(size);
-    if (temporary == NULL) {
-        return path_no_memory(error);
-    }
+    struct path temporary;
     int result = -1;
     for (int attempt = 0; attempt < 1000; attempt++) {
-        snprintf(temporary, size, "%s.%ld.%u.tmp", path, (long)getpid(),
-                 atomic_fetch_add(&number, 1));
-        result = CALL(symlink(target, temporary));
+        temporary =
+            path_format("%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&number, 1));
+        result = CALL(symlink(target, temporary.text));
         if (result == 0 || errno != EEXIST) {
             break;
         }
     }
-    enum berth_status status = BERTH_OK;
     if (result < 0) {
-        status = file_cannot_create(path, errno, error);
-    } else if (CALL(rename(temporary, path)) < 0) {
-        status = file_cannot_create(path, errno, error);
-        (void)CALL(unlink(temporary)); // the first error has been reported
-    } else {
-        status = dir_sync_parent(path, error);
+        return file_cannot_create(path, errno, error);
     }
-    memory_free(temporary);
-    return status;
+    if (CALL(rename(temporary.text, path)) < 0) {
+        const enum berth_status status = file_cannot_create(path, errno, error);
+        (void)CALL(unlink(temporary.text)); // the first error has been reported
+        return status;
+    }
+    return dir_sync_parent(path, error);
 }
 
 int path_is_inside(const char *path, const char *folder) {
@@ -56,21 +50,16 @@ char *file_resolve(const char *path) {
     return realpath(path, real) != NULL ? memory_string(real) : NULL;
 }
 
-// `path` with the links in its folder resolved; newly allocated. NULL: no such folder.
-static char *without_links(const char *path) {
-    char *parent = file_parent(path), *folder = parent != NULL ? file_resolve(parent) : NULL;
-    char *result = folder != NULL ? path_join(folder, path_name(path)) : NULL;
-    memory_free(folder);
-    memory_free(parent);
-    return result;
+// `path` with the links in its folder resolved; without such a folder, `path` itself.
+static struct path without_links(const char *path) {
+    char folder[PATH_MAX];
+    return realpath(path_parent(path).text, folder) != NULL ? path_in(folder, path_name(path))
+                                                            : path_format("%s", path);
 }
 
 int path_is_same(const char *first, const char *second) {
-    char *a = without_links(first), *b = without_links(second);
-    const int is_same = strcmp(a != NULL ? a : first, b != NULL ? b : second) == 0;
-    memory_free(a);
-    memory_free(b);
-    return is_same || file_check_output(first, second, NULL) != BERTH_OK;
+    return strcmp(without_links(first).text, without_links(second).text) == 0 ||
+           file_check_output(first, second, NULL) != BERTH_OK;
 }
 
 static int64_t nanoseconds(struct timespec time) {

@@ -87,7 +87,7 @@ enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
                                     struct berth_error *error) {
     *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
     if (lock->path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status = BERTH_OK;
     while (status == BERTH_OK && lock->descriptor < 0) {

@@ -28,7 +28,7 @@ enum berth_status file_partial_open(struct file_partial *partial, const char *pa
                                     struct berth_error *error) {
     *partial = (struct file_partial){.descriptor = -1, .path = memory_string(path)};
     if (partial->path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     partial->descriptor =
         file_call_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK);

@@ -14,7 +14,7 @@ static enum berth_status open_ranges(struct file_ranges *ranges, const char *pat
                                      struct berth_error *error) {
     *ranges = (struct file_ranges){.descriptor = -1, .path = memory_string(path)};
     if (ranges->path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     ranges->descriptor = file_call_open(path, flags);
     if (ranges->descriptor >= 0) {

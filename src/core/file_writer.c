@@ -106,7 +106,7 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
     if (writer->descriptor < 0) {
         int errno_value = errno;
         writer_forget(writer);
-        return errno_value == ENOMEM ? path_no_memory(error)
+        return errno_value == ENOMEM ? error_no_memory(error, 0, "a path")
                                      : file_cannot_create(path, errno_value, error);
     }
     writer->status = BERTH_OK;
@@ -115,12 +115,7 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
 
 enum berth_status file_writer_open_in(struct file_writer *writer, const char *folder,
                                       const char *name, struct berth_error *error) {
-    char *path = path_join(folder, name);
-    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_NO_MEMORY};
-    const enum berth_status status =
-        path != NULL ? file_writer_open(writer, path, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return file_writer_open(writer, path_in(folder, name).text, error);
 }
 
 static enum berth_status write_through(struct file_writer *writer, const char *bytes, size_t length,
@@ -220,12 +215,7 @@ static enum berth_status commit(struct file_writer *writers, size_t count,
     for (size_t i = 0; i < count; i++) {
         TRY(complete(&writers[i], error));
     }
-    char *parent = file_parent(writers[0].path);
-    if (parent == NULL) {
-        return path_no_memory(error);
-    }
-    const int folder = file_call_open(parent, O_RDONLY | O_DIRECTORY);
-    memory_free(parent);
+    const int folder = file_call_open(path_parent(writers[0].path).text, O_RDONLY | O_DIRECTORY);
     if (folder < 0) {
         return writer_fail(&writers[0], BERTH_IO, errno, error);
     }

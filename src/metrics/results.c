@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,11 +120,9 @@ static enum berth_status read_object(const char *path, json **object, struct ber
     return BERTH_OK;
 }
 
-// FOLDER/SPLIT_results.json, newly allocated; NULL: out of memory.
-static char *results_path(const char *folder, const char *split) {
-    char name[64];
-    snprintf(name, sizeof name, "%.40s_results.json", split);
-    return path_join(folder, name);
+// FOLDER/SPLIT_results.json.
+static struct path results_path(const char *folder, const char *split) {
+    return path_in(folder, path_format("%.40s_results.json", split).text);
 }
 
 static enum berth_status merge(const char *all_path, json *all, const json *object,
@@ -141,22 +138,16 @@ static enum berth_status merge(const char *all_path, json *all, const json *obje
 // `contents`: to be written to the file of the split; NULL: the file stays as it is.
 static enum berth_status write_split(const char *folder, const char *split, const json *contents,
                                      struct berth_error *error) {
-    char *path = results_path(folder, split), *all_path = results_path(folder, "all");
+    const struct path path = results_path(folder, split), all_path = results_path(folder, "all");
     json *all = NULL, *found = NULL;
-    enum berth_status status = BERTH_OK;
-    if (path == NULL || all_path == NULL) {
-        status = error_no_memory(error, strlen(folder), "results");
-    } else {
-        TRY_DONE(read_object(all_path, &all, error));
-        TRY_DONE(contents != NULL ? write_object(path, contents, 0, error)
-                                  : read_object(path, &found, error));
-        status = merge(all_path, all, contents != NULL ? contents : found, error);
-    }
+    enum berth_status status;
+    TRY_DONE(read_object(all_path.text, &all, error));
+    TRY_DONE(contents != NULL ? write_object(path.text, contents, 0, error)
+                              : read_object(path.text, &found, error));
+    status = merge(all_path.text, all, contents != NULL ? contents : found, error);
 done:
     json_free(found);
     json_free(all);
-    memory_free(path);
-    memory_free(all_path);
     return status;
 }
 
@@ -183,13 +174,10 @@ const char *const results_of_model[] = {"train_results.json", "eval_results.json
                                         "eval_results.txt", "all_results.json", NULL};
 
 enum berth_status results_remove(const char *folder, struct berth_error *error) {
-    enum berth_status status = BERTH_OK;
-    for (const char *const *name = results_of_model; *name != NULL && status == BERTH_OK; name++) {
-        char *path = path_join(folder, *name);
-        status = path != NULL ? file_remove(path, error) : path_no_memory(error);
-        memory_free(path);
+    for (const char *const *name = results_of_model; *name != NULL; name++) {
+        TRY(file_remove(path_in(folder, *name).text, error));
     }
-    return status;
+    return BERTH_OK;
 }
 
 // --- predictions --------------------------------------------------------------------------------

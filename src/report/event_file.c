@@ -139,27 +139,19 @@ enum berth_status event_file_open(struct event_file *file, const char *folder,
             "logging_dir: expected a folder for TensorBoard's files, found the file %s", folder);
     }
     file->folder = memory_string(folder);
-    return file->folder != NULL ? BERTH_OK : path_no_memory(error);
+    return file->folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 // Creates a file with a name that TensorBoard takes for an event file ("tfevents") and that is
 // unique.
 static int open_unique(const char *folder) {
     static atomic_uint number;
-    char host[128] = "host", name[256];
+    char host[128] = "host";
     gethostname(host, sizeof host - 1);
-    snprintf(name, sizeof name, "events.out.tfevents.%010" PRId64 ".%s.%ld.%u", (int64_t)time(NULL),
-             host, (long)getpid(), atomic_fetch_add(&number, 1));
-    char *path = path_join(folder, name);
-    int descriptor = -1;
-    errno = ENOMEM;
-    if (path != NULL) {
-        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-    }
-    int kept = errno;
-    memory_free(path);
-    errno = kept;
-    return descriptor;
+    const struct path path =
+        path_format("%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%u", folder, (int64_t)time(NULL),
+                    host, (long)getpid(), atomic_fetch_add(&number, 1));
+    return open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 }
 
 static enum berth_status begin_file(struct event_file *file, struct berth_error *error) {

@@ -118,19 +118,12 @@ static enum berth_status read_earlier(struct run_log *log, const char *folder,
 static enum berth_status open_file(struct run_log *log, const char *folder, int append,
                                    struct berth_error *error) {
     const struct json_file_options options = {.append = append};
-    char *path = path_join(folder, RUN_LOG_NAME);
-    if (path == NULL) {
-        return path_no_memory(error);
+    const struct path path = path_in(folder, RUN_LOG_NAME);
+    TRY(run_init(&log->run, folder, error));
+    if (append && file_exists(path.text)) {
+        TRY(read_earlier(log, folder, error));
     }
-    enum berth_status status = run_init(&log->run, folder, error);
-    if (status == BERTH_OK && append && file_exists(path)) {
-        status = read_earlier(log, folder, error);
-    }
-    if (status == BERTH_OK) {
-        status = json_file_open(&log->file, path, &options, error);
-    }
-    memory_free(path);
-    return status;
+    return json_file_open(&log->file, path.text, &options, error);
 }
 
 enum berth_status run_log_begin(struct run_log *log, const char *folder, int append,

@@ -422,51 +422,49 @@ static enum berth_status read_log(struct run *run, const char *path, struct bert
     return run->records > 0 ? BERTH_OK : refuse_empty(run, path, error);
 }
 
-static enum berth_status try_checkpoints(const char *folder, char **path,
+static enum berth_status try_checkpoints(const char *folder, struct path *path,
                                          struct berth_error *error) {
     static const char prefix[] = "checkpoint-";
     const size_t length = sizeof prefix - 1;
-    char **names, name[128] = "";
+    char **names;
     int64_t newest = -1, step;
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL; i++) {
         if (strncmp(names[i], prefix, length) == 0 &&
             number_parse_integer(names[i] + length, &step) && step > newest) {
             newest = step;
-            snprintf(name, sizeof name, "%.64s/trainer_state.json", names[i]);
+            *path = path_in(path_in(folder, names[i]).text, "trainer_state.json");
         }
     }
     memory_free(names);
-    return newest >= 0 ? file_find(folder, name, path, error) : BERTH_OK;
+    return BERTH_OK;
 }
 
-// The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
-static enum berth_status find_log(const char *folder, char **path, struct berth_error *error) {
-    static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
-    *path = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
-        TRY(file_find(folder, names[i], path, error));
+// The log in an output folder: log.jsonl, else the newest trainer_state.json.
+static enum berth_status find_log(const char *folder, struct path *path,
+                                  struct berth_error *error) {
+    *path = path_in(folder, RUN_LOG_NAME);
+    if (!file_exists(path->text)) {
+        *path = path_in(folder, "trainer_state.json");
     }
-    if (*path == NULL) {
+    if (!file_exists(path->text)) {
         TRY(try_checkpoints(folder, path, error));
     }
-    return *path != NULL ? BERTH_OK
-                         : error_set(error, BERTH_NO_INPUT,
-                                     "%s: no log in this folder: neither " RUN_LOG_NAME
-                                     " nor trainer_state.json",
-                                     folder);
+    return file_exists(path->text) ? BERTH_OK
+                                   : error_set(error, BERTH_NO_INPUT,
+                                               "%s: no log in this folder: neither " RUN_LOG_NAME
+                                               " nor trainer_state.json",
+                                               folder);
 }
 
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error) {
-    char *found = NULL;
+    struct path found;
     TRY(run_init(run, path, error));
     if (!dir_exists(path)) {
         return read_log(run, path, error);
     }
     TRY(find_log(path, &found, error));
-    const enum berth_status status = read_log(run, found, error);
-    memory_free(found);
-    return status;
+    return read_log(run, found.text, error);
 }
 
 // --- several -------------------------------------------------------------------------------------

@@ -456,7 +456,7 @@ static enum berth_status scalars_folder(const json *root, char **folder,
     }
     job = job != NULL ? job : "DeepSpeedJobName";
     *folder = path == NULL || path[0] == '\0' ? memory_string(job) : path_join(path, job);
-    return *folder != NULL ? BERTH_OK : path_no_memory(error);
+    return *folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 enum berth_status deepspeed_logging_dir(const char *path, char **folder,

@@ -578,7 +578,7 @@ static void test_dir_publish(void **state) {
     assert_int_equal(dir_publish(scratch("t"), scratch("empty"), NULL), BERTH_CANT_CREATE);
 }
 
-static void test_path_join(void **state) {
+static void test_path_in(void **state) {
     (void)state;
     static const char *const cases[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};
@@ -586,6 +586,30 @@ static void test_path_join(void **state) {
         char *path = path_join(cases[i][0], cases[i][1]);
         assert_string_equal(path, cases[i][2]);
         memory_free(path);
+        assert_string_equal(path_in(cases[i][0], cases[i][1]).text, cases[i][2]);
+    }
+}
+
+// FOLDER////, so long that with a name of one byte it is the longest path that the system allows. A
+// longer name must not be cut to that of the file, nor its path to that of the folder.
+static void test_long_paths(void **state) {
+    (void)state;
+    static const char *const longer[] = {"ab", "abc", "ab/c"};
+    struct path folder = path_format("%s", scratch_folder);
+    struct berth_error error;
+    char *bytes;
+    size_t length = strlen(folder.text);
+    scratch_write("a", "1");
+    memset(folder.text + length, '/', PATH_MAX - 2 - length);
+    folder.text[PATH_MAX - 2] = '\0';
+    assert_true(file_exists(path_in(folder.text, "a").text));
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
+        const struct path path = path_in(folder.text, longer[i]);
+        assert_int_equal(file_read(path.text, 9, &bytes, &length, &error), BERTH_NO_INPUT);
+        assert_message_has(&error, "name too long");
+        assert_int_equal(dir_list(path_parent(path.text).text, &(char **){NULL}, NULL),
+                         BERTH_NO_INPUT);
+        assert_int_equal(dir_make(path.text, NULL), BERTH_CANT_CREATE);
     }
 }
 
@@ -601,12 +625,11 @@ static void test_parts_of_paths(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t length;
         const char *trimmed = path_name_trimmed(cases[i].path, &length);
-        char *parent = file_parent(cases[i].path);
+        const struct path parent = path_parent(cases[i].path);
         assert_string_equal(path_name(cases[i].path), cases[i].name);
         assert_int_equal(length, strlen(cases[i].trimmed));
         assert_memory_equal(trimmed, cases[i].trimmed, length);
-        assert_string_equal(parent, cases[i].parent);
-        memory_free(parent);
+        assert_string_equal(parent.text, cases[i].parent);
     }
     assert_int_equal(path_length("a/b//"), 3);
     assert_int_equal(path_length("//"), 1);
@@ -769,7 +792,8 @@ int main(void) {
         SCRATCH_TEST(test_dir_remove_refuses_roots),
         SCRATCH_TEST(test_dir_remove_deep_tree_is_an_error),
         SCRATCH_TEST(test_dir_publish),
-        SCRATCH_TEST(test_path_join),
+        SCRATCH_TEST(test_path_in),
+        SCRATCH_TEST(test_long_paths),
         SCRATCH_TEST(test_parts_of_paths),
         SCRATCH_TEST(test_lock_names_its_holder),
         SCRATCH_TEST(test_lock_is_free_while_a_child_lives),

@@ -80,15 +80,15 @@ static void test_some_shards(void **state) {
         shard_writer_done(&writer);
     }
     for (size_t i = 0; i < 5; i++) {
-        char *name = shard_file_name(&plan, i, "wiki"), *bytes, path[64];
+        const struct path name = shard_file_name(&plan, i, "wiki");
+        char *bytes;
         size_t length;
-        snprintf(path, sizeof path, "to/%s", name);
-        assert_int_equal(file_read(scratch(path), 1 << 20, &bytes, &length, NULL), BERTH_OK);
+        assert_int_equal(
+            file_read(scratch(path_in("to", name.text).text), 1 << 20, &bytes, &length, NULL),
+            BERTH_OK);
         assert_true(length > 100);
-        snprintf(path, sizeof path, "one/%s", name);
-        assert_file_holds(scratch(path), bytes);
+        assert_file_holds(scratch(path_in("one", name.text).text), bytes);
         memory_free(bytes);
-        memory_free(name);
     }
 }
 

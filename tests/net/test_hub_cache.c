@@ -16,10 +16,14 @@
 static const char *const variables[] = {"HF_HUB_CACHE",   "HUGGINGFACE_HUB_CACHE", "HF_HOME",
                                         "XDG_CACHE_HOME", "HF_ASSETS_CACHE",       "HF_TOKEN_PATH"};
 
-static void assert_path(char *path, const char *wanted) {
-    assert_non_null(path);
-    assert_string_equal(path, wanted);
-    memory_free(path);
+static void assert_path(struct path path, const char *wanted) {
+    assert_string_equal(path.text, wanted);
+}
+
+static void assert_root(const char *wanted) {
+    char *root = hub_cache_root();
+    assert_string_equal(root, wanted);
+    memory_free(root);
 }
 
 static void test_folders_by_the_environment(void **state) {
@@ -28,19 +32,19 @@ static void test_folders_by_the_environment(void **state) {
         unsetenv(variables[i]);
     }
     setenv("HOME", "/h", 1);
-    assert_path(hub_cache_root(), "/h/.cache/huggingface/hub");
+    assert_root("/h/.cache/huggingface/hub");
     setenv("XDG_CACHE_HOME", "/x", 1);
-    assert_path(hub_cache_root(), "/x/huggingface/hub");
+    assert_root("/x/huggingface/hub");
     setenv("HF_HOME", "~/hf", 1);
-    assert_path(hub_cache_root(), "/h/hf/hub");
+    assert_root("/h/hf/hub");
     assert_path(hub_token_path(), "/h/hf/token");
     assert_path(hub_assets_root(), "/h/hf/assets/berth");
     setenv("HUGGINGFACE_HUB_CACHE", "/old", 1);
-    assert_path(hub_cache_root(), "/old");
+    assert_root("/old");
     setenv("HF_HUB_CACHE", "/new", 1);
-    assert_path(hub_cache_root(), "/new");
+    assert_root("/new");
     setenv("HF_HUB_CACHE", "", 1); // as if not set
-    assert_path(hub_cache_root(), "/old");
+    assert_root("/old");
     setenv("HF_TOKEN_PATH", "/t", 1);
     setenv("HF_ASSETS_CACHE", "/a", 1);
     assert_path(hub_token_path(), "/t");

@@ -470,12 +470,11 @@ int fixture_good_checkpoints(const char *output, int64_t *newest) {
     }
     assert_int_equal(checkpoint_list(scratch(output), &steps, &count, NULL), BERTH_OK);
     for (size_t i = 0; i < count; i++) {
-        char *path = checkpoint_path(scratch(output), steps[i]);
-        if (checkpoint_verify(path, NULL, NULL) == BERTH_OK) {
+        const struct path path = checkpoint_path(scratch(output), steps[i]);
+        if (checkpoint_verify(path.text, NULL, NULL) == BERTH_OK) {
             good++;
             *newest = steps[i];
         }
-        memory_free(path);
     }
     memory_free(steps);
     return good;

@@ -116,11 +116,10 @@ static int64_t newest_good(const struct written *written) {
     size_t count;
     assert_int_equal(checkpoint_list(in_folder("left/run"), &steps, &count, NULL), BERTH_OK);
     for (size_t i = 0; i < count && newest > -2; i++) {
-        char *path = checkpoint_path(in_folder("left/run"), steps[i]);
-        if (checkpoint_verify(path, NULL, NULL) == BERTH_OK) {
+        const struct path path = checkpoint_path(in_folder("left/run"), steps[i]);
+        if (checkpoint_verify(path.text, NULL, NULL) == BERTH_OK) {
             newest = is_as_written(written, steps[i]) ? steps[i] : -2;
         }
-        memory_free(path);
     }
     memory_free(steps);
     return newest;

@@ -77,7 +77,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
         if (path == NULL) {
-            status = path_no_memory(error);
+            status = error_no_memory(error, 0, "a path");
         } else if (dir_exists(path)) {
             status = names[i][0] != '.' ? add_folder(corpus, path, depth + 1, error) : BERTH_OK;
             memory_free(path);

@@ -5,31 +5,20 @@
 #include "data/corpus/sentences.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 // --- files --------------------------------------------------------------------------------------
 
-char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name) {
-    size_t training = plan->training, room = strlen(name) + 48;
-    char *text = memory_new(room);
-    if (text != NULL) {
-        snprintf(text, room, "%s_%s_%zu.txt", name, i < training ? "training" : "test",
-                 i < training ? i : i - training);
-    }
-    return text;
+struct path shard_file_name(const struct shard_plan *plan, size_t i, const char *name) {
+    const size_t training = plan->training;
+    return path_format("%s_%s_%zu.txt", name, i < training ? "training" : "test",
+                       i < training ? i : i - training);
 }
 
 static enum berth_status open_file(struct shard_writer *writer, size_t i,
                                    struct berth_error *error) {
     const struct shard_target *target = &writer->target;
-    char *name = shard_file_name(&writer->plan, target->first + i, target->name);
-    char *path = name != NULL ? path_join(target->folder, name) : NULL;
-    enum berth_status status =
-        path != NULL ? file_writer_open(&writer->files[i], path, error) : path_no_memory(error);
-    memory_free(path);
-    memory_free(name);
-    return status;
+    const struct path name = shard_file_name(&writer->plan, target->first + i, target->name);
+    return file_writer_open_in(&writer->files[i], target->folder, name.text, error);
 }
 
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,

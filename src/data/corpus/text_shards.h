@@ -13,7 +13,7 @@
 
 // "NAME_training_I.txt" or "NAME_test_I.txt" for the shard with index `i`; newly allocated, NULL
 // when out of memory.
-char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name);
+struct path shard_file_name(const struct shard_plan *plan, size_t i, const char *name);
 
 // Which shards to write, and where.
 struct shard_target {

@@ -179,22 +179,10 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
     return BERTH_OK;
 }
 
-// The path of the file in `folder` or else in its subfolder `title`; NULL if neither exists, or
-// when out of memory (*failed is 1).
-static char *find_file(const char *folder, const char *title, const char *name, int *failed) {
-    char *inside = path_join(folder, title);
-    char *paths[2] = {path_join(folder, name), inside != NULL ? path_join(inside, name) : NULL};
-    char *found = NULL;
-    memory_free(inside);
-    *failed = paths[0] == NULL || paths[1] == NULL;
-    for (size_t i = 0; i < 2; i++) {
-        if (!*failed && found == NULL && file_exists(paths[i])) {
-            found = paths[i];
-        } else {
-            memory_free(paths[i]);
-        }
-    }
-    return found;
+// The path of the file in `folder` or else, whether it exists or not, in its subfolder `title`.
+static struct path find_file(const char *folder, const char *title, const char *name) {
+    const struct path path = path_in(folder, name);
+    return file_exists(path.text) ? path : path_in(path_in(folder, title).text, name);
 }
 
 int glue_task_has_languages(const struct glue_task *task) {
@@ -222,14 +210,11 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
     const char *const patterns[2] = {file->name, file->raw_name};
     char names[2][64] = {"", ""};
     for (size_t i = 0; i < 2 && patterns[i] != NULL; i++) {
-        int failed;
         format_file_name(patterns[i], language, names[i], sizeof names[i]);
-        *path = find_file(folder, task->title, names[i], &failed);
-        if (failed) {
-            return path_no_memory(error);
-        }
-        if (*path != NULL) {
-            return BERTH_OK;
+        const struct path found = find_file(folder, task->title, names[i]);
+        if (file_exists(found.text)) {
+            *path = memory_string(found.text);
+            return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
         }
     }
     return error_set(error, BERTH_NO_INPUT,

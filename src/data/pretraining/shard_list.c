@@ -72,7 +72,8 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
         }
         if (is_for_use(names[i], use, training_is_named)) {
             char *path = path_join(folder, names[i]);
-            TRY(path != NULL ? add_shard(list, path, max_length, error) : path_no_memory(error));
+            TRY(path != NULL ? add_shard(list, path, max_length, error)
+                             : error_no_memory(error, 0, "a path"));
         } else {
             list->set_aside++;
         }
@@ -83,7 +84,8 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
 static enum berth_status add_file(struct shard_list *list, const char *path, int max_length,
                                   struct berth_error *error) {
     char *own = memory_string(path);
-    return own != NULL ? add_shard(list, own, max_length, error) : path_no_memory(error);
+    return own != NULL ? add_shard(list, own, max_length, error)
+                       : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
@@ -117,8 +119,8 @@ static enum berth_status add_list(struct shard_list *list, const char *path, enu
 
 // Names the folder that `berth prepare` filled within `path`, if there is one.
 static enum berth_status no_shards(const char *path, struct berth_error *error) {
-    char *pattern = path_join(path, "hdf5_*/*"), **folders = NULL;
-    (void)(pattern != NULL ? path_expand(pattern, &folders, NULL) : BERTH_OK);
+    char **folders = NULL;
+    (void)path_expand(path_in(path, "hdf5_*/*").text, &folders, NULL);
     const char *folder = folders != NULL ? folders[0] : NULL;
     const enum berth_status status =
         error_set(error, BERTH_NO_INPUT,
@@ -126,7 +128,6 @@ static enum berth_status no_shards(const char *path, struct berth_error *error) 
                   "instances, as `berth prepare` writes them%s%s",
                   path, folder != NULL ? "; use " : "", folder != NULL ? folder : "");
     memory_free(folders);
-    memory_free(pattern);
     return status;
 }
 

@@ -13,22 +13,15 @@
 // FOLDER/instances.json, or else FOLDER_pack.json; NULL: there is neither.
 static enum berth_status find_manifest(const char *folder, char **manifest,
                                        struct berth_error *error) {
-    const size_t length = path_length(folder), size = length + sizeof PACK_MANIFEST;
-    TRY(file_find(folder, INSTANCE_MANIFEST, manifest, error));
-    if (*manifest != NULL) {
+    struct path path = path_in(folder, INSTANCE_MANIFEST);
+    if (!file_exists(path.text)) {
+        path = path_format("%.*s" PACK_MANIFEST, (int)path_length(folder), folder);
+    }
+    if (!file_exists(path.text)) {
         return BERTH_OK;
     }
-    char *path = memory_new(size);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    snprintf(path, size, "%.*s%s", (int)length, folder, PACK_MANIFEST);
-    if (file_exists(path)) {
-        *manifest = path;
-    } else {
-        memory_free(path);
-    }
-    return BERTH_OK;
+    *manifest = memory_string(path.text);
+    return *manifest != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static void read_settings(struct shard_origin *origin, const json *settings) {

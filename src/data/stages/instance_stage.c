@@ -89,13 +89,7 @@ static enum berth_status read_text(const struct instance_stage *request, const c
 
 static enum berth_status read_documents(struct job *job, const char *name,
                                         struct documents *documents, struct berth_error *error) {
-    char *path = path_join(job->request->shards, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = read_text(job->request, path, documents, error);
-    memory_free(path);
-    return status;
+    return read_text(job->request, path_in(job->request->shards, name).text, documents, error);
 }
 
 struct shard {
@@ -118,16 +112,10 @@ static enum berth_status make_instances(struct job *job, struct shard *shard,
     return status;
 }
 
-// The name of the shard's instance file; newly allocated.
-static char *file_name(const struct job *job, const char *shard) {
-    const char *ending = job->request->tfrecord ? ".tfrecord" : ".hdf5";
-    size_t stem = strlen(shard) - strlen(".txt"), size = stem + strlen(ending) + 1;
-    char *name = memory_new(size);
-    if (name != NULL) {
-        memcpy(name, shard, stem);
-        memcpy(name + stem, ending, size - stem);
-    }
-    return name;
+// The name of the shard's instance file.
+static struct path file_name(const struct job *job, const char *shard) {
+    const int stem = (int)(strlen(shard) - strlen(".txt"));
+    return path_format("%.*s%s", stem, shard, job->request->tfrecord ? ".tfrecord" : ".hdf5");
 }
 
 static enum berth_status write_file(const struct job *job, const char *name,
@@ -135,22 +123,13 @@ static enum berth_status write_file(const struct job *job, const char *name,
                                     struct berth_error *error) {
     const struct instance_options *options = &job->request->options;
     struct file_reader file;
-    char *path = path_join(job->request->folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status =
-        (job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-            path, instances, options->max_length, options->max_predictions, error);
-    if (status == BERTH_OK) {
-        status = file_reader_open(&file, path, error);
-    }
-    if (status == BERTH_OK) {
-        *bytes = (int64_t)file.size;
-        file_reader_close(&file);
-    }
-    memory_free(path);
-    return status;
+    const struct path path = path_in(job->request->folder, name);
+    TRY((job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+        path.text, instances, options->max_length, options->max_predictions, error));
+    TRY(file_reader_open(&file, path.text, error));
+    *bytes = (int64_t)file.size;
+    file_reader_close(&file);
+    return BERTH_OK;
 }
 
 static enum berth_status add_entry(struct job *job, const char *name, const struct shard *shard,
@@ -175,20 +154,12 @@ static enum berth_status add_entry(struct job *job, const char *name, const stru
 
 static enum berth_status finish_shard(struct job *job, const struct shard *shard,
                                       struct berth_error *error) {
-    char *name = file_name(job, shard->name);
+    const struct path name = file_name(job, shard->name);
     int64_t bytes = -1;
-    if (name == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = BERTH_OK;
     if (shard->instances.count > 0) {
-        status = write_file(job, name, &shard->instances, &bytes, error);
+        TRY(write_file(job, name.text, &shard->instances, &bytes, error));
     }
-    if (status == BERTH_OK) {
-        status = add_entry(job, name, shard, bytes, error);
-    }
-    memory_free(name);
-    return status;
+    return add_entry(job, name.text, shard, bytes, error);
 }
 
 static int64_t bytes_of(const struct job *job, const char *shard) {
@@ -233,15 +204,10 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
                              "%s/%s: expected the name of a shard, found \"%s\"",
                              job->request->shards, SHARD_MANIFEST, walk.key);
         }
-        char *name = file_name(job, walk.key);
-        if (name == NULL) {
-            return path_no_memory(error);
-        }
-        if (stage_find(&job->stage, name) == NULL) {
+        if (stage_find(&job->stage, file_name(job, walk.key).text) == NULL) {
             job->names[job->count++] = walk.key;
             job->request->text_bytes += bytes_of(job, walk.key);
         }
-        memory_free(name);
     }
     job->work.total = job->request->text_bytes;
     return BERTH_OK;
@@ -265,14 +231,8 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
         request->empty += is_empty;
         request->files += !is_empty;
     }
-    char *path = path_join(request->folder, "statistics.json");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status =
-        pretraining_statistics_write(request->statistics, request->options.max_length, path, error);
-    memory_free(path);
-    return status;
+    return pretraining_statistics_write(request->statistics, request->options.max_length,
+                                        path_in(request->folder, "statistics.json").text, error);
 }
 
 static void set_options(struct manifest_settings *settings, const struct instance_stage *request) {
@@ -297,12 +257,9 @@ static int is_text(const char *name) {
 // manifest that would show a change, so the digest covers their whole content.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
                                         struct buffer *lines, struct berth_error *error) {
-    char *path = path_join(job->request->shards, name), digest[DIGEST_HEX_SIZE];
+    char digest[DIGEST_HEX_SIZE];
     uint64_t size = 0;
-    const enum berth_status status =
-        path != NULL ? digest_measure(path, &size, digest, error) : path_no_memory(error);
-    memory_free(path);
-    TRY(status);
+    TRY(digest_measure(path_in(job->request->shards, name).text, &size, digest, error));
     buffer_put_text(lines, name);
     buffer_put_byte(lines, ' ');
     buffer_put_text(lines, digest);
@@ -353,54 +310,40 @@ static int has_only_shards(const char *folder, const char *manifest) {
 
 static enum berth_status open_shards(struct job *job, struct manifest_settings *settings,
                                      struct berth_error *error) {
-    char digest[DIGEST_HEX_SIZE], *path = path_join(job->request->shards, SHARD_MANIFEST);
-    if (path == NULL) {
-        return path_no_memory(error);
+    char digest[DIGEST_HEX_SIZE];
+    const struct path path = path_in(job->request->shards, SHARD_MANIFEST);
+    if (has_only_shards(job->request->shards, path.text)) {
+        TRY(list_shards(job, digest, error));
+    } else {
+        TRY(manifest_read_complete(path.text, "run the stage \"shards\" first, to its end",
+                                   &job->shards, error));
+        TRY(digest_file(DIGEST_SHA256, path.text, digest, error));
     }
-    const int is_foreign = has_only_shards(job->request->shards, path);
-    enum berth_status status =
-        is_foreign ? list_shards(job, digest, error)
-                   : manifest_read_complete(path, "run the stage \"shards\" first, to its end",
-                                            &job->shards, error);
-    if (status == BERTH_OK && !is_foreign) {
-        status = digest_file(DIGEST_SHA256, path, digest, error);
-    }
-    if (status == BERTH_OK) {
-        manifest_set_text(settings, "shards_sha256", digest);
-        manifest_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
-    }
-    memory_free(path);
-    return status;
+    manifest_set_text(settings, "shards_sha256", digest);
+    manifest_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
+    return BERTH_OK;
 }
 
 // What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
-                                 char **manifest, struct berth_error *error) {
+                                 struct berth_error *error) {
     TRY(set_vocabulary(job, error));
     TRY(open_shards(job, settings, error));
     set_options(settings, job->request);
-    *manifest = path_join(job->request->folder, INSTANCE_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
+    return BERTH_OK;
 }
 
 static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
-    char *manifest = NULL;
-    enum berth_status status =
-        stage_settle_input(comm, prepare(job, settings, &manifest, error), error);
-    if (status == BERTH_OK) {
-        const struct stage_location location = {job->request->folder, manifest, comm};
-        status = stage_open(&job->stage, &location, settings, error);
+    const struct path manifest = path_in(job->request->folder, INSTANCE_MANIFEST);
+    const struct stage_location location = {job->request->folder, manifest.text, comm};
+    TRY(stage_settle_input(comm, prepare(job, settings, error), error));
+    TRY(stage_open(&job->stage, &location, settings, error));
+    if (!job->stage.complete) {
+        TRY(make_missing(job, error));
+        TRY(stage_finish(&job->stage, error));
     }
-    memory_free(manifest);
-    if (status == BERTH_OK && !job->stage.complete) {
-        status = make_missing(job, error);
-        if (status == BERTH_OK) {
-            status = stage_finish(&job->stage, error);
-        }
-    }
-    TRY(status);
     return comm_settle(comm, comm->rank == 0 ? sum_up(job, error) : BERTH_OK, error);
 }
 
@@ -442,12 +385,9 @@ static enum berth_status read_folder(const struct instance_stage *request, const
     enum berth_status status = BERTH_OK;
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
         if (is_text(names[i])) {
-            status = path != NULL ? read_input(request, path, outputs, documents, error)
-                                  : path_no_memory(error);
+            status = read_input(request, path_in(folder, names[i]).text, outputs, documents, error);
         }
-        memory_free(path);
     }
     memory_free(names);
     return status;

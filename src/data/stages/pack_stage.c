@@ -13,8 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 struct input {
     char *path;
@@ -58,7 +56,7 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     char size[NUMBER_TEXT_SIZE];
     input->path = path_join(job->request->input, name);
     if (input->path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     job->input_count++;
     TRY(file_reader_open(&file, input->path, error));
@@ -256,31 +254,21 @@ static enum berth_status write_part(struct job *job, const struct window *window
                                     struct berth_error *error) {
     const struct packing *packing = &job->packing;
     char name[64];
-    struct file_reader file;
+    struct file_reader file DONE_BY(file_reader_close) = {.descriptor = -1};
     size_t first = (size_t)part * PACK_ROWS, left = packing->count - first;
     const struct pretraining_packs packs = {packing->packs + first,
                                             left < PACK_ROWS ? left : PACK_ROWS};
     part_name(name, sizeof name, window->first_part + part);
-    char *path = path_join(job->request->folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
+    const struct path path = path_in(job->request->folder, name);
+    TRY(pretraining_write_packed(path.text, &job->instances, packs, job->max_length,
+                                 job->max_predictions, error));
+    TRY(file_reader_open(&file, path.text, error));
+    json *entry = json_new_object();
+    if (json_set(entry, "bytes", json_new_integer((int64_t)file.size)) != 0) {
+        json_free(entry);
+        entry = NULL;
     }
-    enum berth_status status = pretraining_write_packed(
-        path, &job->instances, packs, job->max_length, job->max_predictions, error);
-    if (status == BERTH_OK) {
-        status = file_reader_open(&file, path, error);
-    }
-    if (status == BERTH_OK) {
-        json *entry = json_new_object();
-        if (json_set(entry, "bytes", json_new_integer((int64_t)file.size)) != 0) {
-            json_free(entry);
-            entry = NULL;
-        }
-        status = stage_put(&job->stage, name, entry, error);
-        file_reader_close(&file);
-    }
-    memory_free(path);
-    return status;
+    return stage_put(&job->stage, name, entry, error);
 }
 
 static enum berth_status write_parts(struct job *job, const struct window *window,
@@ -443,26 +431,16 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
     return stage_gather(&job->stage, error);
 }
 
-static char *path_beside(const struct job *job, const char *ending) {
-    const size_t length = path_length(job->request->folder), size = length + strlen(ending) + 1;
-    char *path = memory_new(size);
-    if (path != NULL) {
-        snprintf(path, size, "%.*s%s", (int)length, job->request->folder, ending);
-    }
-    return path;
+static struct path path_beside(const struct job *job, const char *ending) {
+    const char *const folder = job->request->folder;
+    return path_format("%.*s%s", (int)path_length(folder), folder, ending);
 }
 
 static enum berth_status write_metadata(struct job *job, struct berth_error *error) {
-    char *path = path_beside(job, "_metadata.json");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
     for (size_t i = 0; i < job->total->strategy_count; i++) {
         job->total->strategies_used += job->total->counts[i] > 0;
     }
-    enum berth_status status = packing_write_metadata(job->total, path, error);
-    memory_free(path);
-    return status;
+    return packing_write_metadata(job->total, path_beside(job, "_metadata.json").text, error);
 }
 
 static enum berth_status open_total(struct job *job, struct berth_error *error) {
@@ -478,7 +456,7 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
 
 // What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
-                                 char **manifest, struct berth_error *error) {
+                                 struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     TRY(find_inputs(job, digest, error));
     TRY(find_origin(job, settings, error));
@@ -488,8 +466,7 @@ static enum berth_status prepare(struct job *job, struct manifest_settings *sett
     manifest_set_integer(settings, "seed", job->request->seed);
     manifest_set_integer(settings, "window",
                          (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
-    *manifest = path_beside(job, PACK_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
+    return BERTH_OK;
 }
 
 // Runs on rank 0, which has the entries of all windows.
@@ -503,14 +480,10 @@ static enum berth_status finish(struct job *job, struct berth_error *error) {
 static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
-    char *manifest = NULL;
-    enum berth_status status = comm_settle(comm, prepare(job, settings, &manifest, error), error);
-    if (status == BERTH_OK) {
-        const struct stage_location location = {job->request->folder, manifest, comm};
-        status = stage_open(&job->stage, &location, settings, error);
-    }
-    memory_free(manifest);
-    TRY(status);
+    const struct path manifest = path_beside(job, PACK_MANIFEST);
+    const struct stage_location location = {job->request->folder, manifest.text, comm};
+    TRY(comm_settle(comm, prepare(job, settings, error), error));
+    TRY(stage_open(&job->stage, &location, settings, error));
     TRY(pack_all(job, error));
     TRY(comm_settle(comm, comm->rank == 0 ? finish(job, error) : BERTH_OK, error));
     return job->stage.complete ? BERTH_OK : stage_finish(&job->stage, error);

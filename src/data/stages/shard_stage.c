@@ -383,18 +383,17 @@ static enum berth_status put_articles(struct job *job, struct shard_writer *writ
 static enum berth_status add_entry(struct job *job, const struct shard_writer *writer, size_t i,
                                    struct berth_error *error) {
     const struct shard_counts *counts = &writer->counts[i];
-    char *name = shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
-    json *entry = name != NULL ? json_new_object() : NULL;
+    const struct path name =
+        shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
+    json *entry = json_new_object();
     int failed = json_set(entry, "bytes", json_new_integer((int64_t)counts->bytes));
     failed |= json_set(entry, "articles", json_new_integer((int64_t)counts->articles));
     failed |= json_set(entry, "sentences", json_new_integer((int64_t)counts->sentences));
-    enum berth_status status = failed || name == NULL ? error_no_memory(error, 0, "a manifest")
-                                                      : stage_put(&job->stage, name, entry, error);
     if (failed) {
         json_free(entry);
+        return error_no_memory(error, 0, "a manifest");
     }
-    memory_free(name);
-    return status;
+    return stage_put(&job->stage, name.text, entry, error);
 }
 
 // Consecutive shards that are still missing.
@@ -425,15 +424,9 @@ static enum berth_status make_group(void *context, size_t item, struct berth_err
 
 // --- the whole stage -----------------------------------------------------------------------------
 
-static enum berth_status is_missing(const struct job *job, size_t i, int *missing,
-                                    struct berth_error *error) {
-    char *name = shard_file_name(&job->plan, i, job->request->name);
-    if (name == NULL) {
-        return path_no_memory(error);
-    }
-    *missing = stage_find(&job->stage, name) == NULL;
-    memory_free(name);
-    return BERTH_OK;
+static int is_missing(const struct job *job, size_t i) {
+    const struct path name = shard_file_name(&job->plan, i, job->request->name);
+    return stage_find(&job->stage, name.text) == NULL;
 }
 
 // How many shards a thread of this rank can write at a time, besides the corpus that it reads.
@@ -465,8 +458,7 @@ static enum berth_status find_groups(struct job *job, size_t limit, size_t *coun
         return error_no_memory(error, shards * sizeof *job->groups, "groups of shards");
     }
     for (size_t i = 0; i < shards; i++) {
-        int missing = 0;
-        TRY(is_missing(job, i, &missing, error));
+        const int missing = is_missing(job, i);
         struct group *last = *count > 0 ? &job->groups[*count - 1] : NULL;
         if (missing && last != NULL && last->first + last->count == i && last->count < limit) {
             last->count++;
@@ -507,7 +499,7 @@ static void sum_up(struct job *job) {
 
 // What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
-                                 char **manifest, struct berth_error *error) {
+                                 struct berth_error *error) {
     const struct shard_plan *plan = &job->request->plan;
     char digest[DIGEST_HEX_SIZE];
     TRY(digest_corpora(job, digest, error));
@@ -516,21 +508,16 @@ static enum berth_status prepare(struct job *job, struct manifest_settings *sett
     manifest_set_integer(settings, "test_shards", plan->test);
     manifest_set_real(settings, "fraction_test_set", plan->test_fraction);
     manifest_set_integer(settings, "seed", plan->seed);
-    *manifest = path_join(job->request->folder, SHARD_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
+    return BERTH_OK;
 }
 
 static enum berth_status run(struct job *job, struct manifest_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
-    char *manifest = NULL;
-    enum berth_status status = comm_settle(comm, prepare(job, settings, &manifest, error), error);
-    if (status == BERTH_OK) {
-        const struct stage_location location = {job->request->folder, manifest, comm};
-        status = stage_open(&job->stage, &location, settings, error);
-    }
-    memory_free(manifest);
-    TRY(status);
+    const struct path manifest = path_in(job->request->folder, SHARD_MANIFEST);
+    const struct stage_location location = {job->request->folder, manifest.text, comm};
+    TRY(comm_settle(comm, prepare(job, settings, error), error));
+    TRY(stage_open(&job->stage, &location, settings, error));
     TRY(count_threads(job, error));
     sum_up(job);
     int64_t before = job->request->text_bytes;

@@ -27,7 +27,7 @@ static char *new_remedy(const char *folder, const char *manifest) {
 
 static enum berth_status check_settings(const struct stage *stage, const json *manifest,
                                         struct berth_error *error) {
-    return manifest_compare(stage->path, manifest, stage->settings, stage->remedy, error);
+    return manifest_compare(stage->path.text, manifest, stage->settings, stage->remedy, error);
 }
 
 // --- the folder ---------------------------------------------------------------------------------
@@ -43,11 +43,9 @@ static enum berth_status remove_temporary(const struct stage *stage, const char 
     *others = 0;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (file_is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
-            char *path = path_join(folder, names[i]);
-            status = path != NULL ? file_remove(path, error) : path_no_memory(error);
-            memory_free(path);
+            status = file_remove(path_in(folder, names[i]).text, error);
         } else {
-            *others |= names[i][0] != '.' && strcmp(names[i], path_name(stage->path)) != 0;
+            *others |= names[i][0] != '.' && strcmp(names[i], path_name(stage->path.text)) != 0;
         }
     }
     memory_free(names);
@@ -73,12 +71,12 @@ static enum berth_status load_entries(struct stage *stage, const json *manifest,
             stage->complete = 0;
         }
     }
-    return failed ? error_no_memory(error, 0, stage->path) : BERTH_OK;
+    return failed ? error_no_memory(error, 0, stage->path.text) : BERTH_OK;
 }
 
 static enum berth_status load(struct stage *stage, struct berth_error *error) {
     json *manifest;
-    TRY(manifest_read(stage->path, stage->remedy, &manifest, error));
+    TRY(manifest_read(stage->path.text, stage->remedy, &manifest, error));
     enum berth_status status = check_settings(stage, manifest, error);
     if (status == BERTH_OK) {
         status = load_entries(stage, manifest, error);
@@ -89,20 +87,11 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
 
 // Locks the manifest's folder, and removes half-written manifests from it.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
-    char *folder = file_parent(stage->path);
+    const struct path folder = path_parent(stage->path.text);
     int others;
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = dir_make(folder, error);
-    if (status == BERTH_OK) {
-        status = file_lock_acquire(&stage->lock, folder, error);
-    }
-    if (status == BERTH_OK) {
-        status = remove_temporary(stage, folder, path_name(stage->folder), &others, error);
-    }
-    memory_free(folder);
-    return status;
+    TRY(dir_make(folder.text, error));
+    TRY(file_lock_acquire(&stage->lock, folder.text, error));
+    return remove_temporary(stage, folder.text, path_name(stage->folder), &others, error);
 }
 
 static json *to_json(const struct stage *stage) {
@@ -114,13 +103,8 @@ static json *to_json(const struct stage *stage) {
 // A list has the name of the manifest and ".rank-3".
 static const char list_mark[] = ".rank-";
 
-static char *list_path(const struct stage *stage, int rank) {
-    const size_t size = strlen(stage->path) + sizeof list_mark + NUMBER_TEXT_SIZE;
-    char *path = memory_new(size);
-    if (path != NULL) {
-        number_format(path, size, "%s%s%d", stage->path, list_mark, rank);
-    }
-    return path;
+static struct path list_path(const struct stage *stage, int rank) {
+    return path_format("%s%s%d", stage->path.text, list_mark, rank);
 }
 
 static enum berth_status read_list(const struct stage *stage, const char *path, json **list,
@@ -141,7 +125,7 @@ static enum berth_status add_entries(struct stage *stage, const json *files, int
         }
         if (status == BERTH_OK &&
             json_set(stage->files, walk.key, json_copy_deep(walk.value)) != 0) {
-            return error_no_memory(error, 0, stage->path);
+            return error_no_memory(error, 0, stage->path.text);
         }
     }
     return BERTH_OK;
@@ -179,23 +163,20 @@ typedef enum berth_status list_function(struct stage *stage, const char *path,
 // Calls `function` for each list beside the manifest, and counts the lists.
 static enum berth_status each_list(struct stage *stage, size_t *count, list_function *function,
                                    struct berth_error *error) {
-    const char *base = path_name(stage->path);
+    const char *base = path_name(stage->path.text);
     const size_t length = strlen(base);
-    char *folder = file_parent(stage->path), **names = NULL;
-    enum berth_status status =
-        folder != NULL ? dir_list(folder, &names, error) : path_no_memory(error);
+    const struct path folder = path_parent(stage->path.text);
+    char **names = NULL;
+    enum berth_status status = dir_list(folder.text, &names, error);
     *count = 0;
     for (size_t i = 0; status == BERTH_OK && names[i] != NULL; i++) {
         if (strncmp(names[i], base, length) == 0 &&
             strncmp(names[i] + length, list_mark, strlen(list_mark)) == 0) {
-            char *path = path_join(folder, names[i]);
-            status = path != NULL ? function(stage, path, error) : path_no_memory(error);
+            status = function(stage, path_in(folder.text, names[i]).text, error);
             ++*count;
-            memory_free(path);
         }
     }
     memory_free(names);
-    memory_free(folder);
     return status;
 }
 
@@ -225,7 +206,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     TRY(dir_make(stage->folder, error));
     TRY(lock(stage, error));
     TRY(remove_temporary(stage, stage->folder, "", &others, error));
-    if (file_exists(stage->path)) {
+    if (file_exists(stage->path.text)) {
         TRY(load(stage, error));
         return absorb_lists(stage, absorb_whole, error);
     }
@@ -233,7 +214,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
         return error_set(error, BERTH_CANT_CREATE,
                          "%s: the folder has files but no %s that says how they were made; choose "
                          "another output",
-                         stage->folder, path_name(stage->path));
+                         stage->folder, path_name(stage->path.text));
     }
     stage->is_new = 1;
     return stage_save(stage, error);
@@ -268,17 +249,15 @@ static enum berth_status compare_with_rank_0(const struct stage *stage, const js
 static enum berth_status copy_from_rank_0(struct stage *stage, const char *text,
                                           struct berth_error *error) {
     json *object = NULL;
-    char *list = list_path(stage, stage->comm->rank);
-    memory_free(stage->path);
-    stage->path = list;
-    TRY(list != NULL ? BERTH_OK : path_no_memory(error));
+    stage->path = list_path(stage, stage->comm->rank);
     TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
     enum berth_status status = compare_with_rank_0(stage, object, error);
     json_free(stage->files);
     stage->files = json_copy_deep(manifest_files(object));
     stage->complete = manifest_is_complete(object);
     json_free(object);
-    return status == BERTH_OK && stage->files == NULL ? error_no_memory(error, 0, list) : status;
+    return status == BERTH_OK && stage->files == NULL ? error_no_memory(error, 0, stage->path.text)
+                                                      : status;
 }
 
 static enum berth_status share_manifest(struct stage *stage, struct berth_error *error) {
@@ -303,7 +282,7 @@ enum berth_status stage_open(struct stage *stage, const struct stage_location *l
     const size_t length = path_length(location->folder);
     *stage = (struct stage){.comm = location->comm,
                             .folder = memory_string_of(location->folder, length),
-                            .path = memory_string(location->manifest),
+                            .path = path_format("%s", location->manifest),
                             .lock.descriptor = -1,
                             .settings = settings,
                             .existing = length, // until open_first has looked
@@ -312,7 +291,7 @@ enum berth_status stage_open(struct stage *stage, const struct stage_location *l
         stage->remedy = new_remedy(stage->folder, location->manifest);
     }
     enum berth_status status = BERTH_OK;
-    if (stage->remedy == NULL || stage->path == NULL || stage->files == NULL) {
+    if (stage->remedy == NULL || stage->files == NULL) {
         status = error_no_memory(error, length + strlen(location->manifest), location->folder);
     } else if (stage->comm->rank == 0) {
         status = open_first(stage, error);
@@ -333,7 +312,7 @@ enum berth_status stage_put(struct stage *stage, const char *name, json *entry,
         failed = json_set(stage->files, name, entry) != 0 || failed;
         stage->put++;
     }
-    return failed ? error_no_memory(error, strlen(name), stage->path) : BERTH_OK;
+    return failed ? error_no_memory(error, strlen(name), stage->path.text) : BERTH_OK;
 }
 
 enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
@@ -343,7 +322,7 @@ enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     }
 #pragma omp critical(stage_files)
     {
-        status = manifest_write(stage->path, to_json(stage), error);
+        status = manifest_write(stage->path.text, to_json(stage), error);
         stage->unsaved = status == BERTH_OK ? 0 : stage->unsaved;
     }
     return status;
@@ -365,17 +344,13 @@ static enum berth_status check_lists(const struct stage *stage, const double *pu
                                      struct berth_error *error) {
     enum berth_status status = BERTH_OK;
     for (int rank = 1; rank < stage->comm->size && status == BERTH_OK; rank++) {
-        char *path = list_path(stage, rank);
-        if (path == NULL) {
-            return path_no_memory(error);
-        }
-        if (put[rank] > 0 && !file_exists(path)) {
+        const struct path path = list_path(stage, rank);
+        if (put[rank] > 0 && !file_exists(path.text)) {
             status = error_set(error, BERTH_CANT_CREATE,
                                "%s: rank %d has written it, but rank 0 does not see it: the output "
                                "must be on a file system that all hosts share",
-                               path, rank);
+                               path.text, rank);
         }
-        memory_free(path);
     }
     return status;
 }
@@ -429,7 +404,7 @@ static void remove_manifest(const struct stage *stage) {
     int others;
     if (stage->is_new && file_lock_check(&stage->lock, NULL) == BERTH_OK &&
         remove_temporary(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
-        (void)file_remove(stage->path, NULL);
+        (void)file_remove(stage->path.text, NULL);
     }
 }
 
@@ -451,7 +426,6 @@ void stage_close(struct stage *stage) {
         dir_remove_created(stage->folder, stage->existing);
     }
     memory_free(stage->folder);
-    memory_free(stage->path);
     memory_free(stage->remedy);
     json_free(stage->files);
     *stage = (struct stage){.lock.descriptor = -1};

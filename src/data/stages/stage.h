@@ -29,8 +29,8 @@ struct stage_location {
 
 struct stage {
     struct comm *comm;
-    char *folder; // folder of the files
-    char *path;   // of the manifest; on other ranks of the rank's list
+    char *folder;     // folder of the files
+    struct path path; // of the manifest; on other ranks of the rank's list
     struct file_lock lock;
     char *remedy; // if the manifest does not fit
     const struct manifest_settings *settings;

@@ -45,10 +45,10 @@ static void name_file(char name[32], size_t index) {
                   (int)('A' + group % 26), index % WIKIPEDIA_FILES_PER_FOLDER);
 }
 
-char *wikipedia_file_path(const char *folder, size_t index) {
+struct path wikipedia_file_path(const char *folder, size_t index) {
     char name[32];
     name_file(name, index);
-    return path_join(folder, name);
+    return path_in(folder, name);
 }
 
 // --- writing ------------------------------------------------------------------------------------
@@ -216,10 +216,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
         TRY(load(state, settings->folder, error));
         return dir_each(settings->folder, remove_temporary, NULL, error);
     }
-    char *first = wikipedia_file_path(settings->folder, 0);
-    int has_text = first != NULL && file_exists(first);
-    memory_free(first);
-    if (has_text) {
+    if (file_exists(wikipedia_file_path(settings->folder, 0).text)) {
         return error_set(
             error, BERTH_CANT_CREATE,
             "%s: the folder has text but no %s that says of which dump; choose another output",

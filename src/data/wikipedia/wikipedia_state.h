@@ -4,6 +4,7 @@
 #ifndef BERTH_DATA_WIKIPEDIA_STATE_H
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 
+#include "core/file.h"
 #include "data/wikipedia/wikipedia.h"
 #include "format/manifest/manifest.h"
 
@@ -53,6 +54,6 @@ void wikipedia_state_done(struct wikipedia_state *state);
 
 // "AA/wiki_00" under `folder`, for an index below WIKIPEDIA_FILES_MAX; newly allocated, NULL when
 // out of memory.
-char *wikipedia_file_path(const char *folder, size_t index);
+struct path wikipedia_file_path(const char *folder, size_t index);
 
 #endif

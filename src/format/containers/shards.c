@@ -73,18 +73,6 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
 
 // --- the files ----------------------------------------------------------------------------------
 
-static enum berth_status open_one(struct shards *shards, size_t i, const char *index,
-                                  struct berth_error *error) {
-    char *folder = file_parent(index);
-    char *path = folder != NULL ? path_join(folder, shards->names[i]) : NULL;
-    enum berth_status status =
-        path != NULL ? tensor_file_open_as(&shards->files[i], path, shards->formats, error)
-                     : path_no_memory(error);
-    memory_free(folder);
-    memory_free(path);
-    return status;
-}
-
 // Checks that the map assigns every tensor of the file to this file.
 static enum berth_status check_file(const struct tensor_file *file, const char *name,
                                     const json *map, struct berth_error *error) {
@@ -105,8 +93,10 @@ static enum berth_status open_files(struct shards *shards, const char *index, co
     if (shards->files == NULL) {
         return error_no_memory(error, shards->count * sizeof *shards->files, index);
     }
+    const struct path folder = path_parent(index);
     for (size_t i = 0; i < shards->count; i++) {
-        TRY(open_one(shards, i, index, error));
+        const struct path path = path_in(folder.text, shards->names[i]);
+        TRY(tensor_file_open_as(&shards->files[i], path.text, shards->formats, error));
         TRY(check_file(&shards->files[i], shards->names[i], map, error));
         shards->entry_count += shards->files[i].count;
     }

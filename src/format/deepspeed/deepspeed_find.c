@@ -25,11 +25,7 @@ static char *tag_of(char *text) {
 
 static enum berth_status refuse_tag(const char *folder, const char *tag,
                                     struct berth_error *error) {
-    char *gathered = NULL;
-    enum berth_status status = file_find(folder, ZERO3_STATES, &gathered, error);
-    int is_zero3 = gathered != NULL;
-    memory_free(gathered);
-    TRY(status);
+    const int is_zero3 = file_exists(path_in(folder, ZERO3_STATES).text);
     return is_zero3 ? error_set(error, BERTH_BAD_DATA,
                                 "%s: expected ZeRO stage 1 or 2, found stage 3: gather the weights "
                                 "with the zero_to_fp32.py next to `latest` and give its output",
@@ -41,6 +37,16 @@ static enum berth_status refuse_tag(const char *folder, const char *tag,
                                 folder, tag);
 }
 
+// Sets *path to the model's file in the folder, if it is there.
+static enum berth_status find_model(const char *folder, char **path, struct berth_error *error) {
+    const struct path model = path_in(folder, DEEPSPEED_MODEL_FILE);
+    if (!file_exists(model.text)) {
+        return BERTH_OK;
+    }
+    *path = memory_string(model.text);
+    return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+}
+
 static enum berth_status find_tag(const char *folder, const char *tag, char **path,
                                   struct berth_error *error) {
     if (!is_plain(tag)) {
@@ -48,35 +54,20 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
                          "%s/latest: expected the name of a folder next to it, found \"%.*s\"",
                          folder, UTF8_SHOWN(tag, 200));
     }
-    char *inner = path_join(folder, tag);
-    if (inner == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = file_find(inner, DEEPSPEED_MODEL_FILE, path, error);
-    if (status == BERTH_OK && *path == NULL) {
-        status = refuse_tag(inner, tag, error);
-    }
-    memory_free(inner);
-    return status;
+    const struct path inner = path_in(folder, tag);
+    TRY(find_model(inner.text, path, error));
+    return *path != NULL ? BERTH_OK : refuse_tag(inner.text, tag, error);
 }
 
 enum berth_status deepspeed_find(const char *folder, char **path, struct berth_error *error) {
-    char *latest = NULL, *text = NULL;
+    const struct path latest = path_in(folder, "latest");
+    OWNED char *text = NULL;
     size_t length;
     *path = NULL;
-    TRY(file_find(folder, DEEPSPEED_MODEL_FILE, path, error));
-    if (*path != NULL) {
+    TRY(find_model(folder, path, error));
+    if (*path != NULL || !file_exists(latest.text)) {
         return BERTH_OK;
     }
-    enum berth_status status;
-    TRY(file_find(folder, "latest", &latest, error));
-    if (latest == NULL) {
-        return BERTH_OK;
-    }
-    TRY_DONE(file_read(latest, TAG_LIMIT, &text, &length, error));
-    TRY_DONE(find_tag(folder, tag_of(text), path, error));
-done:
-    memory_free(text);
-    memory_free(latest);
-    return status;
+    TRY(file_read(latest.text, TAG_LIMIT, &text, &length, error));
+    return find_tag(folder, tag_of(text), path, error);
 }

@@ -63,7 +63,7 @@ static enum berth_status list_shards(struct deepspeed_checkpoint *checkpoint, co
                                               .rank = deepspeed_rank_of(names[i]),
                                               .file.archive.file.descriptor = -1};
             if (shard->path == NULL) {
-                return path_no_memory(error);
+                return error_no_memory(error, 0, "a path");
             }
         }
     }
@@ -91,19 +91,11 @@ static enum berth_status check_ranks(const struct deepspeed_checkpoint *checkpoi
 
 enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint, const char *path,
                                         struct berth_error *error) {
-    char *folder = file_parent(path);
-    char **names = NULL;
-    enum berth_status status;
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
-    TRY_DONE(dir_list(folder, &names, error));
-    TRY_DONE(list_shards(checkpoint, folder, names, error));
-    TRY_DONE(check_ranks(checkpoint, folder, error));
-done:
-    memory_free(names);
-    memory_free(folder);
-    return status;
+    const struct path folder = path_parent(path);
+    OWNED char **names = NULL;
+    TRY(dir_list(folder.text, &names, error));
+    TRY(list_shards(checkpoint, folder.text, names, error));
+    return check_ranks(checkpoint, folder.text, error);
 }
 
 // --- the shards ---------------------------------------------------------------------------------

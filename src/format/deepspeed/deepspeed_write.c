@@ -166,11 +166,7 @@ static enum berth_status write_model(const char *folder, const struct deepspeed_
         node_text("ds_version", VERSION),
     };
     const struct torch_node root = node_many(NULL, TORCH_DICT, children, LENGTH(children));
-    char *path = path_join(folder, DEEPSPEED_MODEL_FILE);
-    enum berth_status status =
-        path != NULL ? torch_write(path, &root, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return torch_write(path_in(folder, DEEPSPEED_MODEL_FILE).text, &root, error);
 }
 
 static enum berth_status write_model_with_optimizer(const char *folder,
@@ -330,17 +326,10 @@ static enum berth_status write_shard(const char *folder, const struct deepspeed_
                                      const struct flat_groups *flat, int64_t rank,
                                      struct berth_error *error) {
     struct shard shard;
-    char name[80];
-    snprintf(name, sizeof name, "%szero_pp_rank_%" PRId64 "_mp_rank_00_optim_states.pt",
-             out->is_bf16 ? "bf16_" : "", rank);
-    char *path = path_join(folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
+    const struct path path = path_format("%s/%szero_pp_rank_%" PRId64 "_mp_rank_00_optim_states.pt",
+                                         folder, out->is_bf16 ? "bf16_" : "", rank);
     fill_shard(&shard, out, flat, rank);
-    enum berth_status status = write_shard_file(path, out, &shard, error);
-    memory_free(path);
-    return status;
+    return write_shard_file(path.text, out, &shard, error);
 }
 
 static enum berth_status write_shards(const char *folder, const struct deepspeed_out *out,
@@ -375,16 +364,6 @@ enum berth_status deepspeed_write(const char *folder, const struct deepspeed_out
                                   struct berth_error *error) {
     char tag[48];
     snprintf(tag, sizeof tag, "global_step%" PRId64, out->step);
-    char *inner = path_join(folder, tag), *latest = path_join(folder, "latest");
-    enum berth_status status;
-    if (inner == NULL || latest == NULL) {
-        status = path_no_memory(error);
-    } else {
-        TRY_DONE(write_tag(inner, out, error));
-        TRY_DONE(file_write(latest, tag, strlen(tag), error));
-    }
-done:
-    memory_free(inner);
-    memory_free(latest);
-    return status;
+    TRY(write_tag(path_in(folder, tag).text, out, error));
+    return file_write(path_in(folder, "latest").text, tag, strlen(tag), error);
 }

@@ -347,19 +347,13 @@ static enum berth_status check_graph(const char *path, const struct onnx_graph *
 enum berth_status onnx_write(const char *path, const struct onnx_model *model,
                              struct berth_error *error) {
     TRY(check_graph(path, model->graph, error));
-    size_t size = strlen(path) + sizeof ".data";
-    char *data_path = memory_new(size);
-    if (data_path == NULL) {
-        return path_no_memory(error);
-    }
-    snprintf(data_path, size, "%s.data", path);
+    const struct path data_path = path_format("%s.data", path);
     struct weights weights = {.graph = model->graph};
     uint64_t limit = model->file_limit != 0 ? model->file_limit : FILE_LIMIT;
     if (measure_graph(&weights) + EXTERNAL_ALIGNMENT > limit) { // one page for the head
-        weights.location = path_name(data_path);
+        weights.location = path_name(data_path.text);
     }
-    enum berth_status status = write_files(&weights, path, data_path, model, error);
+    enum berth_status status = write_files(&weights, path, data_path.text, model, error);
     buffer_done(&weights.header);
-    memory_free(data_path);
     return status;
 }

@@ -32,11 +32,10 @@ static int is_recorded(const char *record, const char *expected) {
 
 // A failure is no error: the next check hashes the file again.
 static void record_verified(const char *repo, const char *record, const char *stamp) {
-    char *folder = path_join(repo, "verified");
-    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && path_is_inside(folder, repo)) {
+    const struct path folder = path_in(repo, "verified");
+    if (dir_make(folder.text, NULL) == BERTH_OK && path_is_inside(folder.text, repo)) {
         (void)file_write(record, stamp, strlen(stamp), NULL);
     }
-    memory_free(folder);
 }
 
 static enum berth_status check_content(const char *blob, const char *name, enum digest_kind kind,
@@ -54,33 +53,28 @@ static enum berth_status check_content(const char *blob, const char *name, enum 
 static enum berth_status check_named(const char *repo, const char *blob, const char *name,
                                      enum digest_kind kind, struct berth_error *error) {
     struct file_stamp before, after;
-    char stamp_before[STAMP_SIZE], stamp_after[STAMP_SIZE], record_name[DIGEST_HEX_SIZE + 16];
+    char stamp_before[STAMP_SIZE], stamp_after[STAMP_SIZE];
     TRY(file_stamp_of(blob, &before, error));
     print_stamp(&before, stamp_before);
-    snprintf(record_name, sizeof record_name, "verified/%s", name);
-    char *record = path_join(repo, record_name);
-    if (record == NULL) {
-        return path_no_memory(error);
+    const struct path record = path_format("%s/verified/%s", repo, name);
+    if (is_recorded(record.text, stamp_before)) {
+        return BERTH_OK;
     }
-    enum berth_status status = BERTH_OK;
-    if (!is_recorded(record, stamp_before)) {
-        status = check_content(blob, name, kind, error);
-        if (status == BERTH_OK && file_stamp_of(blob, &after, NULL) == BERTH_OK) {
-            print_stamp(&after, stamp_after);
-            if (strcmp(stamp_before, stamp_after) == 0) {
-                record_verified(repo, record, stamp_before);
-            }
+    TRY(check_content(blob, name, kind, error));
+    if (file_stamp_of(blob, &after, NULL) == BERTH_OK) {
+        print_stamp(&after, stamp_after);
+        if (strcmp(stamp_before, stamp_after) == 0) {
+            record_verified(repo, record.text, stamp_before);
         }
     }
-    memory_free(record);
-    return status;
+    return BERTH_OK;
 }
 
 enum berth_status hub_blob_check(const char *repo, const char *path, struct berth_error *error) {
     static const enum digest_kind kinds[] = {DIGEST_SHA256, DIGEST_GIT_BLOB};
     char *blob = file_resolve(path);
     if (blob == NULL) {
-        return file_exists(path) ? path_no_memory(error)
+        return file_exists(path) ? error_no_memory(error, 0, "a path")
                                  : error_set(error, BERTH_NO_INPUT,
                                              "%s: cannot find the file that it links to", path);
     }

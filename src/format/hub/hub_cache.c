@@ -3,7 +3,6 @@
 #include "format/hub/hub_cache.h"
 
 #include "core/caseless.h"
-#include "core/file.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 #include "format/hub/hub_blob.h"
@@ -26,45 +25,38 @@ static const char *get_variable(const char *name) {
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static char *home_folder(const char *name) {
+static struct path home_folder(const char *name) {
     const char *home = get_variable("HOME");
-    return path_join(home != NULL ? home : ".", name);
+    return path_in(home != NULL ? home : ".", name);
 }
 
-static char *expand(const char *path) {
-    return strncmp(path, "~/", 2) == 0 ? home_folder(path + 2) : memory_string(path);
+static struct path expand(const char *path) {
+    return strncmp(path, "~/", 2) == 0 ? home_folder(path + 2) : path_format("%s", path);
 }
 
-// path_join(folder, name); frees `folder`, which may be NULL.
-static char *join_and_free(char *folder, const char *name) {
-    char *path = folder != NULL ? path_join(folder, name) : NULL;
-    memory_free(folder);
-    return path;
-}
-
-static char *hf_home(void) {
+static struct path hf_home(void) {
     const char *set = get_variable("HF_HOME"), *xdg = get_variable("XDG_CACHE_HOME");
     if (set != NULL) {
         return expand(set);
     }
-    return xdg != NULL ? join_and_free(expand(xdg), "huggingface")
+    return xdg != NULL ? path_in(expand(xdg).text, "huggingface")
                        : home_folder(".cache/huggingface");
 }
 
 char *hub_cache_root(void) {
     const char *set = get_variable("HF_HUB_CACHE");
     set = set != NULL ? set : get_variable("HUGGINGFACE_HUB_CACHE");
-    return set != NULL ? expand(set) : join_and_free(hf_home(), "hub");
+    return memory_string((set != NULL ? expand(set) : path_in(hf_home().text, "hub")).text);
 }
 
-char *hub_assets_root(void) {
+struct path hub_assets_root(void) {
     const char *set = get_variable("HF_ASSETS_CACHE");
-    return join_and_free(set != NULL ? expand(set) : join_and_free(hf_home(), "assets"), "berth");
+    return path_in((set != NULL ? expand(set) : path_in(hf_home().text, "assets")).text, "berth");
 }
 
-char *hub_token_path(void) {
+struct path hub_token_path(void) {
     const char *set = get_variable("HF_TOKEN_PATH");
-    return set != NULL ? expand(set) : join_and_free(hf_home(), "token");
+    return set != NULL ? expand(set) : path_in(hf_home().text, "token");
 }
 
 int hub_is_truthy(const char *value) {
@@ -137,15 +129,12 @@ int hub_is_safe_path(const char *path) {
     }
 }
 
-char *hub_repo_folder(const char *root, const char *type, const char *id) {
-    char name[ID_LIMIT + 32];
+struct path hub_repo_folder(const char *root, const char *type, const char *id) {
     const char *slash = strchr(id, '/');
-    if (slash == NULL) {
-        snprintf(name, sizeof name, "%ss--%s", type, id);
-    } else {
-        snprintf(name, sizeof name, "%ss--%.*s--%s", type, (int)(slash - id), id, slash + 1);
-    }
-    return path_join(root, name);
+    const struct path name =
+        slash == NULL ? path_format("%ss--%s", type, id)
+                      : path_format("%ss--%.*s--%s", type, (int)(slash - id), id, slash + 1);
+    return path_in(root, name.text);
 }
 
 // --- finding ------------------------------------------------------------------------------------
@@ -158,52 +147,45 @@ static size_t length_without_blanks(const char *text) {
     return length;
 }
 
+static struct path ref_path(const char *repo, const char *revision) {
+    return path_format("%s/refs/%s", repo, revision);
+}
+
 // Reads the commit of a branch or tag; empty when there is no such ref. Editors and shells may have
 // put a line end after it.
 static enum berth_status read_ref(const char *repo, const char *revision,
                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
-    char *path = join_and_free(path_join(repo, "refs"), revision);
-    char *text = NULL;
+    const struct path path = ref_path(repo, revision);
+    OWNED char *text = NULL;
     size_t length;
-    enum berth_status status = BERTH_OK;
     commit[0] = '\0';
-    if (path == NULL) {
-        return path_no_memory(error);
+    if (!file_exists(path.text)) {
+        return BERTH_OK;
     }
-    if (file_exists(path)) {
-        status = file_read(path, PATH_LIMIT, &text, &length, error);
-        const int is_text = status == BERTH_OK && strlen(text) == length;
-        if (is_text) {
-            text[length_without_blanks(text)] = '\0';
-        }
-        if (is_text && hub_is_commit(text)) {
-            memcpy(commit, text, HUB_COMMIT_SIZE);
-        } else if (status == BERTH_OK) {
-            status = error_set(error, BERTH_BAD_DATA,
-                               "%s: expected a commit (40 hexadecimal digits); remove the file and "
-                               "fetch again",
-                               path);
-        }
+    TRY(file_read(path.text, PATH_LIMIT, &text, &length, error));
+    const int is_text = strlen(text) == length;
+    if (is_text) {
+        text[length_without_blanks(text)] = '\0';
     }
-    memory_free(text);
-    memory_free(path);
-    return status;
+    if (!is_text || !hub_is_commit(text)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected a commit (40 hexadecimal digits); remove the file and fetch "
+                         "again",
+                         path.text);
+    }
+    memcpy(commit, text, HUB_COMMIT_SIZE);
+    return BERTH_OK;
 }
 
 // Refuses a path outside the repository and outside ROOT/blobs, which holds blobs shared by
 // several.
 static enum berth_status check_inside(const char *path, const char *repo,
                                       struct berth_error *error) {
-    char *parent = join_and_free(path_join(repo, ".."), "blobs");
-    if (parent == NULL) {
-        return path_no_memory(error);
-    }
-    const int inside = path_is_inside(path, repo) || path_is_inside(path, parent);
-    memory_free(parent);
-    return inside ? BERTH_OK
-                  : error_set(error, BERTH_BAD_DATA,
-                              "%s: a link to a file outside the cache's folder %s: refused", path,
-                              repo);
+    return path_is_inside(path, repo) || path_is_inside(path, path_in(repo, "../blobs").text)
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: a link to a file outside the cache's folder %s: refused", path,
+                           repo);
 }
 
 static enum berth_status check_entry(const char *path, const char *repo,
@@ -226,7 +208,7 @@ static enum berth_status check_folder(const char *folder, const char *repo, int 
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
-        status = path == NULL                    ? path_no_memory(error)
+        status = path == NULL                    ? error_no_memory(error, 0, "a path")
                  : depth > 0 && dir_exists(path) ? check_folder(path, repo, depth - 1, error)
                                                  : check_entry(path, repo, error);
         memory_free(path);
@@ -248,51 +230,43 @@ static enum berth_status find_commit(const char *repo, const char *revision,
 // Which file to write is in the message.
 static enum berth_status refuse_without_ref(const char *repo, const char *revision,
                                             struct berth_error *error) {
-    char *folder = path_join(repo, "snapshots"), **names = NULL;
-    enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
-    if (status == BERTH_OK && dir_exists(folder)) {
-        status = dir_list(folder, &names, error);
-    }
+    const struct path folder = path_in(repo, "snapshots");
+    char **names = NULL;
+    enum berth_status status =
+        dir_exists(folder.text) ? dir_list(folder.text, &names, error) : BERTH_OK;
     for (size_t i = 0; names != NULL && names[i] != NULL && status == BERTH_OK; i++) {
         if (hub_is_commit(names[i])) {
             status = error_set(error, BERTH_NO_INPUT,
                                "%s/refs/%s: no such file, so it is not known which snapshot in %s "
                                "is revision %s; write the snapshot's name (%s) into that file",
-                               repo, revision, folder, revision, names[i]);
+                               repo, revision, folder.text, revision, names[i]);
         }
     }
     memory_free(names);
-    memory_free(folder);
     return status;
 }
 
 static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *revision,
                                      struct berth_error *error) {
-    TRY(find_commit(snapshot->repo, revision, snapshot->commit, error));
+    const char *const repo = snapshot->repo.text;
+    TRY(find_commit(repo, revision, snapshot->commit, error));
     if (snapshot->commit[0] == '\0') {
-        return refuse_without_ref(snapshot->repo, revision, error);
+        return refuse_without_ref(repo, revision, error);
     }
-    char *folder = join_and_free(path_join(snapshot->repo, "snapshots"), snapshot->commit);
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
-    if (!dir_exists(folder)) {
-        memory_free(folder);
+    const struct path folder = path_format("%s/snapshots/%s", repo, snapshot->commit);
+    if (!dir_exists(folder.text)) {
         return BERTH_OK;
     }
-    snapshot->folder = folder;
-    return check_folder(folder, snapshot->repo, SNAPSHOT_DEPTH, error);
+    snapshot->folder = memory_string(folder.text);
+    return snapshot->folder == NULL ? error_no_memory(error, 0, "a path")
+                                    : check_folder(folder.text, repo, SNAPSHOT_DEPTH, error);
 }
 
 enum berth_status hub_snapshot_find(const char *root, const char *type, const char *id,
                                     const char *revision, struct hub_snapshot *snapshot,
                                     struct berth_error *error) {
     *snapshot = (struct hub_snapshot){.repo = hub_repo_folder(root, type, id)};
-    if (snapshot->repo == NULL) {
-        return path_no_memory(error);
-    }
     if (!hub_is_safe_path(revision)) {
-        hub_snapshot_done(snapshot);
         return error_set(error, BERTH_USAGE,
                          "revision \"%s\": expected the name of a branch or a commit", revision);
     }
@@ -305,8 +279,7 @@ enum berth_status hub_snapshot_find(const char *root, const char *type, const ch
 
 void hub_snapshot_done(struct hub_snapshot *snapshot) {
     memory_free(snapshot->folder);
-    memory_free(snapshot->repo);
-    *snapshot = (struct hub_snapshot){0};
+    snapshot->folder = NULL;
 }
 
 // --- publishing ---------------------------------------------------------------------------------
@@ -314,17 +287,12 @@ void hub_snapshot_done(struct hub_snapshot *snapshot) {
 // Creates the folder of `path`, which must be inside `folder` even if others have put links there.
 static enum berth_status make_parent(const char *path, const char *folder,
                                      struct berth_error *error) {
-    char *parent = file_parent(path);
-    if (parent == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = dir_make(parent, error);
-    if (status == BERTH_OK && !path_is_inside(parent, folder)) {
-        status = error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
-                           parent, folder);
-    }
-    memory_free(parent);
-    return status;
+    const struct path parent = path_parent(path);
+    TRY(dir_make(parent.text, error));
+    return path_is_inside(parent.text, folder)
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
+                           parent.text, folder);
 }
 
 enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, const char *blob,
@@ -335,16 +303,9 @@ enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, c
     }
     size_t used = strlen(target);
     snprintf(target + used, sizeof target - used, "blobs/%s", blob);
-    char *link = path_join(snapshot_folder, path);
-    if (link == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = make_parent(link, snapshot_folder, error);
-    if (status == BERTH_OK) {
-        status = file_link(target, link, error);
-    }
-    memory_free(link);
-    return status;
+    const struct path link = path_in(snapshot_folder, path);
+    TRY(make_parent(link.text, snapshot_folder, error));
+    return file_link(target, link.text, error);
 }
 
 enum berth_status hub_write_ref(const char *repo, const char *revision, const char *commit,
@@ -353,14 +314,7 @@ enum berth_status hub_write_ref(const char *repo, const char *revision, const ch
     if (read_ref(repo, revision, found, NULL) == BERTH_OK && strcmp(found, commit) == 0) {
         return BERTH_OK;
     }
-    char *path = join_and_free(path_join(repo, "refs"), revision);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = make_parent(path, repo, error);
-    if (status == BERTH_OK) {
-        status = file_write(path, commit, strlen(commit), error);
-    }
-    memory_free(path);
-    return status;
+    const struct path path = ref_path(repo, revision);
+    TRY(make_parent(path.text, repo, error));
+    return file_write(path.text, commit, strlen(commit), error);
 }

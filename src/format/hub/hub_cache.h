@@ -15,6 +15,7 @@
 #define BERTH_FORMAT_HUB_CACHE_H
 
 #include "core/error.h"
+#include "core/file.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,14 +23,14 @@
 #define HUB_COMMIT_SIZE 41
 #define HUB_MAIN "main"
 
-// Newly allocated (memory_free), NULL when out of memory: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
-// $HF_HOME/hub; HF_HOME is by default $XDG_CACHE_HOME/huggingface, then ~/.cache/huggingface. "~/"
-// at the beginning is the home folder.
+// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub; HF_HOME is by default
+// $XDG_CACHE_HOME/huggingface, then ~/.cache/huggingface. "~/" at the beginning is the home folder.
+// Newly allocated (memory_free), NULL when out of memory.
 char *hub_cache_root(void);
 // The folder for files that are not from the hub: HF_ASSETS_CACHE, $HF_HOME/assets, then /berth.
-char *hub_assets_root(void);
+struct path hub_assets_root(void);
 // HF_TOKEN_PATH, $HF_HOME/token.
-char *hub_token_path(void);
+struct path hub_token_path(void);
 
 // "1", "on", "yes", "true" in any case.
 int hub_is_truthy(const char *value);
@@ -42,14 +43,14 @@ int hub_is_commit(const char *text);
 // backslash, no control character, parts of at most 255 bytes, UTF-8 or not.
 int hub_is_safe_path(const char *path);
 
-// "ROOT/models--ORG--NAME"; type: "model" or "dataset". Newly allocated.
-char *hub_repo_folder(const char *root, const char *type, const char *id);
+// "ROOT/models--ORG--NAME"; type: "model" or "dataset".
+struct path hub_repo_folder(const char *root, const char *type, const char *id);
 
 // A snapshot in the cache.
 struct hub_snapshot {
     char commit[HUB_COMMIT_SIZE];
     char *folder; // NULL: the cache has no snapshot of that id and revision
-    char *repo;
+    struct path repo;
 };
 // Finds the snapshot of a revision: branch, tag or commit. Missing: BERTH_OK and a NULL folder.
 // BERTH_BAD_DATA: a ref without a commit, a link that leaves the repository (and ROOT/blobs), a

@@ -161,10 +161,7 @@ static json *tree_entry(const struct hub_file *file) {
 
 enum berth_status hub_listing_write(const struct hub_listing *listing, const char *repo,
                                     struct berth_error *error) {
-    char name[HUB_COMMIT_SIZE + 8];
-    snprintf(name, sizeof name, "%s.json", listing->commit);
-    char *folder = path_join(repo, "trees");
-    char *path = folder != NULL ? path_join(folder, name) : NULL;
+    const struct path folder = path_in(repo, "trees");
     json *files = json_new_object();
     int failed = 0;
     for (size_t i = 0; i < listing->count; i++) {
@@ -172,12 +169,11 @@ enum berth_status hub_listing_write(const struct hub_listing *listing, const cha
     }
     json *tree = JSON_OBJECT({"format_version", json_new_integer(1)},
                              {"files", json_unless_failed(files, failed)});
-    enum berth_status status = path == NULL ? path_no_memory(error) : dir_make(folder, error);
+    enum berth_status status = dir_make(folder.text, error);
     if (status == BERTH_OK) {
-        status = json_write_file(tree, JSON_INDENT_2_SORTED, path, error);
+        const struct path path = path_format("%s/%s.json", folder.text, listing->commit);
+        status = json_write_file(tree, JSON_INDENT_2_SORTED, path.text, error);
     }
     json_free(tree);
-    memory_free(path);
-    memory_free(folder);
     return status;
 }

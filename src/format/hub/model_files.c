@@ -11,7 +11,6 @@
 #include "format/json/json.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -106,13 +105,6 @@ static enum berth_status no_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "a list of files");
 }
 
-static int holds(const char *folder, const char *name) {
-    char *path = path_join(folder, name);
-    int found = path != NULL && file_exists(path);
-    memory_free(path);
-    return found;
-}
-
 static enum berth_status check_names(const struct hub_snapshot *snapshot, const char *id,
                                      const struct names *names, struct berth_error *error) {
     enum model_file *roles = memory_array(names->count + 1, sizeof *roles);
@@ -121,7 +113,8 @@ static enum berth_status check_names(const struct hub_snapshot *snapshot, const 
     }
     enum berth_status status = model_files_pick(names->names, names->count, roles, id, error);
     for (size_t i = 0; i < names->count && status == BERTH_OK; i++) {
-        if (roles[i] == MODEL_FILE_NEEDED && !holds(snapshot->folder, names->names[i])) {
+        if (roles[i] == MODEL_FILE_NEEDED &&
+            !file_exists(path_in(snapshot->folder, names->names[i]).text)) {
             status =
                 error_set(error, BERTH_NO_INPUT,
                           "%s: %s is not in the cache's snapshot %s: `berth fetch %s` completes it",
@@ -150,14 +143,11 @@ static enum berth_status check_folder(const struct hub_snapshot *snapshot, const
 
 // The listing of all files of the commit; NULL: none was stored.
 static json *read_tree(const struct hub_snapshot *snapshot) {
-    char name[HUB_COMMIT_SIZE + 16];
-    snprintf(name, sizeof name, "trees/%s.json", snapshot->commit);
-    char *path = path_join(snapshot->repo, name);
+    const struct path path = path_format("%s/trees/%s.json", snapshot->repo.text, snapshot->commit);
     json *tree = NULL;
-    if (path != NULL && file_exists(path) && json_read_file(path, &tree, NULL) != BERTH_OK) {
+    if (file_exists(path.text) && json_read_file(path.text, &tree, NULL) != BERTH_OK) {
         tree = NULL; // the folder itself suffices
     }
-    memory_free(path);
     return tree;
 }
 
@@ -220,17 +210,10 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
 // *index to the file that leads to the others; NULL if there is none.
 static enum berth_status find_checkpoint(const char *prefix, char **index,
                                          struct berth_error *error) {
-    const size_t size = strlen(prefix) + sizeof ".index";
-    *index = memory_new(size);
-    if (*index == NULL) {
-        return no_memory(error);
-    }
-    snprintf(*index, size, "%s.index", prefix);
-    if (!file_exists(*index)) {
-        memory_free(*index);
-        *index = NULL;
-    }
-    return BERTH_OK;
+    const struct path path = path_format("%s.index", prefix);
+    const int is_there = file_exists(path.text);
+    *index = is_there ? memory_string(path.text) : NULL;
+    return !is_there || *index != NULL ? BERTH_OK : no_memory(error);
 }
 
 enum berth_status hub_find_model(const char *name_or_path, char **path, struct berth_error *error) {
@@ -254,21 +237,19 @@ static enum berth_status no_data_memory(struct berth_error *error) {
 static enum berth_status find_known_file(const struct known_set *known, const char *file,
                                          char **path, struct berth_error *error) {
     struct hub_snapshot snapshot = {.folder = NULL};
-    char *root = hub_assets_root();
-    enum berth_status status = root == NULL ? no_data_memory(error)
-                                            : hub_snapshot_find(root, "dataset", known->names[0],
-                                                                HUB_MAIN, &snapshot, error);
+    const struct path root = hub_assets_root();
+    enum berth_status status =
+        hub_snapshot_find(root.text, "dataset", known->names[0], HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
                            "%s: no such file, and the data set is not in the cache %s; `berth "
                            "fetch %s` downloads it",
-                           known->names[0], root, known->names[0]);
+                           known->names[0], root.text, known->names[0]);
     } else if (status == BERTH_OK) {
         *path = path_join(snapshot.folder, file);
         status = *path != NULL ? BERTH_OK : no_data_memory(error);
     }
     hub_snapshot_done(&snapshot);
-    memory_free(root);
     return status;
 }
 

@@ -3,7 +3,6 @@
 #include "format/manifest/manifest.h"
 
 #include "core/file.h"
-#include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "format/checksum/digest.h"
@@ -229,13 +228,11 @@ static enum berth_status check_complete(const char *path, const json *manifest,
         return error_set(error, BERTH_NO_INPUT, "%s: not complete", path);
     }
     struct json_walk walk = {.object = manifest_files(manifest)};
-    char *folder = file_parent(path);
-    enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
-    while (status == BERTH_OK && json_walk_next(&walk)) {
-        status = manifest_check_file(folder, walk.key, walk.value, error);
+    const struct path folder = path_parent(path);
+    while (json_walk_next(&walk)) {
+        TRY(manifest_check_file(folder.text, walk.key, walk.value, error));
     }
-    memory_free(folder);
-    return status;
+    return BERTH_OK;
 }
 
 enum berth_status manifest_read_complete(const char *path, const char *remedy, json **manifest,
@@ -300,9 +297,5 @@ enum berth_status manifest_check_file(const char *folder, const char *name, cons
     if (json_is_null_value(json_member(entry, "bytes"))) {
         return BERTH_OK; // there is no such file
     }
-    char *path = path_join(folder, name);
-    const enum berth_status status =
-        path != NULL ? check_path(path, entry, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return check_path(path_in(folder, name).text, entry, error);
 }

@@ -444,16 +444,10 @@ static enum berth_status read_index(struct bundle *bundle, struct berth_error *e
 
 static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
                                     struct berth_error *error) {
-    size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING), size = prefix + 64;
-    char *path = memory_new(size);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    snprintf(path, size, "%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
-             (unsigned)bundle->shard_count);
-    enum berth_status status = file_reader_open(&bundle->shards[shard], path, error);
-    memory_free(path);
-    return status;
+    const size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING);
+    const struct path path = path_format("%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
+                                         (unsigned)bundle->shard_count);
+    return file_reader_open(&bundle->shards[shard], path.text, error);
 }
 
 // Checks that every file is exactly as large as its tensors need.

@@ -56,36 +56,23 @@ static char *find_newest(char *state) {
 // FOLDER/NAME.index if it exists, newly allocated.
 static enum berth_status find_index(const char *folder, const char *name, char **path,
                                     struct berth_error *error) {
-    size_t length = strlen(name);
-    char *file = memory_new(length + sizeof INDEX_ENDING);
-    if (file != NULL) {
-        memcpy(file, name, length);
-        memcpy(file + length, INDEX_ENDING, sizeof INDEX_ENDING);
+    const struct path index = path_in(folder, path_format("%s" INDEX_ENDING, name).text);
+    if (name[0] == '\0' || !file_exists(index.text)) {
+        return BERTH_OK;
     }
-    const enum berth_status status = file == NULL ? path_no_memory(error)
-                                     : length > 0 ? file_find(folder, file, path, error)
-                                                  : BERTH_OK;
-    memory_free(file);
-    return status;
+    *path = memory_string(index.text);
+    return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status find_in_state(const char *folder, char **path, struct berth_error *error) {
-    char *state_path = path_join(folder, "checkpoint"), *state = NULL;
+    const struct path state_path = path_in(folder, "checkpoint");
+    OWNED char *state = NULL;
     size_t length;
-    enum berth_status status = BERTH_OK;
-    if (state_path == NULL) {
-        return path_no_memory(error);
+    if (file_exists(state_path.text)) {
+        TRY(file_read(state_path.text, STATE_LIMIT, &state, &length, error));
     }
-    if (file_exists(state_path)) {
-        status = file_read(state_path, STATE_LIMIT, &state, &length, error);
-    }
-    char *newest = state != NULL ? find_newest(state) : NULL;
-    if (newest != NULL) {
-        status = find_index(folder, path_name(newest), path, error);
-    }
-    memory_free(state);
-    memory_free(state_path);
-    return status;
+    const char *newest = state != NULL ? find_newest(state) : NULL;
+    return newest != NULL ? find_index(folder, path_name(newest), path, error) : BERTH_OK;
 }
 
 enum berth_status tensorflow_find(const char *folder, char **path, struct berth_error *error) {
@@ -111,7 +98,7 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
     }
     if (status == BERTH_OK && only != NULL) {
         *path = path_join(folder, only);
-        status = *path != NULL ? BERTH_OK : path_no_memory(error);
+        status = *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     memory_free(names);
     return status;

@@ -8,7 +8,6 @@
 #include "format/tensorflow/sorted_table.h"
 #include "format/tensorflow/tensorflow.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +21,6 @@ struct bundle {
     struct sorted_table_writer index;
     struct buffer message; // of the index, one at a time
 };
-
-static char *join(const char *prefix, const char *ending, struct berth_error *error) {
-    size_t size = strlen(prefix) + strlen(ending) + 1;
-    char *path = memory_new(size);
-    if (path == NULL) {
-        (void)path_no_memory(error);
-        return NULL;
-    }
-    snprintf(path, size, "%s%s", prefix, ending);
-    return path;
-}
 
 // --- the index ----------------------------------------------------------------------------------
 
@@ -124,16 +112,8 @@ static void put_quoted(struct file_writer *file, const char *text, struct berth_
 
 static enum berth_status write_state(const char *prefix, struct berth_error *error) {
     static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
-    char *folder = file_parent(prefix);
-    char *path = folder != NULL ? path_join(folder, "checkpoint") : NULL;
-    memory_free(folder);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
     struct file_writer file;
-    enum berth_status status = file_writer_open(&file, path, error);
-    memory_free(path);
-    TRY(status);
+    TRY(file_writer_open_in(&file, path_parent(prefix).text, "checkpoint", error));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
         put_quoted(&file, path_name(prefix), error);
@@ -144,28 +124,16 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
 // --- the bundle ---------------------------------------------------------------------------------
 
 static enum berth_status open_data(struct bundle *bundle, struct berth_error *error) {
-    char *path = join(bundle->prefix, DATA_ENDING, error);
-    if (path == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    enum berth_status status = file_writer_open(&bundle->data, path, error);
-    memory_free(path);
-    return status;
+    return file_writer_open(&bundle->data, path_format("%s" DATA_ENDING, bundle->prefix).text,
+                            error);
 }
 
 static enum berth_status commit(struct bundle *bundle, struct berth_error *error) {
-    char *path = join(bundle->prefix, ".index", error);
-    if (path == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    enum berth_status status;
-    TRY_DONE(file_remove(path, error));
-    TRY_DONE(file_writer_commit(&bundle->data, error));
-    TRY_DONE(file_write(path, bundle->index.bytes.bytes, bundle->index.bytes.length, error));
-    TRY_DONE(write_state(bundle->prefix, error));
-done:
-    memory_free(path);
-    return status;
+    const struct path path = path_format("%s.index", bundle->prefix);
+    TRY(file_remove(path.text, error));
+    TRY(file_writer_commit(&bundle->data, error));
+    TRY(file_write(path.text, bundle->index.bytes.bytes, bundle->index.bytes.length, error));
+    return write_state(bundle->prefix, error);
 }
 
 static int compare_tensors(const void *a, const void *b) {

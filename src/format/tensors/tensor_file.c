@@ -68,7 +68,7 @@ enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path
     enum berth_status status;
     *file = (struct tensor_file){.path = memory_string(path), .formats = formats};
     if (file->path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     TRY_DONE(recognise(file, error));
     file->container = memory_array_zeroed(1, file->format->container_size);

@@ -37,7 +37,7 @@ enum berth_status torch_find(const char *folder, char **path, struct berth_error
     enum berth_status status = BERTH_OK;
     if (newest != NULL) {
         *path = path_join(folder, newest);
-        status = *path != NULL ? BERTH_OK : path_no_memory(error);
+        status = *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     memory_free(names);
     return status;

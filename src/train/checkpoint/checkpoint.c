@@ -65,35 +65,29 @@ enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_
     return BERTH_OK;
 }
 
-char *checkpoint_path(const char *output_dir, int64_t step) {
-    char name[64];
-    snprintf(name, sizeof name, PREFIX "%" PRId64, step);
-    return path_join(output_dir, name);
+struct path checkpoint_path(const char *output_dir, int64_t step) {
+    return path_in(output_dir, path_format(PREFIX "%" PRId64, step).text);
 }
 
 enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
-                                    char **folder, struct berth_error *error) {
+                                    struct path *folder, struct berth_error *error) {
     int is_there;
     *folder = checkpoint_path(output_dir, step);
-    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : path_no_memory(error), error));
     int64_t trainers = -1;
     enum berth_status status =
-        comm->rank == 0 ? trainer_find_step(*folder, &trainers, error) : BERTH_OK;
+        comm->rank == 0 ? trainer_find_step(folder->text, &trainers, error) : BERTH_OK;
     TRY(comm_settle(comm, status, error));
-    is_there = comm->rank == 0 && dir_exists(*folder) && trainers < 0;
+    is_there = comm->rank == 0 && dir_exists(folder->text) && trainers < 0;
     comm->broadcast(comm, &is_there, sizeof is_there, 0);
     if (!is_there) {
-        memory_free(*folder);
-        *folder = NULL;
+        folder->text[0] = '\0';
     }
     return comm->status(comm, error);
 }
 
-// The path <output_dir>/.tmp-checkpoint-<step>-<purpose>, newly allocated; NULL: out of memory.
-static char *temporary_path(const char *output_dir, int64_t step, const char *purpose) {
-    char name[128];
-    snprintf(name, sizeof name, TEMPORARY "%" PRId64 "-%.32s", step, purpose);
-    return path_join(output_dir, name);
+// The path <output_dir>/.tmp-checkpoint-<step>-<purpose>.
+static struct path temporary_path(const char *output_dir, int64_t step, const char *purpose) {
+    return path_in(output_dir, path_format(TEMPORARY "%" PRId64 "-%s", step, purpose).text);
 }
 
 int checkpoint_is_temporary(const char *name) {
@@ -104,14 +98,8 @@ int checkpoint_is_temporary(const char *name) {
 
 static enum berth_status write_state(const struct checkpoint_content *content, const char *folder,
                                      struct berth_error *error) {
-    char *path = path_join(folder, "trainer_state.json");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status =
-        progress_write(content->progress, content->settings, content->batching, path, error);
-    memory_free(path);
-    return status;
+    return progress_write(content->progress, content->settings, content->batching,
+                          path_in(folder, "trainer_state.json").text, error);
 }
 
 static enum berth_status write_config(const struct checkpoint_content *content, const char *folder,
@@ -142,14 +130,10 @@ static enum berth_status move_entry(const char *from, const char *path, struct b
     return path_is_link(from) ? path_rename(from, path, error) : dir_publish(from, path, error);
 }
 
-char *checkpoint_unused_name(const char *path, const char *suffix) {
-    const size_t size = strlen(path) + strlen(suffix) + 64;
-    char *name = memory_new(size);
-    if (name != NULL) {
-        snprintf(name, size, "%s.%s", path, suffix);
-    }
-    for (int64_t i = 2; name != NULL && (file_exists(name) || dir_exists(name)); i++) {
-        snprintf(name, size, "%s.%s-%" PRId64, path, suffix, i);
+struct path checkpoint_unused_name(const char *path, const char *suffix) {
+    struct path name = path_format("%s.%s", path, suffix);
+    for (int64_t i = 2; file_exists(name.text) || dir_exists(name.text); i++) {
+        name = path_format("%s.%s-%" PRId64, path, suffix, i);
     }
     return name;
 }
@@ -158,37 +142,31 @@ char *checkpoint_unused_name(const char *path, const char *suffix) {
 // removed gets another name, so that it does not stop this run.
 static enum berth_status make_room(const char *path, struct berth_error *error) {
     const enum berth_status status = remove_entry(path, error);
-    char *name = status == BERTH_IO ? checkpoint_unused_name(path, "kept") : NULL;
-    const int is_free = name != NULL && path_rename(path, name, NULL) == BERTH_OK;
-    memory_free(name);
+    const int is_free =
+        status == BERTH_IO &&
+        path_rename(path, checkpoint_unused_name(path, "kept").text, NULL) == BERTH_OK;
     return is_free ? BERTH_OK : status;
 }
 
-// Renames a checkpoint to a temporary name, *away (memory_free, also after a failure), before it is
-// removed: a kill in between leaves a temporary folder, never a damaged checkpoint.
-static enum berth_status move_away(const char *output_dir, int64_t step, char **away,
+// The temporary name that a checkpoint gets before it is removed: a kill in between leaves a
+// temporary folder, never a damaged checkpoint.
+static struct path away_path(const char *output_dir, int64_t step) {
+    return temporary_path(output_dir, step, "old");
+}
+
+static enum berth_status move_away(const char *output_dir, int64_t step,
                                    struct berth_error *error) {
-    char *path = checkpoint_path(output_dir, step);
-    *away = temporary_path(output_dir, step, "old");
-    enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = make_room(*away, error);
-    }
-    if (status == BERTH_OK) {
-        status = move_entry(path, *away, error);
-    }
-    memory_free(path);
-    return status;
+    const struct path away = away_path(output_dir, step);
+    TRY(make_room(away.text, error));
+    return move_entry(checkpoint_path(output_dir, step).text, away.text, error);
 }
 
 enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
                                     struct berth_error *error) {
-    char *away;
-    enum berth_status status = move_away(output_dir, step, &away, error);
+    enum berth_status status = move_away(output_dir, step, error);
     if (status == BERTH_OK) {
-        status = remove_entry(away, error);
+        status = remove_entry(away_path(output_dir, step).text, error);
     }
-    memory_free(away);
     return status == BERTH_OK
                ? BERTH_OK
                : error_prefix(error, status, "%s/checkpoint-%" PRId64, output_dir, step);
@@ -198,8 +176,8 @@ struct checkpoint_writer {
     const struct checkpoint_content *content;
     const char *output_dir;
     int64_t step;
-    char *temporary;                    // the folder in which the files are created
-    char *path;                         // of the published folder, or file of weights
+    struct path temporary;              // the folder in which the files are created
+    struct path path;                   // of the published folder, or file of weights
     enum state_file files[STATE_FILES]; // that all ranks write
     size_t file_count;
     struct feed_files shards; // for original_write; empty where it is not called
@@ -212,10 +190,10 @@ static enum berth_status create(struct checkpoint_writer *writer, struct berth_e
     if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    TRY(make_room(writer->temporary, error));
-    TRY(dir_make(writer->temporary, error));
+    TRY(make_room(writer->temporary.text, error));
+    TRY(dir_make(writer->temporary.text, error));
     for (size_t i = 0; i < writer->file_count; i++) {
-        TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary,
+        TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary.text,
                             error));
     }
     return writer->create != NULL ? writer->create(writer, error) : BERTH_OK;
@@ -230,16 +208,13 @@ static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
             progress_data_step(progress, content->batching, progress->step - progress->phase_start);
         TRY(feed_list_files(progress->feed, content->batching, step, &writer->shards, error));
     }
-    TRY(write_config(content, writer->temporary, error));
-    return write_companions(writer->content, writer->temporary, error);
+    TRY(write_config(content, writer->temporary.text, error));
+    return write_companions(writer->content, writer->temporary.text, error);
 }
 
-// Removes the old checkpoint (NULL: there was none), or restores it if no new one has its name. If
-// removal fails, a temporary folder remains, which the next run removes.
+// Removes the old checkpoint, or restores it if no new one has its name. If removal fails, a
+// temporary folder remains, which the next run removes.
 static void remove_or_restore_old(const char *away, const char *path) {
-    if (away == NULL) {
-        return;
-    }
     if (dir_exists(path)) {
         (void)remove_entry(away, NULL);
     } else {
@@ -249,32 +224,30 @@ static void remove_or_restore_old(const char *away, const char *path) {
 
 static enum berth_status publish_checkpoint(const struct checkpoint_writer *writer,
                                             struct berth_error *error) {
-    TRY(checkpoint_manifest_write(writer->temporary, error));
+    const char *const temporary = writer->temporary.text, *const path = writer->path.text;
+    TRY(checkpoint_manifest_write(temporary, error));
     if (original_is_written(writer->content->run)) {
-        TRY(original_write(writer->temporary, writer->output_dir, &writer->shards, error));
+        TRY(original_write(temporary, writer->output_dir, &writer->shards, error));
     }
-    char *away = NULL;
-    enum berth_status status = dir_exists(writer->path) || path_is_link(writer->path)
-                                   ? move_away(writer->output_dir, writer->step, &away, error)
-                                   : BERTH_OK;
+    if (!dir_exists(path) && !path_is_link(path)) {
+        return dir_publish(temporary, path, error);
+    }
+    enum berth_status status = move_away(writer->output_dir, writer->step, error);
     if (status == BERTH_OK) {
-        status = dir_publish(writer->temporary, writer->path, error);
+        status = dir_publish(temporary, path, error);
     }
-    remove_or_restore_old(away, writer->path);
-    memory_free(away);
+    remove_or_restore_old(away_path(writer->output_dir, writer->step).text, path);
     return status;
 }
 
 static enum berth_status publish_model(const struct checkpoint_writer *writer,
                                        struct berth_error *error) {
     TRY(write_config(writer->content, writer->output_dir, error));
-    char *weights = path_join(writer->temporary, state_file_name(STATE_FILE_WEIGHTS));
-    enum berth_status status =
-        weights != NULL ? file_publish(weights, writer->path, error) : path_no_memory(error);
-    memory_free(weights);
-    TRY(status);
+    const char *const temporary = writer->temporary.text;
+    const struct path weights = path_in(temporary, state_file_name(STATE_FILE_WEIGHTS));
+    TRY(file_publish(weights.text, writer->path.text, error));
     TRY(write_companions(writer->content, writer->output_dir, error));
-    return dir_remove(writer->temporary, error);
+    return dir_remove(temporary, error);
 }
 
 // Either all ranks continue or none does.
@@ -287,7 +260,7 @@ static enum berth_status agree(const struct checkpoint_content *content, enum be
 enum berth_status checkpoint_fill(const struct checkpoint_writer *writer, const struct state *state,
                                   struct berth_error *error) {
     for (size_t i = 0; i < writer->file_count; i++) {
-        TRY(state_file_fill(writer->files[i], state, writer->temporary, error));
+        TRY(state_file_fill(writer->files[i], state, writer->temporary.text, error));
     }
     return BERTH_OK;
 }
@@ -298,28 +271,24 @@ enum berth_status checkpoint_publish(const struct checkpoint_writer *writer,
 }
 
 void checkpoint_end(struct checkpoint_writer *writer, enum berth_status status) {
-    if (status != BERTH_OK && writer->content->comm->rank == 0 && writer->temporary != NULL) {
-        (void)dir_remove(writer->temporary, NULL);
+    if (status != BERTH_OK && writer->content->comm->rank == 0) {
+        (void)dir_remove(writer->temporary.text, NULL);
     }
-    memory_free(writer->temporary);
-    memory_free(writer->path);
     memory_free(writer->shards.paths);
     memory_free(writer);
 }
 
-// Makes a copy of `wanted`, takes over its paths and does the first step.
+// Makes a copy of `wanted` and does the first step.
 static enum berth_status begin(const struct checkpoint_writer *wanted,
                                struct checkpoint_writer **writer, struct berth_error *error) {
     struct checkpoint_writer *copy = *writer = memory_new(sizeof *copy);
-    const int is_complete = copy != NULL && wanted->temporary != NULL && wanted->path != NULL;
     if (copy != NULL) {
         *copy = *wanted;
-    } else {
-        memory_free(wanted->temporary);
-        memory_free(wanted->path);
     }
-    const enum berth_status status =
-        agree(wanted->content, is_complete ? create(copy, error) : path_no_memory(error), error);
+    const enum berth_status status = agree(
+        wanted->content,
+        copy != NULL ? create(copy, error) : error_no_memory(error, sizeof *copy, "a checkpoint"),
+        error);
     if (status != BERTH_OK && copy != NULL) {
         checkpoint_end(copy, status);
         *writer = NULL;
@@ -378,7 +347,7 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
         .output_dir = folder,
         .step = step,
         .temporary = temporary_path(folder, step, "model"),
-        .path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS)),
+        .path = path_in(folder, state_file_name(STATE_FILE_WEIGHTS)),
         .files = {STATE_FILE_WEIGHTS},
         .file_count = 1,
         .publish = publish_model};
@@ -394,17 +363,6 @@ enum berth_status checkpoint_examine(const char *folder, const struct berth_log 
     int64_t step;
     TRY(trainer_find_step(folder, &step, error));
     return step >= 0 ? BERTH_OK : checkpoint_manifest_verify_listed(folder, log, error);
-}
-
-static enum berth_status verify_step(const char *output_dir, int64_t step,
-                                     struct berth_error *error) {
-    char *path = checkpoint_path(output_dir, step);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = checkpoint_examine(path, NULL, error);
-    memory_free(path);
-    return status;
 }
 
 // Removes the `excess` oldest checkpoints, except the newest and the best. One that cannot be
@@ -432,11 +390,7 @@ static enum berth_status keep_own(const char *output_dir, const struct checkpoin
     size_t kept = 0;
     for (size_t i = 0; i < *count && steps[i] <= newest; i++) {
         int64_t trainers;
-        char *path = checkpoint_path(output_dir, steps[i]);
-        const enum berth_status status =
-            path != NULL ? trainer_find_step(path, &trainers, error) : path_no_memory(error);
-        memory_free(path);
-        TRY(status);
+        TRY(trainer_find_step(checkpoint_path(output_dir, steps[i]).text, &trainers, error));
         if (trainers < 0 && steps[i] >= first) {
             steps[kept++] = steps[i];
         }
@@ -452,7 +406,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     TRY(checkpoint_list(output_dir, &steps, &count, error));
     enum berth_status status = keep_own(output_dir, limits, steps, &count, error);
     if (status == BERTH_OK && limit > 0 && count > limit) {
-        status = verify_step(output_dir, limits->newest, error);
+        status = checkpoint_examine(checkpoint_path(output_dir, limits->newest).text, NULL, error);
         status = status == BERTH_IO ? BERTH_BAD_DATA : status; // unreadable is as bad as damaged
         if (status == BERTH_OK) {
             status = remove_oldest(output_dir, steps, count, count - limit, limits->best, error);
@@ -468,10 +422,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
 
 // Whether the entry of the folder is this log or report, or a folder that contains it.
 static int is_log_path(const char *folder, const char *name, const char *log) {
-    char *path = log != NULL ? path_join(folder, name) : NULL;
-    const int is_of = path != NULL && path_is_inside(log, path);
-    memory_free(path);
-    return is_of;
+    return log != NULL && path_is_inside(log, path_in(folder, name).text);
 }
 
 int checkpoint_dir_is_used(const char *output_dir, const struct report_settings *logs) {
@@ -534,16 +485,15 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     struct berth_error newest = {0};
     for (size_t i = count; i > 0 && *folder == NULL && status == BERTH_OK; i--) {
         struct berth_error damage = {0};
-        char *path = checkpoint_path(output_dir, steps[i - 1]);
-        if (path != NULL && dir_is_empty(path)) { // it was made and never filled
-            log_note(log, "%s is an empty folder: it is not taken for a checkpoint", path);
-            memory_free(path);
+        const struct path path = checkpoint_path(output_dir, steps[i - 1]);
+        if (dir_is_empty(path.text)) { // it was made and never filled
+            log_note(log, "%s is an empty folder: it is not taken for a checkpoint", path.text);
             continue;
         }
-        enum berth_status found = path != NULL ? checkpoint_examine(path, log, &damage)
-                                               : error_no_memory(&damage, 0, "a path");
+        enum berth_status found = checkpoint_examine(path.text, log, &damage);
         if (found == BERTH_OK) {
-            *folder = path;
+            *folder = memory_string(path.text);
+            status = *folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
             continue;
         }
         status = file_probe(found, &damage, error);
@@ -556,7 +506,6 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
                                "to resume from an older one",
                                steps[i - 1]);
         }
-        memory_free(path);
     }
     if (status == BERTH_OK && *folder == NULL && damaged > 0) {
         status = error_set(
@@ -572,16 +521,8 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
 
 enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
                                   const struct berth_log *log, struct berth_error *error) {
-    char *path = path_join(folder, "trainer_state.json");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status =
-        progress_read(content->progress, content->settings, content->batching, log, path, error);
-    memory_free(path);
-    if (status != BERTH_OK) {
-        return status;
-    }
+    TRY(progress_read(content->progress, content->settings, content->batching, log,
+                      path_in(folder, "trainer_state.json").text, error));
     TRY(model_files_load(content->files, folder, (uint64_t)content->run->seed, log, content->state,
                          error));
     return state_file_read_moments(content->state, folder, error);
@@ -606,10 +547,7 @@ enum berth_status output_check(const struct run_settings *settings,
 }
 
 static int has_file(const char *folder, const char *name) {
-    char *path = folder != NULL ? path_join(folder, name) : NULL;
-    const int exists = path != NULL && file_exists(path);
-    memory_free(path);
-    return exists;
+    return folder != NULL && file_exists(path_in(folder, name).text);
 }
 
 int checkpoint_is_in(const char *folder) {
@@ -631,12 +569,11 @@ enum berth_status output_check_predictions(const struct run_settings *settings,
 
 // Whether the file is named as a run's log and its folder has other files of a run.
 static int is_log_of_run(const char *path) {
-    char *folder = strcmp(path_name(path), RUN_LOG_NAME) == 0 ? file_parent(path) : NULL;
-    const int is_of_run = folder != NULL && has_file(folder, RUN_LOG_NAME) &&
-                          (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
-                           checkpoint_is_in(folder));
-    memory_free(folder);
-    return is_of_run;
+    const struct path parent = path_parent(path);
+    const char *const folder = parent.text;
+    return strcmp(path_name(path), RUN_LOG_NAME) == 0 && has_file(folder, RUN_LOG_NAME) &&
+           (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
+            checkpoint_is_in(folder));
 }
 
 enum berth_status output_check_summary(const char *summary, const char *output_dir,
@@ -644,9 +581,9 @@ enum berth_status output_check_summary(const char *summary, const char *output_d
     if (summary == NULL) {
         return BERTH_OK;
     }
-    char *log = output_dir != NULL ? path_join(output_dir, RUN_LOG_NAME) : NULL;
-    const int is_log = (log != NULL && path_is_same(summary, log)) || is_log_of_run(summary);
-    memory_free(log);
+    const int is_log =
+        is_log_of_run(summary) ||
+        (output_dir != NULL && path_is_same(summary, path_in(output_dir, RUN_LOG_NAME).text));
     return is_log ? error_set(error, BERTH_CANT_CREATE,
                               "json_summary: %s is the log of a run, which would be lost; choose "
                               "another file",
@@ -677,14 +614,13 @@ enum berth_status output_lock(const struct run_settings *settings, struct file_l
 static int appears(const char *path, const char *output_dir) {
     const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
     const double deadline = clock_now() + APPEARS_SECONDS;
-    char *above = file_parent(output_dir);
-    while (!file_exists(path) && above != NULL && clock_now() < deadline) {
+    const struct path above = path_parent(output_dir);
+    while (!file_exists(path) && clock_now() < deadline) {
         char **names = NULL;
-        (void)dir_list(above, &names, NULL);
+        (void)dir_list(above.text, &names, NULL);
         memory_free(names);
         nanosleep(&pause, NULL);
     }
-    memory_free(above);
     return file_exists(path);
 }
 
@@ -706,17 +642,14 @@ enum berth_status output_compare_ranks(struct comm *comm, const char *output_dir
         return BERTH_OK;
     }
     comm->broadcast(comm, &number, sizeof number, 0);
-    char *path = temporary_path(output_dir, number, "seen");
-    enum berth_status status = path == NULL      ? path_no_memory(error)
-                               : comm->rank == 0 ? file_write(path, "", 0, error)
-                                                 : BERTH_OK;
+    const struct path path = temporary_path(output_dir, number, "seen");
+    enum berth_status status = comm->rank == 0 ? file_write(path.text, "", 0, error) : BERTH_OK;
     status = comm_settle(comm, status, error);
     if (status == BERTH_OK) {
-        status = comm_settle(comm, look_for(path, comm, output_dir, error), error);
+        status = comm_settle(comm, look_for(path.text, comm, output_dir, error), error);
     }
-    if (comm->rank == 0 && path != NULL) {
-        (void)file_remove(path, NULL);
+    if (comm->rank == 0) {
+        (void)file_remove(path.text, NULL);
     }
-    memory_free(path);
     return status;
 }

@@ -131,16 +131,16 @@ enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
 // The step in the name "checkpoint-<digits>", without leading zeros; -1: another name.
 int64_t checkpoint_step(const char *name);
 
-// The path <output_dir>/checkpoint-<step>, newly allocated; NULL: out of memory.
-char *checkpoint_path(const char *output_dir, int64_t step);
+// The path <output_dir>/checkpoint-<step>.
+struct path checkpoint_path(const char *output_dir, int64_t step);
 
-// Sets *folder to that path if rank 0 sees a checkpoint of Berth there, else to NULL (memory_free,
-// also after a failure). All ranks call it.
+// Sets *folder to that path if rank 0 sees a checkpoint of Berth there, else to "". All ranks call
+// it.
 enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
-                                    char **folder, struct berth_error *error);
+                                    struct path *folder, struct berth_error *error);
 
-// PATH.SUFFIX, or PATH.SUFFIX-2 and so on where that exists; newly allocated, NULL: out of memory.
-char *checkpoint_unused_name(const char *path, const char *suffix);
+// PATH.SUFFIX, or PATH.SUFFIX-2 and so on where that exists.
+struct path checkpoint_unused_name(const char *path, const char *suffix);
 
 // Whether the name is that of a temporary folder, or of a temporary file of core/file.h.
 int checkpoint_is_temporary(const char *name);

@@ -41,10 +41,9 @@ static enum berth_status visit_name(const struct file_visit *visit, const char *
 
 static enum berth_status visit_files(const struct file_visit *visit, const char *subfolder,
                                      struct berth_error *error) {
-    char **names, *path = path_join(visit->folder, subfolder);
-    enum berth_status status = path != NULL ? dir_list(path, &names, error) : path_no_memory(error);
-    memory_free(path);
-    TRY(status);
+    char **names;
+    enum berth_status status = BERTH_OK;
+    TRY(dir_list(path_in(visit->folder, subfolder).text, &names, error));
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         status = visit_name(visit, subfolder, names[i], error);
     }
@@ -58,64 +57,45 @@ static enum berth_status visit_name(const struct file_visit *visit, const char *
     if (is_top && strcmp(name, MANIFEST_NAME) == 0) {
         return BERTH_OK;
     }
-    char *relative = is_top ? memory_string(name) : path_join(subfolder, name);
-    char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
-    const int is_folder = is_top && name[0] != '.' && path != NULL && dir_exists(path);
-    enum berth_status status = path == NULL ? path_no_memory(error)
-                               : is_folder  ? visit_files(visit, name, error)
-                                            : visit->file(visit, relative, error);
-    memory_free(relative);
-    memory_free(path);
-    return status;
+    const int is_folder = is_top && name[0] != '.' && dir_exists(path_in(visit->folder, name).text);
+    return is_folder ? visit_files(visit, name, error)
+                     : visit->file(visit, path_in(subfolder, name).text, error);
 }
 
 static enum berth_status add_file(const struct file_visit *visit, const char *name,
                                   struct berth_error *error) {
-    char *path = path_join(visit->folder, name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
     uint64_t bytes;
     char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = digest_measure(path, &bytes, hex, error);
-    memory_free(path);
-    if (status == BERTH_OK) {
-        json *entry = JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)},
-                                  {"sha256", json_new_text(hex)});
-        if (json_set(visit->made, name, entry) != 0) {
-            status = error_no_memory(error, 0, "the manifest");
-        }
-    }
-    return status;
+    TRY(digest_measure(path_in(visit->folder, name).text, &bytes, hex, error));
+    json *entry =
+        JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)}, {"sha256", json_new_text(hex)});
+    return json_set(visit->made, name, entry) == 0 ? BERTH_OK
+                                                   : error_no_memory(error, 0, "the manifest");
 }
 
 enum berth_status checkpoint_manifest_write(const char *folder, struct berth_error *error) {
     json *files = json_new_object();
-    char *path = path_join(folder, MANIFEST_NAME);
+    const struct path path = path_in(folder, MANIFEST_NAME);
     const struct file_visit visit = {.folder = folder, .made = files, .file = add_file};
-    enum berth_status status = visit_files(&visit, "", error);
-    status = status == BERTH_OK && path == NULL ? path_no_memory(error) : status;
+    const enum berth_status status = visit_files(&visit, "", error);
     if (status == BERTH_OK) {
-        status = manifest_write(path, manifest_new(NULL, 1, files), error);
-    } else {
-        json_free(files);
+        return manifest_write(path.text, manifest_new(NULL, 1, files), error);
     }
-    memory_free(path);
+    json_free(files);
     return status;
 }
 
 enum berth_status checkpoint_manifest_checksum(const char *folder, uint64_t *checksum,
                                                struct berth_error *error) {
-    char *path = path_join(folder, MANIFEST_NAME), *text = NULL;
+    const struct path path = path_in(folder, MANIFEST_NAME);
+    OWNED char *text = NULL;
     size_t length = 0;
-    enum berth_status status = path == NULL ? path_no_memory(error)
-                               : file_exists(path)
-                                   ? file_read(path, JSON_FILE_LIMIT, &text, &length, error)
-                                   : BERTH_OK;
-    *checksum = text != NULL ? checksum_bytes(text, length) : 0;
-    memory_free(text);
-    memory_free(path);
-    return status;
+    *checksum = 0;
+    if (file_exists(path.text)) {
+        TRY(file_read(path.text, JSON_FILE_LIMIT, &text, &length, error));
+        *checksum = checksum_bytes(text, length);
+    }
+    return BERTH_OK;
 }
 
 // --- verifying ----------------------------------------------------------------------------------
@@ -220,19 +200,15 @@ static enum berth_status report_missing(const char *folder, const char *path,
 
 static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
                                        struct berth_error *error) {
-    char *path = path_join(visit->folder, MANIFEST_NAME);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
+    const struct path path = path_in(visit->folder, MANIFEST_NAME);
     json *manifest = NULL;
-    enum berth_status status = manifest_read(path, NULL, &manifest, error);
+    enum berth_status status = manifest_read(path.text, NULL, &manifest, error);
     if (status == BERTH_NO_INPUT) {
-        status = report_missing(visit->folder, path, error);
+        status = report_missing(visit->folder, path.text, error);
     } else if (status == BERTH_OK) {
         status = verify(visit, manifest, files, error);
     }
     json_free(manifest);
-    memory_free(path);
     return status;
 }
 

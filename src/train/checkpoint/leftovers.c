@@ -74,16 +74,12 @@ enum berth_status leftovers_remove(const char *output_dir, const struct berth_lo
 }
 
 void leftovers_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZE]) {
-    char *torch = path_join(output_dir, TORCH_WEIGHTS);
-    char *weights = path_join(output_dir, FOLDER_WEIGHTS);
+    const struct path weights = path_in(output_dir, FOLDER_WEIGHTS);
     uint64_t bytes;
-    const int is_read = torch != NULL && weights != NULL && file_exists(torch) &&
-                        digest_measure(weights, &bytes, digest, NULL) == BERTH_OK;
-    if (!is_read) {
+    if (!file_exists(path_in(output_dir, TORCH_WEIGHTS).text) ||
+        digest_measure(weights.text, &bytes, digest, NULL) != BERTH_OK) {
         digest[0] = '\0';
     }
-    memory_free(torch);
-    memory_free(weights);
 }
 
 void leftovers_remove_torch(const char *output_dir, const char *before,
@@ -94,11 +90,9 @@ void leftovers_remove_torch(const char *output_dir, const char *before,
     if (before[0] != '\0' && strcmp(before, now) == 0) {
         return;
     }
-    char *path = path_join(output_dir, TORCH_WEIGHTS);
-    if ((path != NULL ? remove_file(path, &error) : path_no_memory(&error)) != BERTH_OK) {
+    if (remove_file(path_in(output_dir, TORCH_WEIGHTS).text, &error) != BERTH_OK) {
         log_warning(log, "%s; it is an earlier model: remove it", error.message);
     }
-    memory_free(path);
 }
 
 // A file or folder from which the run starts.
@@ -127,14 +121,14 @@ static enum berth_status check_start(const char *output_dir, const char *path,
 static enum berth_status check_model(const char *output_dir, const char *model,
                                      struct berth_error *error) {
     struct tensor_file weights;
-    char *shape = folder_config_path(model);
-    enum berth_status status =
-        shape != NULL ? check_start(output_dir, shape, error) : path_no_memory(error);
-    memory_free(shape);
-    if (status == BERTH_OK && folder_open_weights(model, &weights, NULL) == BERTH_OK) {
-        status = check_start(output_dir, weights.path, error);
-        tensor_file_close(&weights);
+    OWNED char *shape = folder_config_path(model);
+    TRY(shape != NULL ? check_start(output_dir, shape, error)
+                      : error_no_memory(error, 0, "a path"));
+    if (folder_open_weights(model, &weights, NULL) != BERTH_OK) {
+        return BERTH_OK;
     }
+    const enum berth_status status = check_start(output_dir, weights.path, error);
+    tensor_file_close(&weights);
     return status;
 }
 
@@ -177,17 +171,13 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     if (!is_later) {
         return BERTH_OK;
     }
-    char *away = checkpoint_unused_name(path, "abandoned");
-    const enum berth_status status =
-        away != NULL ? path_rename(path, away, error) : path_no_memory(error);
-    if (status == BERTH_OK) {
-        log_note(all->log,
-                 "%s was renamed to %s, because this run continues from update %" PRId64
-                 " without it; remove it if you do not need it",
-                 path, away, all->branch->after);
-    }
-    memory_free(away);
-    return status;
+    const struct path away = checkpoint_unused_name(path, "abandoned");
+    TRY(path_rename(path, away.text, error));
+    log_note(all->log,
+             "%s was renamed to %s, because this run continues from update %" PRId64
+             " without it; remove it if you do not need it",
+             path, away.text, all->branch->after);
+    return BERTH_OK;
 }
 
 enum berth_status leftovers_set_aside(const struct leftovers_branch *branch,

@@ -54,33 +54,18 @@ int original_is_name(const char *name) {
 
 // --- finding ------------------------------------------------------------------------------------
 
-// PATH with a suffix, newly allocated.
-static char *with_suffix(const char *path, const char *suffix) {
-    const size_t length = strlen(path), size = strlen(suffix) + 1;
-    char *whole = memory_new(length + size);
-    if (whole != NULL) {
-        memcpy(whole, path, length);
-        memcpy(whole + length, suffix, size);
-    }
-    return whole;
-}
-
 enum berth_status original_locate(const char *path, char **file, int64_t *step,
                                   struct berth_error *error) {
     static const char *const suffixes[] = {"", ".index"};
     *file = NULL;
     *step = -1;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && *file == NULL; i++) {
-        char *whole = with_suffix(path, suffixes[i]);
-        if (whole == NULL) {
-            return path_no_memory(error);
-        }
-        int64_t found = step_of_any(path_name(whole));
-        if (found >= 0 && file_exists(whole)) {
-            *file = whole;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const struct path whole = path_format("%s%s", path, suffixes[i]);
+        const int64_t found = step_of_any(path_name(whole.text));
+        if (found >= 0 && file_exists(whole.text)) {
+            *file = memory_string(whole.text);
             *step = found;
-        } else {
-            memory_free(whole);
+            return *file != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
         }
     }
     return BERTH_OK;
@@ -106,7 +91,7 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
     enum berth_status status = BERTH_OK;
     if (newest != NULL) {
         *file = path_join(folder, newest);
-        status = *file != NULL ? BERTH_OK : path_no_memory(error);
+        status = *file != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     memory_free(names);
     return status;

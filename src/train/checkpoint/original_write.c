@@ -12,7 +12,6 @@
 #include "train/progress/strategy.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,23 +135,14 @@ static enum berth_status list_parameters(struct original *original, struct berth
 
 static enum berth_status open_weights(struct weights *weights, const char *folder,
                                       enum state_file file, struct berth_error *error) {
-    char *path = path_join(folder, state_file_name(file));
-    const enum berth_status status =
-        path != NULL ? weights_open(weights, path, 0, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return weights_open(weights, path_in(folder, state_file_name(file)).text, 0, error);
 }
 
 static enum berth_status read_state(struct original *original, const char *folder,
                                     struct berth_error *error) {
-    char *path = path_join(folder, "trainer_state.json");
-    enum berth_status status =
-        path != NULL ? run_facts_read(&original->facts, path, error) : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = file_read(path, STATE_LIMIT, &original->state, &original->state_bytes, error);
-    }
-    memory_free(path);
-    return status;
+    const struct path path = path_in(folder, "trainer_state.json");
+    TRY(run_facts_read(&original->facts, path.text, error));
+    return file_read(path.text, STATE_LIMIT, &original->state, &original->state_bytes, error);
 }
 
 static enum berth_status read_checkpoint(struct original *original, const char *folder,
@@ -296,22 +286,13 @@ static enum berth_status write_with_files(struct original *original, const char 
     return status;
 }
 
-// <output_dir>/ckpt_<step>.pt, newly allocated; NULL: out of memory.
-static char *original_path(const char *output_dir, int64_t step) {
-    char name[64];
-    snprintf(name, sizeof name, "ckpt_%" PRId64 ".pt", step);
-    return path_join(output_dir, name);
-}
-
 enum berth_status original_write(const char *folder, const char *output_dir,
                                  const struct feed_files *files, struct berth_error *error) {
     struct original original = {0};
     enum berth_status status = read_checkpoint(&original, folder, error);
     if (status == BERTH_OK) {
-        char *path = original_path(output_dir, original.facts.step);
-        status =
-            path != NULL ? write_with_files(&original, path, files, error) : path_no_memory(error);
-        memory_free(path);
+        const struct path name = path_format("ckpt_%" PRId64 ".pt", original.facts.step);
+        status = write_with_files(&original, path_in(output_dir, name.text).text, files, error);
     }
     original_done(&original);
     return status;
@@ -343,12 +324,9 @@ enum berth_status original_rotate(const char *output_dir, const struct original_
     enum berth_status first = BERTH_OK; // error; the other files are removed nevertheless
     for (size_t i = 0; names[i] != NULL; i++) {
         if (is_counted(names[i], limits) && is_excess(names, torch_find_step(names[i]), limits)) {
-            char *path = path_join(output_dir, names[i]);
             struct berth_error *own = first == BERTH_OK ? error : NULL;
-            const enum berth_status status =
-                path != NULL ? file_remove(path, own) : path_no_memory(own);
+            const enum berth_status status = file_remove(path_in(output_dir, names[i]).text, own);
             first = first == BERTH_OK ? status : first;
-            memory_free(path);
         }
     }
     memory_free(names);

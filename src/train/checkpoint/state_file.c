@@ -65,13 +65,7 @@ static enum berth_status make_file(const struct contents *file, const struct par
 
 enum berth_status state_file_make(enum state_file file, const struct param_table *table,
                                   const char *folder, struct berth_error *error) {
-    char *path = path_join(folder, contents[file].name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = make_file(&contents[file], table, path, error);
-    memory_free(path);
-    return status;
+    return make_file(&contents[file], table, path_in(folder, contents[file].name).text, error);
 }
 
 // --- transfers -----------------------------------------------------------------------------------
@@ -237,15 +231,12 @@ static enum berth_status transfer_all(struct transfer *transfer, struct berth_er
 
 static enum berth_status transfer_file(struct transfer *transfer, const char *folder,
                                        struct berth_error *error) {
-    char *path = path_join(folder, contents[transfer->kind].name);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    transfer->path = path;
-    enum berth_status status = safetensors_open(&transfer->file, path, error);
+    const struct path path = path_in(folder, contents[transfer->kind].name);
+    transfer->path = path.text;
+    enum berth_status status = safetensors_open(&transfer->file, path.text, error);
     if (status == BERTH_OK) {
         if (transfer->writes) {
-            status = file_ranges_open(&transfer->ranges, path, error);
+            status = file_ranges_open(&transfer->ranges, path.text, error);
         }
         if (status == BERTH_OK) {
             status = transfer_all(transfer, error);
@@ -254,7 +245,6 @@ static enum berth_status transfer_file(struct transfer *transfer, const char *fo
         safetensors_close(&transfer->file);
     }
     memory_free(transfer->staging);
-    memory_free(path);
     return status;
 }
 

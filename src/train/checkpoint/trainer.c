@@ -2,7 +2,6 @@
 #include "train/checkpoint/trainer.h"
 
 #include "core/file.h"
-#include "core/memory.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
 #include "train/optimizer/optimizer.h"
@@ -18,22 +17,9 @@
 
 // --- recognising ---------------------------------------------------------------------------------
 
-static enum berth_status has_file(const char *folder, const char *name, int *is_there,
-                                  struct berth_error *error) {
-    char *path = NULL;
-    TRY(file_find(folder, name, &path, error));
-    *is_there = path != NULL;
-    memory_free(path);
-    return BERTH_OK;
-}
-
 static enum berth_status read_state(const char *folder, json **state, struct berth_error *error) {
-    char *path = path_join(folder, STATE_NAME);
     *state = NULL;
-    const enum berth_status status =
-        path != NULL ? json_read_python_file(path, state, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return json_read_python_file(path_in(folder, STATE_NAME).text, state, error);
 }
 
 // Berth's state has a format_version. A Trainer that resumed from it keeps that, but saves an
@@ -47,12 +33,10 @@ static int64_t step_of(const json *state, int has_optimizer) {
 
 enum berth_status trainer_find_step(const char *folder, int64_t *step, struct berth_error *error) {
     struct berth_error own;
-    int is_berths, has_optimizer;
+    const int has_optimizer = file_exists(path_in(folder, OPTIMIZER_NAME).text);
     json *state;
     *step = -1;
-    TRY(has_file(folder, "manifest.json", &is_berths, error));
-    TRY(has_file(folder, OPTIMIZER_NAME, &has_optimizer, error));
-    if (is_berths) {
+    if (file_exists(path_in(folder, "manifest.json").text)) {
         return BERTH_OK;
     }
     const enum berth_status status = read_state(folder, &state, &own);
@@ -68,13 +52,13 @@ enum berth_status trainer_find_step(const char *folder, int64_t *step, struct be
 
 static enum berth_status open_optimizer(struct trainer_checkpoint *checkpoint,
                                         struct berth_error *error) {
-    char *path = NULL;
-    TRY(file_find(checkpoint->folder, OPTIMIZER_NAME, &path, error));
-    const enum berth_status status =
-        path != NULL ? tensor_file_open(&checkpoint->optimizer, path, error) : BERTH_OK;
-    checkpoint->has_optimizer = path != NULL && status == BERTH_OK;
-    memory_free(path);
-    return status;
+    const struct path path = path_in(checkpoint->folder, OPTIMIZER_NAME);
+    if (!file_exists(path.text)) {
+        return BERTH_OK;
+    }
+    TRY(tensor_file_open(&checkpoint->optimizer, path.text, error));
+    checkpoint->has_optimizer = 1;
+    return BERTH_OK;
 }
 
 enum berth_status trainer_open(struct trainer_checkpoint *checkpoint, const char *folder,

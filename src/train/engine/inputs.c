@@ -35,7 +35,7 @@ static enum berth_status find_vocabulary(struct model_files *files,
                                       file, error);
     }
     files->vocab_path = memory_string(settings->vocab_file);
-    return files->vocab_path != NULL ? BERTH_OK : path_no_memory(error);
+    return files->vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
@@ -290,12 +290,11 @@ static enum berth_status check_size(const struct model_files *files, const char 
                                     const char *config_path, const struct berth_log *log,
                                     struct berth_error *error) {
     const int64_t words = (int64_t)tokenizer_size(files->tokenizer);
-    char *own = folder_file(folder, path_name(files->vocab_path));
+    OWNED char *own = folder_file(folder, path_name(files->vocab_path));
     if (own == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     const int is_own = strcmp(folder, config_path) != 0 && path_is_same(files->vocab_path, own);
-    memory_free(own);
     return is_own ? folder_check_own_vocab(&files->shape, config_path, words, files->vocab_path,
                                            log, error)
                   : folder_check_vocab(&files->shape, config_path, words, files->vocab_path, error);
@@ -442,13 +441,11 @@ static enum berth_status read_sentence(struct model_files *files, struct model_s
 static enum berth_status open_folder(struct model_files *files, struct model_settings *settings,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
-    char *config_path = config_path_of(settings, folder);
+    OWNED char *config_path = config_path_of(settings, folder);
     if (config_path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
-    enum berth_status status = open_vocabulary(files, settings, folder, config_path, log, error);
-    memory_free(config_path);
-    TRY(status);
+    TRY(open_vocabulary(files, settings, folder, config_path, log, error));
     TRY(find_norms(files, folder, log, error));
     return check_norms(files, settings, folder, error);
 }

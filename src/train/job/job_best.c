@@ -36,93 +36,82 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     return BERTH_OK;
 }
 
-// Sets *folder to the best model's checkpoint in `parent`, or to NULL if there is none or it is of
+// Sets *folder to the best model's checkpoint in `parent`, or to "" if there is none or it is of
 // another run: after going back, a step may have been reached twice.
-static enum berth_status locate_best(struct training_job *job, const char *parent, char **folder,
-                                     struct berth_error *error) {
+static enum berth_status locate_best(struct training_job *job, const char *parent,
+                                     struct path *folder, struct berth_error *error) {
     struct comm *comm = job->comm;
     TRY(checkpoint_locate(comm, parent, job->progress.best_step, folder, error));
-    if (*folder == NULL) {
+    if (folder->text[0] == '\0') {
         return BERTH_OK;
     }
     int is_own = 0;
-    char *path = path_join(*folder, "trainer_state.json");
-    enum berth_status status = path == NULL
-                                   ? path_no_memory(error)
-                                   : progress_follows(&job->progress, path, &is_own, error);
-    memory_free(path);
+    const struct path path = path_in(folder->text, "trainer_state.json");
+    const enum berth_status status = progress_follows(&job->progress, path.text, &is_own, error);
     TRY(comm_settle(comm, status, error));
     comm->broadcast(comm, &is_own, sizeof is_own, 0);
     if (!is_own) {
-        log_note(&job->log, "%s is not of this run", *folder);
-        memory_free(*folder);
-        *folder = NULL;
+        log_note(&job->log, "%s is not of this run", folder->text);
+        folder->text[0] = '\0';
     }
     return comm->status(comm, error);
 }
 
 // The folders beside the checkpoint that the run was resumed from, whose path may be a link: that
-// of its path, then the one that it is really in; NULL: out of memory.
-static void find_parents(const char *checkpoint, char *parents[2]) {
-    char *real = file_resolve(checkpoint); // NULL if the run has removed it
-    parents[0] = file_parent(checkpoint);
-    parents[1] = file_parent(real != NULL ? real : checkpoint);
-    memory_free(real);
+// of its path, then the one that it is really in.
+static void find_parents(const char *checkpoint, struct path parents[2]) {
+    OWNED char *real = file_resolve(checkpoint); // NULL if the run has removed it
+    parents[0] = path_parent(checkpoint);
+    parents[1] = path_parent(real != NULL ? real : checkpoint);
 }
 
-static enum berth_status locate_in_parents(struct training_job *job, char *const parents[2],
-                                           char **folder, struct berth_error *error) {
-    const int is_complete = parents[0] != NULL && parents[1] != NULL;
-    TRY(comm_settle(job->comm, is_complete ? BERTH_OK : path_no_memory(error), error));
-    for (int i = 0; i < 2 && *folder == NULL; i++) {
-        int is_searched = path_is_same(parents[i], job->config.run.output_dir) ||
-                          (i > 0 && path_is_same(parents[i], parents[0]));
+static enum berth_status locate_in_parents(struct training_job *job, const struct path parents[2],
+                                           struct path *folder, struct berth_error *error) {
+    for (int i = 0; i < 2 && folder->text[0] == '\0'; i++) {
+        int is_searched = path_is_same(parents[i].text, job->config.run.output_dir) ||
+                          (i > 0 && path_is_same(parents[i].text, parents[0].text));
         job->comm->broadcast(job->comm, &is_searched, sizeof is_searched, 0);
         TRY(job->comm->status(job->comm, error));
         if (!is_searched) {
-            TRY(locate_best(job, parents[i], folder, error));
+            TRY(locate_best(job, parents[i].text, folder, error));
         }
     }
     return BERTH_OK;
 }
 
 // Looks in the output folder, then next to the checkpoint that the run was resumed from.
-static enum berth_status locate_best_anywhere(struct training_job *job, char **folder,
+static enum berth_status locate_best_anywhere(struct training_job *job, struct path *folder,
                                               struct berth_error *error) {
-    char *parents[2];
+    struct path parents[2];
     TRY(locate_best(job, job->config.run.output_dir, folder, error));
-    if (*folder != NULL || job->resume.folder == NULL) {
+    if (folder->text[0] != '\0' || job->resume.folder == NULL) {
         return BERTH_OK;
     }
     find_parents(job->resume.folder, parents);
-    const enum berth_status status = locate_in_parents(job, parents, folder, error);
-    memory_free(parents[0]);
-    memory_free(parents[1]);
-    return status;
+    return locate_in_parents(job, parents, folder, error);
 }
 
-// Sets *folder to the best model's checkpoint, or to NULL if any rank finds it missing or damaged:
+// Sets *folder to the best model's checkpoint, or to "" if any rank finds it missing or damaged:
 // then the last model is the result.
-static enum berth_status find_best(struct training_job *job, char **folder,
+static enum berth_status find_best(struct training_job *job, struct path *folder,
                                    struct berth_error *error) {
     struct berth_error damage = {.message = "found by another process"};
     TRY(locate_best_anywhere(job, folder, error));
-    if (*folder == NULL) {
+    if (folder->text[0] == '\0') {
         log_warning(&job->log,
                     "%s has no checkpoint-%" PRId64
                     " of this run: the result is the last model, not the best",
                     job->config.run.output_dir, job->progress.best_step);
         return BERTH_OK;
     }
-    enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
+    enum berth_status status = checkpoint_accept(folder->text, &job->log, &damage);
     int is_damaged = status != BERTH_OK;
     status = file_probe(status, &damage, error);
     TRY(comm_settle_stop(job->comm, status, &is_damaged, error));
     if (is_damaged) {
         log_warning(&job->log, "%s is damaged: the result is the last model, not the best: %s",
-                    *folder, damage.message);
-        memory_free(*folder);
-        *folder = NULL;
+                    folder->text, damage.message);
+        folder->text[0] = '\0';
     }
     return BERTH_OK;
 }
@@ -140,13 +129,12 @@ enum berth_status job_use_best(struct training_job *job, struct training_result 
     if (isnan(progress->best.value) || progress->best_step == progress->step) {
         return BERTH_OK;
     }
-    char *folder;
-    enum berth_status status = find_best(job, &folder, error);
-    if (status == BERTH_OK && folder != NULL) {
-        log_note(&job->log, "the result is the best model, that of update %" PRId64,
-                 progress->best_step);
-        status = load_best(job, folder, done, error);
+    struct path folder;
+    TRY(find_best(job, &folder, error));
+    if (folder.text[0] == '\0') {
+        return BERTH_OK;
     }
-    memory_free(folder);
-    return status;
+    log_note(&job->log, "the result is the best model, that of update %" PRId64,
+             progress->best_step);
+    return load_best(job, folder.text, done, error);
 }

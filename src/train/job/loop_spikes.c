@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to an update that is a spike (--spike_policy): it is reported, skipped, or the run
 // rolls back to its last checkpoint. train/progress/spikes.h decides which updates are spikes.
-#include "core/memory.h"
 #include "core/number.h"
 #include "train/job/loop_run.h"
 
@@ -71,29 +70,27 @@ static enum berth_status resume_after_spike(struct run *run, const char *folder,
 
 static enum berth_status roll_back(struct run *run, const struct update_result *update,
                                    const struct spike_limits *limits, struct berth_error *error) {
-    char *folder = NULL, outcome[96];
+    struct path folder;
+    char outcome[96];
     TRY(loop_continue_saving(run, 1, error));
-    enum berth_status status =
-        checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->run.output_dir,
-                          run->saved_step, &folder, error);
-    if (status == BERTH_OK && folder == NULL) {
+    TRY(checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->run.output_dir,
+                          run->saved_step, &folder, error));
+    if (folder.text[0] == '\0') {
         skip_spike(run, update, limits, "it is skipped, because there is no checkpoint yet");
-    } else if (status == BERTH_OK && run->rollbacks == MAX_ROLLBACKS) {
-        status = error_set(error, BERTH_FAILURE,
-                           "update %" PRId64 ": a spike after each of %d rollbacks to update "
-                           "%" PRId64 "; resume with a lower learning_rate, or with a higher "
-                           "spike_factor",
-                           run->progress->step + 1, MAX_ROLLBACKS, run->saved_step);
-    } else if (status == BERTH_OK) {
-        snprintf(outcome, sizeof outcome,
-                 "the run rolls back to update %" PRId64 " and leaves out its data",
-                 run->saved_step);
-        loop_report_spike(run, update, limits, outcome);
-        run->rollbacks++;
-        status = resume_after_spike(run, folder, error);
+        return BERTH_OK;
     }
-    memory_free(folder);
-    return status;
+    if (run->rollbacks == MAX_ROLLBACKS) {
+        return error_set(error, BERTH_FAILURE,
+                         "update %" PRId64 ": a spike after each of %d rollbacks to update "
+                         "%" PRId64 "; resume with a lower learning_rate, or with a higher "
+                         "spike_factor",
+                         run->progress->step + 1, MAX_ROLLBACKS, run->saved_step);
+    }
+    snprintf(outcome, sizeof outcome,
+             "the run rolls back to update %" PRId64 " and leaves out its data", run->saved_step);
+    loop_report_spike(run, update, limits, outcome);
+    run->rollbacks++;
+    return resume_after_spike(run, folder.text, error);
 }
 
 enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,

@@ -22,22 +22,17 @@ int resume_has_model(const struct resume *resume) {
 // --- the output folder --------------------------------------------------------------------------
 
 // Whether the checkpoint is one of the output folder, also by a link there.
-static enum berth_status check_own(const char *checkpoint, const char *output_dir, int *is_own,
-                                   struct berth_error *error) {
-    char *parent = file_parent(checkpoint);
-    *is_own = parent != NULL &&
-              (path_is_same(parent, output_dir) || path_is_inside(checkpoint, output_dir));
-    memory_free(parent);
-    return parent != NULL ? BERTH_OK : path_no_memory(error);
+static int is_own(const char *checkpoint, const char *output_dir) {
+    return path_is_same(path_parent(checkpoint).text, output_dir) ||
+           path_is_inside(checkpoint, output_dir);
 }
 
 // A run that starts from a checkpoint of another folder.
 static enum berth_status check_foreign(const struct settings *config, const char *from,
                                        struct berth_error *error) {
     const char *output_dir = config->run.output_dir;
-    int is_own, has_model;
-    TRY(check_own(from, output_dir, &is_own, error));
-    if (is_own || config->run.overwrite_output_dir) {
+    int has_model;
+    if (is_own(from, output_dir) || config->run.overwrite_output_dir) {
         return BERTH_OK;
     }
     TRY(folder_holds_weights(output_dir, &has_model, error));
@@ -69,47 +64,38 @@ enum berth_status resume_check_unfinished(const struct settings *config,
 static enum berth_status find_named(struct resume *resume, const struct settings *config,
                                     const char *name, const struct berth_log *log,
                                     struct berth_error *error) {
-    char *folder = name != NULL ? memory_string(name)
-                                : checkpoint_path(config->run.output_dir, config->run.resume_step);
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
+    const struct path own = checkpoint_path(config->run.output_dir, config->run.resume_step);
+    const char *const folder = name != NULL ? name : own.text;
     char **found = &resume->folder;
     int64_t *step = &resume->original_step;
     resume->is_in_output = name == NULL;
-    enum berth_status status =
-        dir_exists(folder) ? trainer_find_step(folder, step, error)
+    TRY(dir_exists(folder) ? trainer_find_step(folder, step, error)
         : name != NULL
             ? original_locate(name, found, step, error)
-            : original_find(config->run.output_dir, config->run.resume_step, found, step, error);
-    if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
-        *found = folder;
-        return *step >= 0 ? BERTH_OK : checkpoint_accept(folder, log, error);
+            : original_find(config->run.output_dir, config->run.resume_step, found, step, error));
+    if (*found == NULL && dir_exists(folder)) {
+        *found = memory_string(folder);
+        return *found == NULL ? error_no_memory(error, 0, "a path")
+               : *step >= 0   ? BERTH_OK
+                              : checkpoint_accept(folder, log, error);
     }
-    if (status == BERTH_OK && *found == NULL) {
-        status = error_set(error, BERTH_NO_INPUT,
+    return *found != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT,
                            "%s: no such checkpoint: expected a folder checkpoint-N, or a file "
                            "ckpt_N.pt or model.ckpt-N.index",
                            folder);
-    }
-    memory_free(folder);
-    return status;
 }
 
 // A file of the original programs. That of a finished run without checkpoints is its result
 // (save_format), from which only a second phase goes on.
 static enum berth_status find_original(struct resume *resume, const struct settings *config,
                                        struct berth_error *error) {
-    char *finished = NULL;
     TRY(original_find(config->run.output_dir, -1, &resume->folder, &resume->original_step, error));
-    if (resume->folder != NULL && !config->run.phase2) {
-        TRY(file_find(config->run.output_dir, "trainer_state.json", &finished, error));
+    if (resume->folder != NULL && !config->run.phase2 &&
+        file_exists(path_in(config->run.output_dir, "trainer_state.json").text)) {
+        resume_done(resume);
     }
-    if (finished != NULL) {
-        memory_free(resume->folder);
-        *resume = resume_none;
-    }
-    memory_free(finished);
     return BERTH_OK;
 }
 
@@ -174,7 +160,7 @@ enum berth_status resume_find(struct resume *resume, const struct settings *conf
 static enum berth_status send_text(struct comm *comm, const char *own, uint64_t length, char **text,
                                    struct berth_error *error) {
     *text = memory_new(length);
-    TRY(comm_settle(comm, *text != NULL ? BERTH_OK : path_no_memory(error), error));
+    TRY(comm_settle(comm, *text != NULL ? BERTH_OK : error_no_memory(error, 0, "a path"), error));
     if (comm->rank == 0) {
         memcpy(*text, own, length);
     }
@@ -201,7 +187,7 @@ enum berth_status resume_broadcast(struct resume *resume, struct comm *comm, con
     enum berth_status status = send_text(comm, own, found.length, &text, error);
     if (status == BERTH_OK && comm->rank > 0) {
         resume->folder = resume->is_in_output ? path_join(output_dir, text) : memory_string(text);
-        status = resume->folder != NULL ? BERTH_OK : path_no_memory(error);
+        status = resume->folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     memory_free(text);
     return comm_settle(comm, status, error);
@@ -210,15 +196,10 @@ enum berth_status resume_broadcast(struct resume *resume, struct comm *comm, con
 enum berth_status resume_saved_step(const struct resume *resume, struct comm *comm,
                                     const char *output_dir, int64_t step, int64_t *saved,
                                     struct berth_error *error) {
-    char *own = checkpoint_path(output_dir, step);
-    enum berth_status status = own != NULL ? BERTH_OK : path_no_memory(error);
-    if (status == BERTH_OK) {
-        const char *from = resume->folder;
-        const int is_own = from != NULL && path_is_inside(from, own) && path_is_inside(own, from);
-        *saved = is_own ? step : -1;
-    }
-    memory_free(own);
-    TRY(comm_settle(comm, status, error));
+    const struct path own = checkpoint_path(output_dir, step);
+    const char *from = resume->folder;
+    *saved = from != NULL && path_is_inside(from, own.text) && path_is_inside(own.text, from) ? step
+                                                                                              : -1;
     comm->broadcast(comm, saved, sizeof *saved, 0);
     return comm->status(comm, error);
 }

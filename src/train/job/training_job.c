@@ -294,7 +294,7 @@ static enum berth_status copy_tokenizer(struct training_job *job, struct berth_e
     memory_free(job->files.vocab_path);
     job->files.vocab_path =
         path_join(folder, job->files.rules.is_pipeline ? "tokenizer.json" : "vocab.txt");
-    return job->files.vocab_path != NULL ? BERTH_OK : path_no_memory(error);
+    return job->files.vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 // Frees what load_state allocated, complete or not.

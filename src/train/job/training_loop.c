@@ -2,7 +2,6 @@
 #include "train/job/training_loop.h"
 
 #include "core/clock.h"
-#include "core/memory.h"
 #include "core/number.h"
 #include "core/stop.h"
 #include "metrics/results.h"
@@ -391,14 +390,10 @@ static void write_profile(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct settings *config = loop->config;
     const struct profile *profile = &run->profile;
-    char *own_path = config->run.profile_output == NULL
-                         ? path_join(config->run.output_dir, "profile.json")
-                         : NULL;
-    const char *path = config->run.profile_output != NULL ? config->run.profile_output : own_path;
+    const struct path usual = path_in(config->run.output_dir, "profile.json");
+    const char *path = config->run.profile_output != NULL ? config->run.profile_output : usual.text;
     struct berth_error own = {0};
-    const enum berth_status status =
-        path == NULL ? path_no_memory(&own) : profile_write(profile, path, &own);
-    if (status != BERTH_OK) {
+    if (profile_write(profile, path, &own) != BERTH_OK) {
         log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {
         log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
@@ -407,7 +402,6 @@ static void write_profile(struct run *run) {
     if (profile->lost > 0) {
         log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
     }
-    memory_free(own_path);
 }
 
 static void end_profile(struct run *run) {

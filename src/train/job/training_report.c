@@ -2,7 +2,6 @@
 #include "train/job/training_report.h"
 
 #include "core/file.h"
-#include "core/memory.h"
 #include "format/json/json.h"
 #include "metrics/results.h"
 #include "settings/settings.h"
@@ -274,13 +273,12 @@ static enum berth_status write_scores(const struct training_summary *summary,
 
 // Whether train_results.json is of the run that made the updates, not of an earlier one.
 static int has_training(const struct training_summary *summary) {
-    char *path = path_join(summary->config->run.output_dir, "train_results.json");
+    const struct path path = path_in(summary->config->run.output_dir, "train_results.json");
     json *found = NULL;
     int64_t step = -1;
-    const int is_read = path != NULL && json_read_file(path, &found, NULL) == BERTH_OK &&
-                        json_get_integer(found, path, "global_step", &step, NULL) == BERTH_OK;
+    const int is_read = json_read_file(path.text, &found, NULL) == BERTH_OK &&
+                        json_get_integer(found, path.text, "global_step", &step, NULL) == BERTH_OK;
     json_free(found);
-    memory_free(path);
     return is_read && step == summary->result->steps;
 }
 

@@ -20,10 +20,10 @@ static void worker_name(int rank, char name[32]) {
     snprintf(name, 32, "worker-%d", rank);
 }
 
-char *worker_folder(const char *output_dir, int rank) {
+struct path worker_folder(const char *output_dir, int rank) {
     char name[32];
     worker_name(rank, name);
-    return path_join(output_dir, name);
+    return path_in(output_dir, name);
 }
 
 // --- which one is best --------------------------------------------------------------------------
@@ -147,7 +147,7 @@ static json *object_of(const struct worker_table *table, int rank) {
 }
 
 static enum berth_status write_table(const struct worker_table *table, struct berth_error *error) {
-    char *path = path_join(table->output_dir, "workers.json");
+    const struct path path = path_in(table->output_dir, "workers.json");
     json *workers = json_new_array();
     int failed = 0;
     for (int i = 0; i < table->count; i++) {
@@ -157,39 +157,21 @@ static enum berth_status write_table(const struct worker_table *table, struct be
         {"best_worker", table->best >= 0 ? json_new_integer(table->best) : json_new_null()},
         {"metric", json_new_text(score_name(table))},
         {"workers", json_unless_failed(workers, failed)});
-    enum berth_status status = path != NULL
-                                   ? json_write_file(root, JSON_INDENT_2_SORTED, path, error)
-                                   : path_no_memory(error);
+    enum berth_status status = json_write_file(root, JSON_INDENT_2_SORTED, path.text, error);
     json_free(root);
-    memory_free(path);
     return status;
 }
 
 // Whether it is a result of a worker: a regular file, not a checkpoint. Weights are copied apart.
 static int is_result(const char *folder, const char *name) {
-    char *path = path_join(folder, name);
-    const int found = path != NULL && file_exists(path) && name[0] != '.' &&
-                      !checkpoint_is_temporary(name) && !original_is_name(name) &&
-                      strcmp(name, state_file_name(STATE_FILE_WEIGHTS)) != 0;
-    memory_free(path);
-    return found;
+    return file_exists(path_in(folder, name).text) && name[0] != '.' &&
+           !checkpoint_is_temporary(name) && !original_is_name(name) &&
+           strcmp(name, state_file_name(STATE_FILE_WEIGHTS)) != 0;
 }
 
 static enum berth_status copy_named(const char *from, const char *to, const char *name,
                                     struct berth_error *error) {
-    char *source = path_join(from, name), *target = path_join(to, name);
-    enum berth_status status =
-        source != NULL && target != NULL ? file_copy(source, target, error) : path_no_memory(error);
-    memory_free(source);
-    memory_free(target);
-    return status;
-}
-
-static enum berth_status remove_weights(const char *folder, struct berth_error *error) {
-    char *path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS));
-    enum berth_status status = path != NULL ? file_remove(path, error) : path_no_memory(error);
-    memory_free(path);
-    return status;
+    return file_copy(path_in(from, name).text, path_in(to, name).text, error);
 }
 
 static enum berth_status copy_results(const char *from, const char *to, struct berth_error *error) {
@@ -206,20 +188,12 @@ static enum berth_status copy_results(const char *from, const char *to, struct b
 }
 
 static enum berth_status copy_best(const struct worker_table *table, struct berth_error *error) {
-    char *folder = worker_folder(table->output_dir, table->best);
-    enum berth_status status =
-        folder != NULL ? remove_weights(table->output_dir, error) : path_no_memory(error);
-    if (status == BERTH_OK) {
-        status = copy_results(folder, table->output_dir, error);
-    }
-    if (status == BERTH_OK) {
-        status = sentence_copy(folder, table->output_dir, error);
-    }
-    if (status == BERTH_OK) {
-        status = copy_named(folder, table->output_dir, state_file_name(STATE_FILE_WEIGHTS), error);
-    }
-    memory_free(folder);
-    return status;
+    const char *const weights = state_file_name(STATE_FILE_WEIGHTS);
+    const struct path folder = worker_folder(table->output_dir, table->best);
+    TRY(file_remove(path_in(table->output_dir, weights).text, error));
+    TRY(copy_results(folder.text, table->output_dir, error));
+    TRY(sentence_copy(folder.text, table->output_dir, error));
+    return copy_named(folder.text, table->output_dir, weights, error);
 }
 
 enum berth_status worker_table_publish(const struct worker_table *table,

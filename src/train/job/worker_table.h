@@ -4,6 +4,7 @@
 #define BERTH_TRAIN_WORKER_TABLE_H
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "train/job/training_job.h"
 
@@ -22,8 +23,8 @@ struct worker_table {
     int best; // -1: none
 };
 
-// The path <output_dir>/worker-<rank>, newly allocated; NULL: out of memory.
-char *worker_folder(const char *output_dir, int rank);
+// The path <output_dir>/worker-<rank>.
+struct path worker_folder(const char *output_dir, int rank);
 
 // Sets `best` to the finished worker with the best score; among equals to the first.
 void worker_table_pick(struct worker_table *table);

@@ -47,7 +47,7 @@ struct worker {
     struct comm *comm;         // of all workers
     const atomic_int *request; // the caller's *stop; may be NULL
     atomic_int stop;           // the strongest request in any process
-    char *folder;
+    struct path folder;
     struct file_lock lock; // of the common output folder; held by rank 0
     struct training_job *job;
     struct worker_table table;
@@ -85,15 +85,15 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     }
     worker->folder = worker_folder(given->run.output_dir, comm->rank);
     worker->table.rows = memory_array_zeroed((size_t)comm->size, sizeof *worker->table.rows);
-    if (worker->folder == NULL || worker->table.rows == NULL) {
+    if (worker->table.rows == NULL) {
         return error_no_memory(error, (size_t)comm->size * sizeof *worker->table.rows,
                                "the table of workers");
     }
-    if (is_first(worker) && settings_resume(given) && !dir_exists(worker->folder)) {
+    if (is_first(worker) && settings_resume(given) && !dir_exists(worker->folder.text)) {
         TRY(resume_check_unfinished(given, error)); // no worker has written that model
     }
     worker->config.run.seed = given->run.seed + comm->rank;
-    worker->config.run.output_dir = worker->folder;
+    worker->config.run.output_dir = worker->folder.text;
     worker->config.report.report = NULL; // one for all, at the end
     worker->config.run.profile_output = is_first(worker) ? given->run.profile_output : NULL;
     own_row(worker)->seed = worker->config.run.seed;
@@ -104,7 +104,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
 static void announce(const struct worker *worker) {
     const struct settings *given = worker->given;
     const int count = worker->comm->size;
-    char *beyond = worker_folder(given->run.output_dir, count);
+    const struct path beyond = worker_folder(given->run.output_dir, count);
     log_note(&worker->args.log,
              "%d independent workers: worker R trains its own model with seed %" PRId64
              " + R in %s/worker-R; the plan and reports are those of worker 0",
@@ -113,11 +113,10 @@ static void announce(const struct worker *worker) {
         log_note(&worker->args.log, "report_every has no effect: the report of all workers is "
                                     "written at the end");
     }
-    if (beyond != NULL && dir_exists(beyond)) {
+    if (dir_exists(beyond.text)) {
         log_note(&worker->args.log, "%s is left from a run with more processes and is ignored",
-                 beyond);
+                 beyond.text);
     }
-    memory_free(beyond);
 }
 
 // Rank 0 only, after the workers' folders were created in it.
@@ -191,7 +190,7 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
                : error_set(error, lost->status,
                            "worker %d has finished in %s, but no best worker was chosen: %s; "
                            "resume all with resume_from_checkpoint auto",
-                           rank, worker->folder, lost->message);
+                           rank, worker->folder.text, lost->message);
 }
 
 static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
@@ -269,13 +268,8 @@ static enum berth_status write_report(const struct worker *worker, struct run_se
         return error_no_memory(error, sizeof *set->runs, "the report");
     }
     for (int rank = 0; rank < worker->comm->size; rank++) {
-        char *folder = worker_folder(given->run.output_dir, rank);
-        enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
-        if (status == BERTH_OK) {
-            status = run_read(&set->runs[set->count++], folder, error);
-        }
-        memory_free(folder);
-        TRY(status);
+        TRY(run_read(&set->runs[set->count++], worker_folder(given->run.output_dir, rank).text,
+                     error));
     }
     TRY(dir_make_parent(given->report.report, error));
     return html_write_report(set, given->report.report, error);
@@ -347,20 +341,13 @@ static enum berth_status train_independently(const struct training_job_args *arg
     worker.comm->close(worker.comm);
     file_lock_release(&worker.lock);
     memory_free(worker.table.rows);
-    memory_free(worker.folder);
     return status;
 }
 
-// Sets *answer to whether one process resumes a run of several workers: it then is worker 0.
-static enum berth_status is_worker_0(const struct settings *config, int *answer,
-                                     struct berth_error *error) {
-    char *folder = worker_folder(config->run.output_dir != NULL ? config->run.output_dir : "", 0);
-    if (folder == NULL) {
-        return path_no_memory(error);
-    }
-    *answer = resume_is_auto(config) && dir_exists(folder);
-    memory_free(folder);
-    return BERTH_OK;
+// Whether one process resumes a run of several workers: it then is worker 0.
+static int is_worker_0(const struct settings *config) {
+    const char *const output_dir = config->run.output_dir != NULL ? config->run.output_dir : "";
+    return resume_is_auto(config) && dir_exists(worker_folder(output_dir, 0).text);
 }
 
 enum berth_status workers_train(const struct task *task, const struct settings *config,
@@ -376,11 +363,7 @@ enum berth_status workers_train(const struct task *task, const struct settings *
     *rank = args.comm->rank;
     int is_worker = settings_are_independent(config) && args.comm->size > 1;
     if (settings_are_independent(config) && !is_worker) {
-        const enum berth_status status = is_worker_0(config, &is_worker, error);
-        if (status != BERTH_OK) {
-            args.comm->close(args.comm);
-            return status;
-        }
+        is_worker = is_worker_0(config);
         if (!is_worker) {
             log_note(&args.log, "workers independent has no effect in one process");
         }

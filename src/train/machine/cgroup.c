@@ -183,7 +183,7 @@ static int find_mount(const struct version *version, char *text, struct mount *m
 }
 
 // The remainder of the group's path within the mount; "" if the mount does not show the group.
-static const char *path_in(const struct mount *mount, const char *group) {
+static const char *path_within(const struct mount *mount, const char *group) {
     size_t length = strcmp(mount->group, "/") == 0 ? 0 : strlen(mount->group);
     int is_within = strncmp(group, mount->group, length) == 0 &&
                     (group[length] == '/' || group[length] == '\0');
@@ -199,7 +199,7 @@ static uint64_t least_of_group(const struct version *version, const char *root,
     uint64_t min = UINT64_MAX;
     int top = snprintf(folder, sizeof folder, "%s%s", root, mount->folder);
     int length =
-        snprintf(folder, sizeof folder, "%s%s%s", root, mount->folder, path_in(mount, group));
+        snprintf(folder, sizeof folder, "%s%s%s", root, mount->folder, path_within(mount, group));
     if (length >= (int)sizeof folder) {
         return min;
     }

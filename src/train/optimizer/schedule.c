@@ -234,7 +234,7 @@ double schedule_factor(const char *rule, int processes) {
 struct schedule schedule_of(const struct optimizer_settings *settings, double factor,
                             int64_t total_steps) {
     struct schedule schedule = {.row = find(settings->schedule),
-                                .learning_rate = settings->learning_rate * factor,
+                                .peak = settings->learning_rate * factor,
                                 .minimum = settings->warmup_min_lr * factor,
                                 .offset = settings->lr_offset,
                                 .decay_rate = settings->decay_rate,

@@ -148,13 +148,9 @@ static enum berth_status read_config_names(struct class_names *names, const char
 // The names in the configuration beside the file `path`, as above.
 static enum berth_status read_names_beside(struct class_names *names, const char *path,
                                            struct berth_error *error) {
-    char *folder = file_parent(path);
-    char *config = folder != NULL ? folder_config_path(folder) : NULL;
-    const enum berth_status status =
-        config != NULL ? read_config_names(names, config, error) : path_no_memory(error);
-    memory_free(config);
-    memory_free(folder);
-    return status;
+    OWNED char *config = folder_config_path(path_parent(path).text);
+    return config != NULL ? read_config_names(names, config, error)
+                          : error_no_memory(error, 0, "a path");
 }
 
 enum berth_status class_names_check(const struct model_files *files, const json *object,
