@@ -99,7 +99,7 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
     TRY(bert_config_read(path, &shape, error));
     return inputs_fit_length(
         &call->config,
-        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder}, &log,
+        &(struct length_limits){.positions = bert_positions(&shape), .source = folder}, &log,
         error);
 }
 

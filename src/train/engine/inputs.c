@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "format/json/json.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 #include "train/machine/machine.h"
 
@@ -155,6 +156,8 @@ static enum berth_status read_tokenizer(struct model_files *files,
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
         TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
     }
+    // A vocabulary alone has no shape.
+    inputs.one_type |= files->shape.hidden_size > 0 && files->shape.type_vocab_size < 2;
     files->max_length = inputs.max_length;
     apply_settings(config, &files->rules);
     if (files->rules.is_pipeline || file->is_other) {
@@ -326,8 +329,8 @@ enum berth_status inputs_fit_length(struct berth_config *config, const struct le
     }
     if (is_chosen) {
         return error_set(error, BERTH_CONFIG,
-                         "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
-                         " of %s; use at most that many tokens",
+                         "max_seq_length %" PRId64 " exceeds the %" PRId64
+                         " positions of %s; use at most that many tokens",
                          config->max_seq_length, positions, limits->source);
     }
     if (limits->usual < LENGTH_OF_MODEL) {
@@ -351,12 +354,13 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
     }
     return (struct length_limits){.usual = usual,
                                   .positions =
-                                      is_free ? INT64_MAX : files->shape.max_position_embeddings,
+                                      is_free ? INT64_MAX : bert_positions(&files->shape),
                                   .source = source};
 }
 
 int model_files_distinguish_pairs(const struct model_files *files) {
-    return files->shape.type_vocab_size >= 2;
+    return files->shape.type_vocab_size >= 2 ||
+           !bert_architecture(&files->shape)->types_separate_pairs;
 }
 
 // Whether the head always reads pairs of texts.

@@ -28,9 +28,9 @@ static enum range_exchange_mode exchange_mode_of(const struct berth_config *conf
 }
 
 struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape, enum dtype compute) {
+                                    const struct bert_config *shape, enum param_head head,
+                                    enum dtype compute) {
     double hidden = config->hidden_dropout_prob;
-    double head = shape->classifier_dropout;
     hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
     double attention = config->attention_probs_dropout_prob;
     return (struct update_rules){
@@ -39,7 +39,7 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .seed = (uint64_t)config->seed,
         .hidden_dropout = hidden,
         .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
-        .head_dropout = head < 0 ? hidden : head,
+        .head_dropout = param_head_dropout(head, shape, hidden),
         .label_smoothing = config->label_smoothing_factor,
         .parts = (int)config->virtual_ranks,
         .exchange = {.wire = wire_of(config, compute),

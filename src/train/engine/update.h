@@ -43,7 +43,8 @@ struct update_rules {
 };
 // Gradients travel in the compute type unless the config names another.
 struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape, enum dtype compute);
+                                    const struct bert_config *shape, enum param_head head,
+                                    enum dtype compute);
 // The type that gradients travel in.
 enum dtype update_wire(const struct update_rules *rules);
 

@@ -41,7 +41,7 @@ static int has_new_shape(const struct training_job *job) {
 
 // Apart from the vocabulary, which vocab_multiple rounds up.
 static int has_shape(const struct bert_config *one, const struct bert_config *other) {
-    return one->hidden_size == other->hidden_size &&
+    return one->architecture == other->architecture && one->hidden_size == other->hidden_size &&
            one->num_hidden_layers == other->num_hidden_layers &&
            one->num_attention_heads == other->num_attention_heads &&
            one->intermediate_size == other->intermediate_size &&
@@ -307,7 +307,7 @@ static void note_unused_rewarmup(const struct training_job *job) {
 
 static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
+    struct update_rules rules = update_rules_of(&job->config, &job->files.shape, job->files.table.head, compute);
     rules.class_weights = job->train.class_weights;
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
