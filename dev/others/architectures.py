@@ -75,8 +75,8 @@ def pieces():
 
 # --- models ---------------------------------------------------------------------------------------
 
-SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=70)
-DISTIL = dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=70)
+SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=130)
+DISTIL = dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=130)
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 STILL_DISTIL = dict(dropout=0.0, attention_dropout=0.0, qa_dropout=0.0, seq_classif_dropout=0.0)
 
@@ -156,22 +156,174 @@ def check_base(row, folder, model, what=""):
         note(f"{row.name}{what}: embeddings", abs(np.array(json.loads(mean)["embedding"]) - wanted.mean(0)).max())
 
 
+def json_lines(row, entries):
+    return lines_file(row, [json.dumps(entry) for entry in entries], "texts.jsonl")
+
+
+def answered(row, verb, folder, entries, *options):
+    return [json.loads(line) for line in berth(
+        row.given, verb, "--model", folder, "--precision", "fp32", "--jsonl", json_lines(row, entries), *options).splitlines()]
+
+
 def check_classes(row, folder, model, what=""):
     pairs = list(zip(LINES, reversed(LINES)))
     for texts in ([(line,) for line in LINES], pairs):
-        path = lines_file(row, ["\t".join(text) for text in texts], "texts.tsv")
-        options = ["--pairs"] if len(texts[0]) == 2 else []
-        for text, line in zip(texts, berth(row.given, "classify", "--model", folder, "--precision", "fp32", *options,
-                                           "--top_k", 3, path).splitlines(), strict=True):
+        entries = [dict(zip(("text", "text_pair"), text)) for text in texts]
+        for text, found in zip(texts, answered(row, "classify", folder, entries, "--score", "none"), strict=True):
             with torch.no_grad():
-                wanted = model(**row.feed(*text)).logits[0].log_softmax(-1)
-            found = {entry["label"]: math.log(entry["score"]) for entry in json.loads(line)}
+                wanted = model(**row.feed(*text)).logits[0]
+            found = {entry["label"]: entry["score"] for entry in found}
             for number, label in LABELS["id2label"].items():
-                note(f"{row.name}{what}: logits of classes", abs(found[label] - wanted[number].item()), 2e-5)
+                note(f"{row.name}{what}: logits of classes", abs(found[label] - wanted[number].item()))
+
+
+def check_words(row, folder, model, what=""):
+    mask = row.tokenizer.mask_token
+    texts = [f"the quick {mask} fox", f"{mask} is in Paris , {mask} film"]
+    pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=row.tokenizer, device="cpu", top_k=4)
+    for text, found in zip(texts, answered(row, "fill", folder, [{"text": text} for text in texts], "--top_k", 4), strict=True):
+        wanted = pipeline(text)
+        wanted, found = (said if isinstance(said[0], list) else [said] for said in (wanted, found))
+        for one, other in zip(wanted, found, strict=True):
+            if [entry["token"] for entry in one] != [entry["token"] for entry in other]:
+                sys.exit(f"{row.name}{what}: other words: {one}, {other}")
+            for a, b in zip(one, other):
+                note(f"{row.name}{what}: words", abs(math.log(a["score"]) - math.log(b["score"])))
+
+
+def check_tags(row, folder, model, what=""):
+    """The tag of each word, and its probability, by the logits of its first token."""
+    for line, found in zip(LINES, answered(row, "tag", folder, [{"text": line} for line in LINES], "--ignore_labels", "none"),
+                           strict=True):
+        feed = row.feed(line, return_offsets_mapping=True)
+        offsets, words = feed.pop("offset_mapping")[0].tolist(), feed.word_ids()
+        with torch.no_grad():
+            logits = model(**feed).logits[0].log_softmax(-1)
+        for entry in found:
+            inside = next(i for i, (start, end) in enumerate(offsets) if start <= entry["start"] < end)
+            token = words.index(words[inside])
+            best = logits[token].max(-1)
+            if entry["entity_group"] != LABELS["id2label"][best.indices.item()]:
+                sys.exit(f"{row.name}{what}: {entry} of {line!r}, {logits[token]}")
+            if entry["end"] == offsets[token][1]:
+                note(f"{row.name}{what}: tags", abs(math.log(entry["score"]) - best.values.item()))
+
+
+def check_answers(row, folder, model, what=""):
+    question, context = "where is the fox ?", "the quick brown fox jumped over the lazy dog in France"
+    found, = answered(row, "answer", folder, [{"question": question, "context": context}], "--top_k", 5, "--json")
+    feed = row.feed(question, context, return_offsets_mapping=True)
+    places = [i for i, part in enumerate(feed.sequence_ids(0)) if part == 1]
+    feed.pop("offset_mapping")
+    with torch.no_grad():
+        out = model(**feed)
+    start, end = out.start_logits[0].tolist(), out.end_logits[0].tolist()
+    words = feed.word_ids()  # an answer is made of whole words
+    best = {}
+    for s, e in ((s, e) for s in places for e in places if s <= e < s + 30):
+        best[words[s], words[e]] = max(best.get((words[s], words[e]), -math.inf), start[s] + end[e])
+    for entry, wanted in zip(found["answers"], sorted(best.values(), reverse=True)):
+        note(f"{row.name}{what}: logits of answers", abs(entry["start_logit"] + entry["end_logit"] - wanted))
+
+
+CLASSES = {"Model": (check_base, {}), "ForSequenceClassification": (check_classes, LABELS), "ForMaskedLM": (check_words, {}),
+           "ForTokenClassification": (check_tags, LABELS), "ForQuestionAnswering": (check_answers, {})}
 
 
 def numbers(given):
     for name in ROWS:
         row = Row(given, name)
-        check_base(row, *row.save("Model"))
-        print(f"{name}: base model", flush=True)
+        for end, (check, more) in CLASSES.items():
+            check(row, *row.save(end, **more))
+        print(f"{name}: {', '.join(CLASSES)}", flush=True)
+
+
+# --- training --------------------------------------------------------------------------------------
+
+UPDATES, RATE, EPSILON = 10, 2e-3, 1e-3  # with so large an epsilon, noise in a gradient of 0 moves no weight
+RUN = ["--max_steps", UPDATES, "--learning_rate", RATE, "--adam_epsilon", EPSILON, "--schedule", "constant",
+       "--warmup_steps", 0, "--weight_decay", 0.1, "--max_grad_norm", 0, "--precision", "fp32", "--max_seq_length", 100,
+       "--save_strategy", "no", "--quiet"]
+
+
+def class_examples(row):
+    texts = [(line, other, LABELS["id2label"][i % 3]) for i, (line, other) in enumerate(zip(LINES, reversed(LINES)))]
+    path = lines_file(row, ["first\tsecond\tlabel", *("\t".join(text) for text in texts)], "classes.tsv")
+    words = ["finetune", "classify", "--train", path, "--text_column", "first", "--text_pair_column", "second",
+             "--label_column", "label"]
+    return words, [{**row.feed(first, second), "labels": torch.tensor([LABELS["label2id"][label]])}
+                   for first, second, label in texts]
+
+
+def tag_examples(row):
+    tagged = [[(word, LABELS["id2label"][len(word) % 3]) for word in line.split()] for line in LINES]
+    path = lines_file(row, ["".join(f"{word} {label}\n" for word, label in words) for words in tagged], "tags.txt")
+    examples = []
+    for words in tagged:
+        feed = row.feed([word for word, _ in words], is_split_into_words=True)
+        labels, seen = [], set()
+        for word in feed.word_ids():
+            labels.append(-100 if word is None or word in seen else LABELS["label2id"][words[word][1]])
+            seen.add(word)
+        examples.append({**feed, "labels": torch.tensor([labels])})
+    return ["finetune", "tokens", "--train", path], examples
+
+
+def question_examples(row):
+    context = "the quick brown fox jumped over the lazy dog in France"
+    answers = {"where is the fox ?": "France", "is the dog bad ?": "lazy", "the quick ?": "brown fox"}
+    questions = [{"id": question, "question": question, "answers": [{"text": answer, "answer_start": context.index(answer)}]}
+                 for question, answer in answers.items()]
+    path = lines_file(row, [json.dumps({"data": [{"paragraphs": [{"context": context, "qas": questions}]}]})], "squad.json")
+    examples = []
+    for question, answer in answers.items():
+        feed = row.feed(question, context, return_offsets_mapping=True)
+        offsets, start = feed.pop("offset_mapping")[0].tolist(), context.index(answer)
+        words, context_part = feed.word_ids(), feed.sequence_ids(0)
+        wanted = {words[i] for i, part in enumerate(context_part) if part == 1 and
+                  offsets[i][0] < start + len(answer) and start < offsets[i][1]}  # an answer is made of whole words
+        inside = [i for i, part in enumerate(context_part) if part == 1 and words[i] in wanted]
+        examples.append({**feed, "start_positions": torch.tensor([inside[0]]), "end_positions": torch.tensor([inside[-1]])})
+    return ["finetune", "squad", "--train", path], examples
+
+
+def train_with_torch(model, examples, by_labels):
+    """The same updates: the loss of an update is its sum over the sequences, or the labelled words, by their count."""
+    plain = [value for value in model.parameters() if value.dim() == 1]
+    decayed = [value for value in model.parameters() if value.dim() > 1]
+    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
+                                  lr=RATE, eps=EPSILON)
+    counts = [int((example["labels"] != -100).sum()) if by_labels else 1 for example in examples]
+    for _ in range(UPDATES):
+        optimizer.zero_grad()
+        for example, count in zip(examples, counts):
+            (model(**example).loss * count / sum(counts)).backward()
+        optimizer.step()
+
+
+TASKS = {"ForSequenceClassification": (class_examples, LABELS), "ForTokenClassification": (tag_examples, LABELS),
+         "ForQuestionAnswering": (question_examples, {})}
+
+
+def check_training(row, end):
+    make_examples, more = TASKS[end]
+    words, examples = make_examples(row)
+    folder, model = row.save(end, **more, **row.still)
+    before = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    output = row.work / f"trained-{end}"
+    berth(row.given, *words, "--model", folder, "--output", output, "--train_batch_size", len(examples), *RUN)
+    train_with_torch(model, examples, end == "ForTokenClassification")
+    wanted, found = model.state_dict(), row.strict(end, output).state_dict()
+    moved = max((wanted[name] - before[name]).abs().max().item() for name in wanted)
+    apart = {name: (wanted[name] - found[name]).abs().max().item() for name in wanted}
+    worst = max(apart, key=apart.get)
+    note(f"{row.name}, {end}: {UPDATES} updates, {worst}", apart[worst])
+    if moved < RATE:
+        sys.exit(f"{row.name}, {end}: the weights moved by {moved} only")
+    return apart[worst]
+
+
+def training(given):
+    for name in ROWS:
+        row = Row(given, name)
+        print(f"{name}: " + ", ".join(f"{end} {check_training(row, end):.1g}" for end in TASKS), flush=True)

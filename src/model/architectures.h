@@ -23,8 +23,9 @@ struct architecture {
     const char *title;        // for messages
     const char *class_prefix; // of the names of Hugging Face's classes, instead of "Bert"
     const char *prefix;       // of the encoder's tensors, instead of "bert."
-    // Lists that end with NULL, or NULL. Of tensors: each pair is applied once, in order, to our
-    // name without its prefix changed. Of keys: theirs NULL: config.json has no such key.
+    // Lists that end with NULL, or NULL. Of tensors: each pair is applied once, in order, before the
+    // prefix is replaced, at the start of a name or, if it begins with '.', anywhere; in the other
+    // direction after it. Of keys: theirs NULL: config.json has no such key.
     const struct architecture_pair *tensors, *keys;
     const struct architecture_default *defaults; // of keys, where they differ from BERT's
     const char *refused_key;        // a switch of config.json that must not be on; NULL: none

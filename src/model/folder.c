@@ -209,7 +209,6 @@ enum berth_status folder_find_norms(const char *path, struct bert_config *config
 // State of reading weights; found[i] is the tensor of params[i], NULL: none.
 struct reading {
     struct weights weights;
-    const struct bert_config *config;
     const struct param_table *table;
     const struct weight **found;
     struct lines missing, unexpected;
@@ -285,13 +284,13 @@ static const char *name_instead(const struct reading *reading, const struct para
 static enum berth_status refuse_body(const struct reading *reading, const struct param *first,
                                      size_t missing, struct berth_error *error) {
     char name[WEIGHT_NAME_SIZE];
-    name_for_architecture(bert_architecture(reading->config), first->name, name, sizeof name);
+    name_for_architecture(reading->table->architecture, first->name, name, sizeof name);
     const char *instead = name_instead(reading, first);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: missing tensor \"%s\" (%zu in all): these are not the weights of %s "
                      "with this config.json%s%s%s",
                      reading->weights.file.path, name, missing,
-                     bert_architecture(reading->config)->title,
+                     reading->table->architecture->title,
                      instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
                      instead != NULL ? "\": rename its tensors" : "");
 }
@@ -315,7 +314,6 @@ enum berth_status folder_check_body(const struct weights *weights, const struct 
     enum berth_status status;
     TRY(param_table_init(&table, config, PARAM_HEAD_NONE, error));
     struct reading reading = {.weights = *weights,
-                              .config = config,
                               .table = &table,
                               .found = memory_array_zeroed(table.count, sizeof *reading.found)};
     if (reading.found == NULL) {
@@ -349,8 +347,8 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
             TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
         } else {
             char name[WEIGHT_NAME_SIZE];
-            name_for_architecture(bert_architecture(reading->config),
-                                  reading->table->params[i].name, name, sizeof name);
+            name_for_architecture(reading->table->architecture, reading->table->params[i].name, name,
+                                  sizeof name);
             TRY(add_line(&reading->missing, name, error));
         }
     }
@@ -410,7 +408,7 @@ static void reading_done(struct reading *reading) {
 static enum berth_status open_reading(struct reading *reading, const char *folder,
                                       const struct bert_config *config,
                                       const struct param_table *table, struct berth_error *error) {
-    *reading = (struct reading){.config = config, .table = table};
+    *reading = (struct reading){.table = table};
     TRY(weights_open(&reading->weights, folder, config->vocab_size, error));
     TRY(weights_check_architecture(&reading->weights, config, error));
     reading->found = memory_array_zeroed(table->count, sizeof *reading->found);
@@ -465,9 +463,8 @@ enum berth_status folder_find_missing(const char *folder, const struct bert_conf
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status write_tensors(const char *path, const struct bert_config *config,
-                                       const struct param_table *table, const float *buffer,
-                                       struct berth_error *error) {
+static enum berth_status write_tensors(const char *path, const struct param_table *table,
+                                       const float *buffer, struct berth_error *error) {
     // transformers refuses a file that does not name its format.
     static const char *const metadata[] = {"format", "pt", NULL};
     OWNED struct tensor_out *tensors = memory_array_zeroed(table->count, sizeof *tensors);
@@ -477,7 +474,7 @@ static enum berth_status write_tensors(const char *path, const struct bert_confi
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct param *param = &table->params[i];
-        name_for_architecture(bert_architecture(config), param->name, names[i], sizeof names[i]);
+        name_for_architecture(table->architecture, param->name, names[i], sizeof names[i]);
         tensors[i] = (struct tensor_out){.name = names[i],
                                          .dtype = TENSOR_F32,
                                          .rank = param->rank,
@@ -510,7 +507,7 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     if (path == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = write_tensors(path, config, table, buffer, error);
+    enum berth_status status = write_tensors(path, table, buffer, error);
     memory_free(path);
     return status;
 }

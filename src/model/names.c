@@ -219,22 +219,21 @@ static enum name_use rewrite(const struct name_dialect *dialect, const char *fro
 
 // --- names of architectures ---------------------------------------------------------------------
 
-// Replaces the first `from` in the name; 0 if the result does not fit.
-static int replace_first(char *name, size_t size, const char *from, const char *to) {
-    char *match = strstr(name, from);
+// Replaces `from` at the start of the name, or, if it begins with '.', where it first occurs; 0 if
+// the result does not fit.
+static int replace_part(char *name, size_t size, const char *from, const char *to) {
+    char *match = from[0] == '.'                           ? strstr(name, from)
+                  : strncmp(name, from, strlen(from)) == 0 ? name
+                                                           : NULL;
     return match == NULL || replace(name, size, match, strlen(from), to);
-}
-
-static int replace_prefix(char *name, size_t size, const char *from, const char *to) {
-    return strncmp(name, from, strlen(from)) != 0 || replace(name, size, name, strlen(from), to);
 }
 
 // The parts that the architectures rename are all different, so a name tells its own architecture.
 static int from_architecture(const struct architecture *row, char *name, size_t size) {
-    int fits = replace_prefix(name, size, row->prefix, "bert.");
+    int fits = replace_part(name, size, row->prefix, "bert.");
     const struct architecture_pair *pair = row->tensors;
     for (; fits && pair != NULL && pair->ours != NULL; pair++) {
-        fits = replace_first(name, size, pair->theirs, pair->ours);
+        fits = replace_part(name, size, pair->theirs, pair->ours);
     }
     return fits;
 }
@@ -257,9 +256,9 @@ void name_for_architecture(const struct architecture *row, const char *our_name,
     const struct architecture_pair *pair = row->tensors;
     snprintf(name, size, "%s", our_name);
     for (; fits && pair != NULL && pair->ours != NULL; pair++) {
-        fits = replace_first(name, size, pair->ours, pair->theirs);
+        fits = replace_part(name, size, pair->ours, pair->theirs);
     }
-    if (!fits || !replace_prefix(name, size, "bert.", row->prefix)) {
+    if (!fits || !replace_part(name, size, "bert.", row->prefix)) {
         name[0] = '\0';
     }
 }

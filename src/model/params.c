@@ -337,6 +337,7 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
                       CLASS_ROWS + layout->matrix_count + layout->vector_count;
     *table = empty;
     TRY(check_head(config, head, error));
+    table->architecture = bert_architecture(config);
     table->head = head;
     table->layer_count = config->num_hidden_layers;
     table->params = memory_array_zeroed(capacity, sizeof *table->params);

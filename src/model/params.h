@@ -64,6 +64,7 @@ struct param_frozen {
 };
 
 struct param_table {
+    const struct architecture *architecture; // whose names files have (names.h)
     struct param *params;
     size_t count;
     int64_t total;        // elements of a buffer, including gaps
