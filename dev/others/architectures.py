@@ -327,3 +327,73 @@ def training(given):
     for name in ROWS:
         row = Row(given, name)
         print(f"{name}: " + ", ".join(f"{end} {check_training(row, end):.1g}" for end in TASKS), flush=True)
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+def same_tensors(row, one, other):
+    a, b = (safetensors.torch.load_file(folder / "model.safetensors") for folder in (one, other))
+    if a.keys() != b.keys() or any(not torch.equal(a[name], b[name]) for name in a):
+        sys.exit(f"{row.name}: {one} and {other} differ: {sorted(a.keys() ^ b.keys())}")
+
+
+def check_graph(row, end, folder, model):
+    import onnxruntime
+    graph = shared.convert(row.given, folder, "onnx", "--allow_lossy", target=folder.with_name(end + "-onnx"))
+    session = onnxruntime.InferenceSession(str(graph / "model.onnx"), providers=["CPUExecutionProvider"])
+    feed = row.feed(LINES, padding=True)
+    if row.type in ("bert", "electra"):
+        feed["token_type_ids"][:, 3:] = feed["attention_mask"][:, 3:]
+    with torch.no_grad():
+        wanted = [value.numpy() for value in model(**feed).values()]
+    found = session.run(None, {key: value.numpy() for key, value in feed.items()})
+    kept = feed["attention_mask"].numpy() > 0
+    for a, b in zip(found, wanted):
+        inside = kept if end != "ForSequenceClassification" else slice(None)
+        note(f"{row.name}, {end}: ONNX", abs(a - b)[inside].max() / max(1, abs(b).max()))
+
+
+def check_files(row, end, more):
+    """To PyTorch and back, to ONNX, to int8; and a state_dict that torch saved."""
+    folder, model = row.save(end, **more)
+    there = shared.convert(row.given, folder, "torch", target=folder.with_name(end + "-torch"))
+    stored, own = torch.load(there / "pytorch_model.bin", weights_only=True), safetensors.torch.load_file(folder / "model.safetensors")
+    if stored.keys() != own.keys():
+        sys.exit(f"{row.name}, {end}: pytorch_model.bin has other names: {sorted(stored.keys() ^ own.keys())}")
+    back = shared.convert(row.given, there, "hf", target=folder.with_name(end + "-back"))
+    same_tensors(row, folder, back)
+    row.strict(end, back)
+    torch.save(model.state_dict(), there / "pytorch_model.bin")  # with the second names of tied tensors
+    again = shared.convert(row.given, there, "hf", target=folder.with_name(end + "-again"))
+    same_tensors(row, folder, again)
+    CLASSES[end][0](row, again, model, ", by way of torch")
+    if importlib.util.find_spec("onnxruntime"):
+        check_graph(row, end, folder, model)
+    small = shared.convert(row.given, folder, "int8", "--allow_lossy", target=folder.with_name(end + "-int8"))
+    settings = json.loads((small / "config.json").read_text())["quantization_config"]["config_groups"]
+    import re
+    patterns = [re.compile(group["targets"][0].removeprefix("re:")) for group in settings.values()]
+    for name, (kind, _, _) in shared.read_safetensors(small / "model.safetensors").items():
+        if (kind == "I8") != any(pattern.fullmatch(name.removesuffix(".weight")) for pattern in patterns):
+            sys.exit(f"{row.name}, {end}: {name} of int8 is {kind}")
+    return folder, small
+
+
+def check_int8(row, folder, small):
+    """Embeddings in int8 are near those of fp32."""
+    means = [np.array([json.loads(line)["embedding"] for line in berth(
+        row.given, "embed", "--model", model, "--precision", precision, "--pooling", "mean", "--normalize", "true",
+        lines_file(row, LINES)).splitlines()]) for model, precision in ((folder, "fp32"), (small, "int8"), (folder, "bf16"))]
+    for other in means[1:]:
+        if not (means[0] * other).sum(1).min() > 0.99:
+            sys.exit(f"{row.name}: cosines of int8 or bf16 with fp32: {(means[0] * other).sum(1)}")
+
+
+def files(given):
+    for name in ROWS:
+        row = Row(given, name)
+        for end, (_, more) in CLASSES.items():
+            folder, small = check_files(row, end, more)
+            if end == "Model":
+                check_int8(row, folder, small)
+        print(f"{name}: torch, onnx, int8 of {', '.join(CLASSES)}", flush=True)

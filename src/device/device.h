@@ -424,8 +424,8 @@ struct device {
     // own backward pass.
     void (*drop_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
                       const struct batch *batch);
-    // y = dropout(x); all [C, H], with the rows and masks of tanh_forward. y may be the memory of x.
-    // It is its own backward pass.
+    // y = dropout(x); all [C, H], with the rows and masks of tanh_forward. y may be the memory of
+    // x. It is its own backward pass.
     void (*drop_first_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
                             const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);

@@ -84,16 +84,16 @@ struct bert_activations {
     // The first layer's input where it is not the embedding: the first norm of a pre-layer-norm
     // model, or the projection of embeddings with fewer columns, which has no xhat and rstd.
     struct norm_buffers first_input;
-    struct layer_buffers *layers;   // [L]
-    struct mat sublayer;            // [R, H] f32: input of the layer norms
+    struct layer_buffers *layers; // [L]
+    struct mat sublayer;          // [R, H] f32: input of the layer norms
     // Of the last layer, if the head reads only some rows (core/batch.h's batch_head): the context,
     // then its gradient; the residual stream, then its gradient. Otherwise empty.
-    struct mat head_context;                 // [K, H]
-    struct mat head_stream;                  // [K, H] f32
-    struct mat logits;                       // [R, outputs] or [C, outputs] f32; see bert_logits
-    struct mat dlogits;                      // same shape as logits
-    // [R, H] f32: the input of a head for each token, after a dropout; empty in inference, and where
-    // the head has none.
+    struct mat head_context; // [K, H]
+    struct mat head_stream;  // [K, H] f32
+    struct mat logits;       // [R, outputs] or [C, outputs] f32; see bert_logits
+    struct mat dlogits;      // same shape as logits
+    // [R, H] f32: the input of a head for each token, after a dropout; empty in inference, and
+    // where the head has none.
     struct mat dropped;
     struct class_buffers pooler;             // empty unless the head reads first rows alone
     struct token_buffers tokens;             // empty unless this is the token head
@@ -102,9 +102,9 @@ struct bert_activations {
     float *losses;                           // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.
-    struct mat dresidual; // [R, H] f32: of the residual stream
-    struct mat dbranch;   // [R, H] f32: the parallel branch's contribution
-    struct mat dsublayer; // [R, H]: of `sublayer`
+    struct mat dresidual;  // [R, H] f32: of the residual stream
+    struct mat dbranch;    // [R, H] f32: the parallel branch's contribution
+    struct mat dsublayer;  // [R, H]: of `sublayer`
     struct mat dembedding; // [R, E] f32: of an embedding that a projection reads; else empty
 };
 

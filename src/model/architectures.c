@@ -4,9 +4,9 @@
 // knows of an architecture follows from its row. Below, the names of those that do not run, for
 // errors.
 //
-// Inside the program, tensors and classes have BERT's names; a row translates them at the files. The
-// head for classes keeps its own names, because a BERT's pooler belongs to the encoder and another
-// architecture's dense layer belongs to the head.
+// Inside the program, tensors and classes have BERT's names; a row translates them at the files.
+// The head for classes keeps its own names, because a BERT's pooler belongs to the encoder and
+// another architecture's dense layer belongs to the head.
 #include "model/architectures.h"
 
 #include <stddef.h>
@@ -86,6 +86,7 @@ static const struct architecture rows[] = {
      .types_separate_pairs = 1,
      .compares_sentences = 1,
      .has_dialects = 1,
+     .is_in_gguf = 1,
      .class_dense = "bert.pooler.dense",
      .class_output = "classifier",
      .class_activation = ACTIVATION_TANH},
@@ -101,6 +102,7 @@ static const struct architecture rows[] = {
      .defaults = distilbert_defaults,
      .refused_key = "sinusoidal_pos_embds",
      .attention_output_is_kept = 1,
+     .is_in_gguf = 1,
      .span_dropout_key = "qa_dropout",
      .class_dropout_is_of_texts = 1,
      .class_dense = "pre_classifier",

@@ -23,9 +23,9 @@ struct architecture {
     const char *title;        // for messages
     const char *class_prefix; // of the names of Hugging Face's classes, instead of "Bert"
     const char *prefix;       // of the encoder's tensors, instead of "bert."
-    // Lists that end with NULL, or NULL. Of tensors: each pair is applied once, in order, before the
-    // prefix is replaced, at the start of a name or, if it begins with '.', anywhere; in the other
-    // direction after it. Of keys: theirs NULL: config.json has no such key.
+    // Lists that end with NULL, or NULL. Of tensors: each pair is applied once, in order, before
+    // the prefix is replaced, at the start of a name or, if it begins with '.', anywhere; in the
+    // other direction after it. Of keys: theirs NULL: config.json has no such key.
     const struct architecture_pair *tensors, *keys;
     const struct architecture_default *defaults; // of keys, where they differ from BERT's
     const char *refused_key;        // a switch of config.json that must not be on; NULL: none
@@ -37,13 +37,14 @@ struct architecture {
     int attention_output_is_kept;   // 1: no dropout after the attention's output layer
     int compares_sentences;         // 1: has a head for the next sentence
     int has_dialects; // 1: Google's, NVIDIA's and DeepSpeed's programs have it, with names of their
-                      // own
+                      // own, and Berth knows the order of its parameters in transformers' Trainer
+    int is_in_gguf;   // 1: llama.cpp has it, with a tokenizer that Berth writes
     // The head for classes: logits = output(dropout(activation(dense(first row)))).
     const char *class_dense, *class_output;
     enum activation class_activation;
     int class_input_dropout;       // 1: the first row passes through a dropout, too
     int class_dropout_is_of_texts; // 1: "classifier_dropout" is not that of the head for tokens
-    int transform_is_gelu; // 1: the head for masked words has GELU, whatever hidden_act is
+    int transform_is_gelu;         // 1: the head for masked words has GELU, whatever hidden_act is
 };
 
 // Row 0 is BERT; NULL: there is no such row.

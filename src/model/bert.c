@@ -222,8 +222,8 @@ static void embed(const struct pass *pass) {
         .word_scales = int8 != NULL ? int8->word_scales : NULL,
         .position = table(model, first_position(model), bert_positions(config), columns),
         // Without token types, a row of zeros (params.c).
-        .type = table(model, model->table->type, config->type_vocab_size > 0 ? config->type_vocab_size : 1,
-                      columns),
+        .type = table(model, model->table->type,
+                      config->type_vocab_size > 0 ? config->type_vocab_size : 1, columns),
         .gamma = vector(model, model->table->embedding_norm_weight),
         .beta = vector(model, model->table->embedding_norm_bias),
         .epsilon = (float)model->config->layer_norm_eps,
@@ -537,9 +537,9 @@ static struct mat project_backward(const struct pass *pass) {
     const struct mat dx = used(pass, pass->activations->dembedding);
     struct device *dev = model->device;
     dev->add(dev, dy.data, pass->activations->dbranch.data, dy.rows * dy.cols);
-    dev->linear_backward_weight(
-        dev, gradient_mat(model, offsets->projection_weight, dy.cols, x.cols),
-        gradient(model, offsets->projection_bias), dy, x);
+    dev->linear_backward_weight(dev,
+                                gradient_mat(model, offsets->projection_weight, dy.cols, x.cols),
+                                gradient(model, offsets->projection_bias), dy, x);
     dev->linear_backward_input(dev, dx, dy,
                                table(model, offsets->projection_weight, dy.cols, x.cols));
     return dx;
@@ -552,7 +552,8 @@ static void embed_backward(const struct pass *pass) {
     const int64_t columns = bert_embedding_size(config);
     const int projects = offsets->projection_weight >= 0;
     const int is_sum = projects || pass->activations->pre_layer_norm;
-    const struct mat dy = projects ? project_backward(pass) : used(pass, pass->activations->dresidual);
+    const struct mat dy =
+        projects ? project_backward(pass) : used(pass, pass->activations->dresidual);
     struct embed_grad_args args = {
         .dy = dy,
         .dy2 = is_sum ? (struct mat){0} : used(pass, pass->activations->dbranch),
@@ -574,10 +575,9 @@ static void embed_backward(const struct pass *pass) {
     // of the decoder it is trained; packed sequences contain no [PAD].
     if (offsets->decoder_bias < 0 && config->pad_token_id >= 0 &&
         config->pad_token_id < config->vocab_size) {
-        model->device->zero(
-            model->device,
-            gradient(model, offsets->word + config->pad_token_id * columns),
-            (size_t)columns * sizeof(float));
+        model->device->zero(model->device,
+                            gradient(model, offsets->word + config->pad_token_id * columns),
+                            (size_t)columns * sizeof(float));
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json: a table of keys with name, field, limits and default. The names and defaults are
-// those of Hugging Face's BertConfig; architectures.h has what differs in other architectures. A Google bert_config.json has the same keys except model_type and
-// layer_norm_eps, so it needs no reader of its own; its "gelu" is the erf form, as in Hugging
-// Face's reader.
+// those of Hugging Face's BertConfig; architectures.h has what differs in other architectures. A
+// Google bert_config.json has the same keys except model_type and layer_norm_eps, so it needs no
+// reader of its own; its "gelu" is the erf form, as in Hugging Face's reader.
 //
 // Leaves out: relative positions, decoders and cross attention, activations with parameters of
 // their own (prelu, xielu), sqrtsoftplus.
@@ -95,9 +95,8 @@ const struct architecture *bert_architecture(const struct bert_config *config) {
 // Everything else is then the architecture's default.
 static void set_defaults(struct bert_config *config, size_t architecture) {
     const struct architecture *row = architecture_at(architecture);
-    *config = (struct bert_config){.architecture = architecture,
-                                   .hidden_act = ACTIVATION_GELU_ERF,
-                                   .num_labels = 2};
+    *config = (struct bert_config){
+        .architecture = architecture, .hidden_act = ACTIVATION_GELU_ERF, .num_labels = 2};
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
         *integer_field(config, integer_rows[i].field) = (int64_t)architecture_default(
             row, integer_rows[i].key, (double)integer_rows[i].fallback);
@@ -185,8 +184,8 @@ enum berth_status bert_config_builtin(const char *name, struct bert_config *conf
         words_add(known, sizeof known, shape_rows[i].name);
     }
     set_defaults(config, 0);
-    return error_set(error, BERTH_USAGE,
-                     "no built-in model shape \"%s\": use %s or a config.json", name, known);
+    return error_set(error, BERTH_USAGE, "no built-in model shape \"%s\": use %s or a config.json",
+                     name, known);
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -395,11 +394,10 @@ static enum berth_status check_kind(const json *object, const char *path,
 static enum berth_status check_relations(const struct bert_config *config, const char *path,
                                          struct berth_error *error) {
     if (config->hidden_size % config->num_attention_heads != 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: \"%s\" (%lld) must be a multiple of \"%s\" (%lld)", path,
-                         key_of(config, "hidden_size"), (long long)config->hidden_size,
-                         key_of(config, "num_attention_heads"),
-                         (long long)config->num_attention_heads);
+        return error_set(
+            error, BERTH_CONFIG, "%s: \"%s\" (%lld) must be a multiple of \"%s\" (%lld)", path,
+            key_of(config, "hidden_size"), (long long)config->hidden_size,
+            key_of(config, "num_attention_heads"), (long long)config->num_attention_heads);
     }
     if (config->pad_token_id >= config->vocab_size) {
         return error_set(error, BERTH_CONFIG,
@@ -544,9 +542,9 @@ static int set_values(const struct bert_config *config, json *object) {
     int failed = 0;
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
         const char *key = key_of(config, integer_rows[i].key);
-        failed |= key != NULL &&
-                  json_set(object, key,
-                           json_new_integer(*integer_field(config, integer_rows[i].field)));
+        failed |=
+            key != NULL &&
+            json_set(object, key, json_new_integer(*integer_field(config, integer_rows[i].field)));
     }
     for (size_t i = 0; i < LENGTH(real_rows); i++) {
         const char *key = key_of(config, real_rows[i].key);
@@ -574,8 +572,8 @@ json *bert_config_values(const struct bert_config *config) {
                        json_new_text(bert_activation_name(config->hidden_act)));
     failed |= json_set(object, "num_labels", json_new_integer(config->num_labels));
     failed |= json_set(object, "problem_type", json_new_text(problem_names[config->problem]));
-    failed |= json_set(object, key_of(config, "classifier_dropout"),
-                       json_new_real(classifier_dropout));
+    failed |=
+        json_set(object, key_of(config, "classifier_dropout"), json_new_real(classifier_dropout));
     return json_unless_failed(object, failed);
 }
 
@@ -621,8 +619,8 @@ static enum berth_status source_object(const struct bert_config *config, const c
     return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
 }
 
-// The part of a class's name after the architecture's prefix, "ForQuestionAnswering"; NULL: it is no
-// class of the architecture.
+// The part of a class's name after the architecture's prefix, "ForQuestionAnswering"; NULL: it is
+// no class of the architecture.
 static const char *first_architecture(const struct bert_config *config, const json *object) {
     const char *name = json_text(json_at(json_member(object, "architectures"), 0));
     const char *prefix = bert_architecture(config)->class_prefix;

@@ -289,8 +289,7 @@ static enum berth_status refuse_body(const struct reading *reading, const struct
     return error_set(error, BERTH_BAD_DATA,
                      "%s: missing tensor \"%s\" (%zu in all): these are not the weights of %s "
                      "with this config.json%s%s%s",
-                     reading->weights.file.path, name, missing,
-                     reading->table->architecture->title,
+                     reading->weights.file.path, name, missing, reading->table->architecture->title,
                      instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
                      instead != NULL ? "\": rename its tensors" : "");
 }
@@ -347,8 +346,8 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
             TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
         } else {
             char name[WEIGHT_NAME_SIZE];
-            name_for_architecture(reading->table->architecture, reading->table->params[i].name, name,
-                                  sizeof name);
+            name_for_architecture(reading->table->architecture, reading->table->params[i].name,
+                                  name, sizeof name);
             TRY(add_line(&reading->missing, name, error));
         }
     }

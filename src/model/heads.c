@@ -354,8 +354,7 @@ static void transform_backward(const struct pass *pass) {
     dev->linear_backward_weight(dev, gradient_mat(model, offsets->transform_weight, d.cols, x.cols),
                                 NULL, d, x);
     const struct mat dx = masked(pass, decoder->dmasked);
-    dev->linear_backward_input(dev, dx, d,
-                               table(model, offsets->transform_weight, d.cols, x.cols));
+    dev->linear_backward_input(dev, dx, d, table(model, offsets->transform_weight, d.cols, x.cols));
     dev->scatter_add_rows(dev, used(pass, pass->activations->dresidual), dx,
                           pass->batch->masked_rows, pass->batch->masked_count);
 }

@@ -77,9 +77,9 @@ static const struct name_rule rules_to_ours[] = {
     {".output_b$", ".output.dense.bias", ONCE},
     {".norm_w$", ".output.LayerNorm.weight", ONCE},
     {".norm_b$", ".output.LayerNorm.bias", ONCE},
-    {"^embeddings.", "bert.embeddings.", ONCE}, // a bare BertModel
-    {"^encoder.", "bert.encoder.", ONCE},       //
-    {"^pooler.", "bert.pooler.", ONCE},         //
+    {"^embeddings.", "bert.embeddings.", ONCE},                 // a bare BertModel
+    {"^encoder.", "bert.encoder.", ONCE},                       //
+    {"^pooler.", "bert.pooler.", ONCE},                         //
     {"^embeddings_project.", "bert.embeddings_project.", ONCE}, // a bare ElectraModel
     {"^transformer.layer.", "bert.transformer.layer.", ONCE},   // a bare DistilBertModel
 };

@@ -19,10 +19,10 @@
 #include <stdint.h>
 
 // The head on top of the encoder: none; the pooled rows of each sequence, without weights;
-// "qa_outputs" on each token; the two layers that the architecture has for classes (BERT: pooler and
-// "classifier") on the first token of each sequence;
-// "classifier" on each token; pooler and "cls.seq_relationship" on the first token together with
-// "cls.predictions" on the masked tokens, whose decoder is the word table; "cls.predictions" alone.
+// "qa_outputs" on each token; the two layers that the architecture has for classes (BERT: pooler
+// and "classifier") on the first token of each sequence; "classifier" on each token; pooler and
+// "cls.seq_relationship" on the first token together with "cls.predictions" on the masked tokens,
+// whose decoder is the word table; "cls.predictions" alone.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
@@ -78,7 +78,7 @@ struct param_table {
     enum param_head head;
     // [H, H], [H]: the pooler, or the dense layer of a head for classes; -1: none
     int64_t pooler_weight, pooler_bias;
-    int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without outputs
+    int64_t head_weight, head_bias; // [outputs, H], [outputs]; -1 without outputs
     // For a head that decodes, else -1: [E, H], [E]; its layer norm; the decoder's bias [V].
     int64_t transform_weight, transform_bias, transform_norm_weight, transform_norm_bias;
     int64_t decoder_bias;

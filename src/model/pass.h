@@ -78,7 +78,7 @@ static inline struct dropout dropout_at(const struct pass *pass, enum rng_site s
 // the head.
 static inline const struct norm_buffers *layer_input(const struct bert_activations *activations,
                                                      int64_t index) {
-    return index > 0                     ? &activations->layers[index - 1].output_norm
+    return index > 0                      ? &activations->layers[index - 1].output_norm
            : activations->has_first_input ? &activations->first_input
                                           : &activations->embedding;
 }

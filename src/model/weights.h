@@ -43,7 +43,7 @@ struct weights {
     size_t padding_rows; // rows of the word table beyond the vocabulary
     int is_quantized;    // some weights are I8 with scales, which are not in the list
     const struct architecture *shown; // by a prefix of the names; NULL: they have none
-    size_t selected;     // length of weights_select's prefix, which the entries' names still have
+    size_t selected; // length of weights_select's prefix, which the entries' names still have
 };
 
 // Opens `path`, a file of weights or a model folder. vocab_size is that of the configuration, 0 if

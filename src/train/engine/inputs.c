@@ -353,8 +353,7 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
         usual = files->max_length;
     }
     return (struct length_limits){.usual = usual,
-                                  .positions =
-                                      is_free ? INT64_MAX : bert_positions(&files->shape),
+                                  .positions = is_free ? INT64_MAX : bert_positions(&files->shape),
                                   .source = source};
 }
 

@@ -307,7 +307,8 @@ static void note_unused_rewarmup(const struct training_job *job) {
 
 static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    struct update_rules rules = update_rules_of(&job->config, &job->files.shape, job->files.table.head, compute);
+    struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, compute);
     rules.class_weights = job->train.class_weights;
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
