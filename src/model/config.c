@@ -351,7 +351,7 @@ static enum berth_status read_type(const json *object, const char *path, struct 
         }
         return error_set(error, BERTH_CONFIG,
                          "%s: key \"model_type\": expected one of %s; found \"%s\": this is %s; "
-                         "choose one of the former instead, such as bert-base-uncased",
+                         "choose another model, such as bert-base-uncased",
                          path, known, type, title != NULL ? title : "another architecture");
     }
     if (found != config->architecture) {
@@ -372,8 +372,8 @@ static enum berth_status check_kind(const json *object, const char *path,
     if (strcmp(positions, "absolute") != 0) {
         return error_set(error, BERTH_CONFIG,
                          "%s: key \"position_embedding_type\": expected \"absolute\", found "
-                         "\"%s\": this is a model with relative positions",
-                         path, positions);
+                         "\"%s\": this is %s with relative positions",
+                         path, positions, bert_architecture(config)->title);
     }
     if (decoder) {
         return error_set(error, BERTH_CONFIG,

@@ -190,15 +190,8 @@ static int reads_types(const struct building *building) {
     return bert_architecture(building->config)->types_separate_pairs;
 }
 
-// "words_and_types" from "words".
-static void add_types(struct building *building) {
-    static const char table[] = "bert.embeddings.token_type_embeddings.weight";
-    if (building->config->type_vocab_size == 0) {
-        add(building, "Identity", "words", NULL, "words_and_types");
-        return;
-    }
-    add(building, "Gather", table, reads_types(building) ? "token_type_ids" : "zero", "types");
-    add(building, "Add", "words", "types", "words_and_types");
+static int has_types(const struct building *building) {
+    return building->config->type_vocab_size > 0;
 }
 
 // "positions" [sequence, E]: the table's rows from the first position.
@@ -219,9 +212,15 @@ static void add_positions(struct building *building) {
 // "hidden.0" [batch * sequence, H].
 static void add_embeddings(struct building *building) {
     add(building, "Gather", "bert.embeddings.word_embeddings.weight", "input_ids", "words");
-    add_types(building);
+    if (has_types(building)) {
+        add(building, "Gather", "bert.embeddings.token_type_embeddings.weight",
+            reads_types(building) ? "token_type_ids" : "zero", "types");
+    }
     add_positions(building);
-    add(building, "Add", "words_and_types", "positions", "embedded");
+    if (has_types(building)) {
+        add(building, "Add", "words", "types", "words_and_types");
+    }
+    add(building, "Add", has_types(building) ? "words_and_types" : "words", "positions", "embedded");
     layer_norm(building, "embedded", "bert.embeddings.LayerNorm", "embeddings");
     if (building->config->embedding_size > 0) {
         add(building, "Reshape", "embeddings", "embedding_rows", "narrow");
