@@ -220,7 +220,8 @@ static void add_embeddings(struct building *building) {
     if (has_types(building)) {
         add(building, "Add", "words", "types", "words_and_types");
     }
-    add(building, "Add", has_types(building) ? "words_and_types" : "words", "positions", "embedded");
+    add(building, "Add", has_types(building) ? "words_and_types" : "words", "positions",
+        "embedded");
     layer_norm(building, "embedded", "bert.embeddings.LayerNorm", "embeddings");
     if (building->config->embedding_size > 0) {
         add(building, "Reshape", "embeddings", "embedding_rows", "narrow");

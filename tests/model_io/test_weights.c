@@ -527,8 +527,7 @@ static const struct {
     {"distilbert", "cls.predictions.bias", "vocab_projector.bias"},
     {"distilbert", "cls.predictions.decoder.weight", "vocab_projector.weight"},
     {"electra", "bert.embeddings_project.weight", "electra.embeddings_project.weight"},
-    {"electra", "cls.predictions.transform.LayerNorm.bias",
-     "generator_predictions.LayerNorm.bias"},
+    {"electra", "cls.predictions.transform.LayerNorm.bias", "generator_predictions.LayerNorm.bias"},
     {"electra", "cls.predictions.bias", "generator_lm_head.bias"},
     {"electra", "cls.predictions.decoder.weight", "generator_lm_head.weight"},
 };
