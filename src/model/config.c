@@ -642,12 +642,12 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
     return BERTH_OK;
 }
 
-// BERT's name of the class whose name ends so; NULL: its model has no tensor "classifier.weight".
+// The text itself, from a table; NULL: the class whose name ends so has no "classifier.weight".
 static const char *classifier_called(const char *end) {
     static const char *const classifiers[] = {
-        "BertForMultipleChoice", "BertForSequenceClassification", "BertForTokenClassification"};
+        "ForMultipleChoice", "ForSequenceClassification", "ForTokenClassification"};
     for (size_t i = 0; end != NULL && i < LENGTH(classifiers); i++) {
-        if (strcmp(classifiers[i] + strlen(class_prefix), end) == 0) {
+        if (strcmp(classifiers[i], end) == 0) {
             return classifiers[i];
         }
     }

@@ -4,6 +4,8 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/words.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
@@ -180,6 +182,21 @@ static enum berth_status check_prediction(const struct training_job *job,
     return status;
 }
 
+// Refused before training, because the result is written after it.
+static enum berth_status check_formats(const struct training_job *job, struct berth_error *error) {
+    static const char *const of_dialects[] = {"nvidia", "nvidia_finetuned", "tensorflow"};
+    const struct architecture *row = job->files.table.architecture;
+    for (size_t i = 0; i < sizeof of_dialects / sizeof *of_dialects && !row->has_dialects; i++) {
+        if (words_contain(job->config.save_format, ',', of_dialects[i])) {
+            return error_set(error, BERTH_CONFIG,
+                             "save_format %s: the model is %s, which the programs that read this "
+                             "format do not have; use hf or torch",
+                             of_dialects[i], row->title);
+        }
+    }
+    return BERTH_OK;
+}
+
 // A new head would not be the one that the run to resume has trained.
 static enum berth_status check_head(const struct training_job *job, struct berth_error *error) {
     const char *other;
@@ -187,9 +204,9 @@ static enum berth_status check_head(const struct training_job *job, struct berth
         &job->files.shape, param_head_row(job->files.table.head)->architecture, &other, error));
     if (other != NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "%s is a checkpoint of a %s; name a checkpoint of the same task, or start "
-                         "from its weights with model_name_or_path",
-                         job->resume.folder, other);
+                         "%s is a checkpoint of a %s%s; name a checkpoint of the same task, or "
+                         "start from its weights with model_name_or_path",
+                         job->resume.folder, job->files.table.architecture->class_prefix, other);
     }
     return !job->train.new_head
                ? BERTH_OK
@@ -321,6 +338,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         .progress = &job->progress,
         .comm = job->comm,
         .updater = &job->updater};
+    TRY(check_formats(job, error));
     log_event(&job->log, "loading_checkpoint");
     if (job->resume.original_step >= 0) {
         TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,
