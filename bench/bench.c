@@ -122,7 +122,8 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
 // --- preparation ---------------------------------------------------------------------------------
 
 static struct update_rules rules_of(const struct bench *bench) {
-    return update_rules_of(&bench->config, &bench->data.files.shape, bench->state.compute);
+    return update_rules_of(&bench->config, &bench->data.files.shape, bench->data.files.table.head,
+                           bench->state.compute);
 }
 
 static struct engine_shape shape_of(const struct bench *bench) {

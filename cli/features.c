@@ -102,8 +102,8 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
     int64_t fitted;
     return task_fit_length(
         &call->config,
-        &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder},
-        &fitted, &log, error);
+        &(struct length_limits){.positions = bert_positions(&shape), .source = folder}, &fitted,
+        &log, error);
 }
 
 static enum berth_status build(struct features *job, struct cli_call *call,

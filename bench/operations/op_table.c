@@ -162,6 +162,11 @@ static void drop_rows(struct device *dev, const struct op_call *c) {
     dev->drop_rows(dev, m[0], m[1], op_dropout(c, RNG_SITE_HEAD), &c->batch);
 }
 
+static void drop_first_rows(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->drop_first_rows(dev, m[0], m[1], op_dropout(c, RNG_SITE_HEAD), &c->batch);
+}
+
 static void tanh_forward(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     dev->tanh_forward(dev, m[0], m[1], m[2], op_dropout(c, RNG_SITE_HEAD), &c->batch);
@@ -487,6 +492,11 @@ const struct op op_table[] = {
      .operands = {X(y, OUT, F32, ROWS, HIDDEN, .shared = V(1), .with = 1),
                   X(x, IN, F32, ROWS, HIDDEN, .size = 2)},
      .variants = 2, .uses = {USE("dropout of tokens", NONE, NONE, NONE)}},
+    {OP(drop_first_rows),
+     .operands = {X(y, OUT_ZERO, F32, T, HIDDEN, .shared = V(1), .with = 1),
+                  X(x, IN, F32, T, HIDDEN, .size = 2)},
+     .variants = 2,
+     .uses = {USE("dropout of first rows", SEQUENCE_ROWS, NONE, NONE, .variant = 1)}},
     {OP(tanh_forward),
      .operands = {X(y, OUT_ZERO, F32, T, HIDDEN),
                   X(t, OUT_ZERO, F32, T, HIDDEN, .shared = V(1), .with = 2),

@@ -50,7 +50,12 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
     ("answers", "answers"),
     ("words for [MASK], also of a model that Berth trained", "masked"),
     ("checkpoints that the Trainer resumes, and those of the Trainer", "trainer"))] + [
-    ("transformers", "torch transformers sentence_transformers", "build model", "embeddings of a model", "peers.model_of_yours")]
+    ("transformers", "torch transformers sentence_transformers", "build model", "embeddings of a model", "peers.model_of_yours")] + [
+    ("architectures", "torch transformers tokenizers safetensors", "build", what, "architectures." + function) for what, function in (
+        ("numbers of every class of every architecture", "numbers"),
+        ("ten updates of each head, and folders that load strictly", "training"),
+        ("files of PyTorch and back, ONNX, int8", "files"),
+        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))]
 
 
 def missing(packages, needs, given):

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 struct conversion;
+struct architecture; // model/architectures.h
 
 // One set of names for the tensors of a target.
 struct convert_names {
@@ -39,6 +40,8 @@ struct convert_target {
     const char *reader; // the program that reads it, if that does not support layer norms before
                         // the sub-layers; otherwise NULL
     int zero_stages;    // can hold the optimizer's state as --zero_stage says
+    // Whether it can hold models of the architecture; NULL: of all.
+    int (*takes)(const struct architecture *row);
     int trainer_groups; // its optimizer's groups are those of transformers' Trainer: biases and
                         // layer norms do not decay, and frozen parameters are in none
     // Writes the weights to conversion->folder.
@@ -52,6 +55,10 @@ extern const size_t convert_target_count;
 // wrongly: a warning if the target keeps all tensors, BERTH_CONFIG if it describes the computation.
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
+
+// BERTH_CONFIG for an architecture that the target does not take.
+enum berth_status convert_check_architecture(const struct conversion *conversion,
+                                             struct berth_error *error);
 
 // Does the job convert: converts the model "input", a folder or a file of weights inside one, and
 // writes the new folder "output", which appears complete or not at all, with config.json and the

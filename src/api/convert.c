@@ -8,6 +8,7 @@
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/json/json.h"
+#include "model/architectures.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
 #include "model/sentence.h"
@@ -202,17 +203,26 @@ static void note_left_out(const struct conversion *conversion) {
     }
 }
 
+static int has_layer(const struct conversion *conversion, const char *name) {
+    char weight[96];
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    return has_tensor(conversion, weight);
+}
+
 // A classifier without a pooler classifies tokens. Older versions of transformers give one of
 // tokens a pooler, too, which it does not use.
 static enum berth_status find_head(struct conversion *conversion, struct berth_error *error) {
+    const struct architecture *row = bert_architecture(&conversion->config);
     int tags;
     TRY(bert_config_is_architecture(&conversion->config,
                                     param_head_row(PARAM_HEAD_TOKEN)->architecture, &tags, error));
     if (has_tensor(conversion, "qa_outputs.weight")) {
         conversion->head = PARAM_HEAD_SPAN;
+    } else if (has_layer(conversion, row->class_dense) &&
+               has_layer(conversion, row->class_output) && !tags) {
+        conversion->head = PARAM_HEAD_CLASS;
     } else if (has_tensor(conversion, "classifier.weight")) {
-        const int pools = has_tensor(conversion, "bert.pooler.dense.weight");
-        conversion->head = pools && !tags ? PARAM_HEAD_CLASS : PARAM_HEAD_TOKEN;
+        conversion->head = PARAM_HEAD_TOKEN;
     } else {
         const int compares = has_tensor(conversion, "cls.seq_relationship.weight");
         const int predicts = has_tensor(conversion, "cls.predictions.transform.dense.weight");
@@ -265,6 +275,7 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     }
     note_left_out(conversion);
     TRY(find_head(conversion, error));
+    TRY(convert_check_architecture(conversion, error));
     return conversion->target->keeps_all_tensors
                ? BERTH_OK
                : param_table_init(&conversion->table, &conversion->config, target_head(conversion),

@@ -11,6 +11,7 @@
 #include "core/words.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
+#include "model/architectures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,8 +19,7 @@
 
 static int is_quantized(const struct tensor_out *tensor) {
     return tensor->rank == 2 && tensor->dtype == TENSOR_F32 &&
-           strstr(tensor->name, "encoder.layer.") != NULL &&
-           text_ends_with(tensor->name, ".weight");
+           strstr(tensor->name, ".layer.") != NULL && text_ends_with(tensor->name, ".weight");
 }
 
 // The tensors to be written: the outgoing ones and the scales.
@@ -137,14 +137,38 @@ static void write_layers(char *text, size_t size, const char *pattern, int64_t c
              pattern, strategy);
 }
 
+// Adds the architecture's name of a matrix of a layer, with "[.]" for each '.', to alternatives.
+static void add_alternative(char *pattern, size_t size, const struct architecture *row,
+                            const char *matrix) {
+    char ours[WEIGHT_NAME_SIZE], name[WEIGHT_NAME_SIZE];
+    snprintf(ours, sizeof ours, "bert.encoder.layer.0.%s.", matrix);
+    name_for_architecture(row, ours, name, sizeof name);
+    const char *rest = strstr(name, ".0.") + strlen(".0.");
+    size_t used = strlen(pattern);
+    const char *separator = used > 0 ? "|" : "";
+    while (rest[0] != '\0') {
+        const size_t length = strcspn(rest, ".");
+        used +=
+            (size_t)snprintf(pattern + used, size - used, "%s%.*s", separator, (int)length, rest);
+        rest += length + 1; // a '.' follows every part
+        separator = "[.]";
+    }
+}
+
 static void write_settings(char *text, size_t size, const struct bert_config *config) {
-    char hidden[512], intermediate[512];
-    write_layers(hidden, sizeof hidden,
-                 ".*layer[.][0-9]+[.](attention[.](self[.](query|key|value)|output[.]dense)"
-                 "|intermediate[.]dense)",
-                 config->hidden_size);
-    write_layers(intermediate, sizeof intermediate, ".*layer[.][0-9]+[.]output[.]dense",
-                 config->intermediate_size);
+    static const char *const narrow[] = {"attention.self.query", "attention.self.key",
+                                         "attention.self.value", "attention.output.dense",
+                                         "intermediate.dense"};
+    const struct architecture *row = bert_architecture(config);
+    char names[256] = "", wide[64] = "", pattern[320], hidden[768], intermediate[768];
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+        add_alternative(names, sizeof names, row, narrow[i]);
+    }
+    add_alternative(wide, sizeof wide, row, "output.dense");
+    snprintf(pattern, sizeof pattern, ".*layer[.][0-9]+[.](%s)", names);
+    write_layers(hidden, sizeof hidden, pattern, config->hidden_size);
+    snprintf(pattern, sizeof pattern, ".*layer[.][0-9]+[.]%s", wide);
+    write_layers(intermediate, sizeof intermediate, pattern, config->intermediate_size);
     snprintf(text, size,
              "{\"quant_method\": \"compressed-tensors\", \"format\": \"int-quantized\","
              " \"quantization_status\": \"compressed\", \"ignore\": [],"
@@ -154,7 +178,7 @@ static void write_settings(char *text, size_t size, const struct bert_config *co
 
 static enum berth_status write_config(const struct conversion *conversion, const char *path,
                                       struct berth_error *error) {
-    char text[1536];
+    char text[2048];
     json *config, *settings;
     write_settings(text, sizeof text, &conversion->config);
     TRY(json_read_file(path, &config, error));

@@ -5,6 +5,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
+#include "model/architectures.h"
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
 #include "model/folder.h"
@@ -159,7 +161,7 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     enum activation activation = conversion->config.hidden_act;
     if (activation != ACTIVATION_GELU_ERF && activation != ACTIVATION_GELU_TANH) {
         return error_set(error, BERTH_CONFIG,
-                         "%s as gguf: hidden_act is %s, but llama.cpp's BERT computes gelu; "
+                         "%s as gguf: the activation is %s, but llama.cpp's BERT computes gelu; "
                          "convert it to onnx",
                          conversion->input, bert_activation_name(activation));
     }
@@ -207,6 +209,14 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 
 // --- the table ----------------------------------------------------------------------------------
 
+static int takes_dialects(const struct architecture *row) {
+    return row->has_dialects;
+}
+
+static int takes_gguf(const struct architecture *row) {
+    return row->is_in_gguf;
+}
+
 #define KEPT_TYPES "f32 f16 bf16"
 #define HUGGINGFACE .name = "huggingface"
 #define NVIDIA .name = "nvidia", .dialect = &names_nvidia, .vocab_multiple = 8, .ties = 1
@@ -237,6 +247,7 @@ const struct convert_target convert_targets[] = {
      .names = {{.name = "google", .dialect = &names_tensorflow}},
      .google_config = 1,
      .reader = "Google's BERT",
+     .takes = takes_dialects,
      .write = convert_to_tensorflow},
     {.name = "nvidia",
      .keeps_all_tensors = 1,
@@ -244,6 +255,7 @@ const struct convert_target convert_targets[] = {
      .names = {{NVIDIA}},
      .google_config = 1,
      .reader = "NVIDIA's BERT",
+     .takes = takes_dialects,
      .write = convert_to_nvidia},
     {.name = "deepspeed",
      .keeps_all_tensors = 1,
@@ -253,6 +265,7 @@ const struct convert_target convert_targets[] = {
                {.name = "kernel", .dialect = &names_kernel, .vocab_multiple = 8, .ties = 1}},
      .google_config = 1,
      .zero_stages = 1,
+     .takes = takes_dialects,
      .write = convert_to_deepspeed},
     {.name = "trainer",
      .keeps_all_tensors = 1,
@@ -261,6 +274,7 @@ const struct convert_target convert_targets[] = {
      .unties = 1,
      .reader = "transformers",
      .trainer_groups = 1,
+     .takes = takes_dialects,
      .write = convert_to_trainer},
     {.name = "onnx",
      .dtypes = "f32",
@@ -272,9 +286,28 @@ const struct convert_target convert_targets[] = {
      .dtypes = "f32 f16",
      .names = {{.name = "llama.cpp"}},
      .reader = "llama.cpp's BERT",
+     .takes = takes_gguf,
      .write = write_gguf},
 };
 const size_t convert_target_count = sizeof convert_targets / sizeof *convert_targets;
+
+enum berth_status convert_check_architecture(const struct conversion *conversion,
+                                             struct berth_error *error) {
+    const struct convert_target *target = conversion->target;
+    const struct architecture *row = bert_architecture(&conversion->config);
+    char known[128] = "";
+    for (size_t i = 0; i < convert_target_count; i++) {
+        if (convert_targets[i].takes == NULL || convert_targets[i].takes(row)) {
+            words_add(known, sizeof known, convert_targets[i].name);
+        }
+    }
+    return target->takes == NULL || target->takes(row)
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s as %s: Berth does not write %s in this format; convert it to one of "
+                           "%s",
+                           conversion->input, target->name, row->title, known);
+}
 
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error) {

@@ -4,6 +4,7 @@
 #include "api/conversion.h"
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
+#include "model/architectures.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,23 +34,28 @@ int outgoing_is_copy(const struct conversion *conversion) {
 }
 
 // Whether the name is one of transformers' own, including a bare BertModel's "embeddings.…".
-static int is_hf_name(const struct weights *weights, const struct weight *weight) {
-    const char *ours = weight->name, *theirs = weight->entry->name + weights->selected;
+static int is_hf_name(const struct conversion *conversion, const struct weight *weight) {
+    const struct architecture *row = bert_architecture(&conversion->config);
+    const size_t prefix = strlen(row->prefix);
+    const char *theirs = weight->entry->name + conversion->weights.selected;
+    char name[WEIGHT_NAME_SIZE];
+    name_for_architecture(row, weight->name, name, sizeof name);
     return weight->use != NAME_STACKED &&
-           (strcmp(ours, theirs) == 0 ||
-            (strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0));
+           (strcmp(name, theirs) == 0 ||
+            (strncmp(name, row->prefix, prefix) == 0 && strcmp(name + prefix, theirs) == 0));
 }
 
-// Either all names are kept or all are translated: no model has only some names with "bert.".
+// Either all names are kept or all are translated: no model has only some names with the
+// encoder's prefix.
 static int keeps_names(const struct conversion *conversion) {
     int all = conversion->names->dialect == NULL && conversion->weights.dropped == 0;
     for (size_t i = 0; all && i < conversion->weights.count; i++) {
-        all = is_hf_name(&conversion->weights, &conversion->weights.list[i]);
+        all = is_hf_name(conversion, &conversion->weights.list[i]);
     }
     return all;
 }
 
-// transformers omits "bert." only in the files of its BertModel.
+// transformers omits the encoder's prefix only in the files of the class without a head.
 static enum berth_status find_bare(const struct conversion *conversion, int *is_bare,
                                    struct berth_error *error) {
     *is_bare = 0;
@@ -67,15 +73,19 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
 static enum name_use rename_weight(const struct collector *collector, const struct weight *weight,
                                    char name[WEIGHT_NAME_SIZE]) {
     const struct name_dialect *names = collector->conversion->names->dialect;
-    const char *source = weight->name + (collector->is_bare ? strlen("bert.") : 0);
+    const struct architecture *row = bert_architecture(&collector->conversion->config);
     name[0] = '\0';
     if (strlen(weight->entry->name) >= WEIGHT_NAME_SIZE) {
         return NAME_KEPT; // our name is truncated
     }
     if (names != NULL) {
-        return name_for(names, source, name, WEIGHT_NAME_SIZE);
+        return name_for(names, weight->name, name, WEIGHT_NAME_SIZE);
     }
-    memcpy(name, source, strlen(source) + 1);
+    name_for_architecture(row, weight->name, name, WEIGHT_NAME_SIZE);
+    if (collector->is_bare && name[0] != '\0') {
+        const char *rest = name + strlen(row->prefix);
+        memmove(name, rest, strlen(rest) + 1);
+    }
     return NAME_KEPT;
 }
 
@@ -306,7 +316,8 @@ static void translate(const struct collector *collector, const char *ours,
                       char name[WEIGHT_NAME_SIZE]) {
     const struct name_dialect *dialect = collector->conversion->names->dialect;
     if (dialect == NULL || name_for(dialect, ours, name, WEIGHT_NAME_SIZE) != NAME_KEPT) {
-        snprintf(name, WEIGHT_NAME_SIZE, "%s", ours);
+        name_for_architecture(bert_architecture(&collector->conversion->config), ours, name,
+                              WEIGHT_NAME_SIZE);
     }
 }
 

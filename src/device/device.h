@@ -143,7 +143,7 @@ struct embed_args {
     struct mat word;          // [V, H] f32, or i8 with
     const float *word_scales; // [V, int8_groups(H)] of core/int8.h; else NULL
     struct mat position;      // [P, H] f32
-    struct mat type;          // [types, H] f32
+    struct mat type;          // [types, H] f32; H is the embeddings' number of columns
     const float *gamma;       // [H]
     const float *beta;        // [H]
     float epsilon;
@@ -156,7 +156,7 @@ struct embed_grad_args {
     struct mat xhat;
     const float *rstd;
     const float *gamma;
-    struct mat dword, dposition, dtype_table; // += f32
+    struct mat dword, dposition, dtype_table; // += f32; dtype_table may be empty: not wanted
     float *dgamma, *dbeta;                    // +=
     struct dropout dropout;
     struct mat scratch; // [R, H] f32, overwritten; may be the same memory as dy
@@ -424,6 +424,10 @@ struct device {
     // own backward pass.
     void (*drop_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
                       const struct batch *batch);
+    // y = dropout(x); all [C, H], with the rows and masks of tanh_forward. y may be the memory of
+    // x. It is its own backward pass.
+    void (*drop_first_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                            const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
     // hits[i] = 1 where the label is the first of the largest logits of its row and none of them is
     // NaN, else 0; NULL: not wanted.

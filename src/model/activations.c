@@ -6,6 +6,7 @@
 #include "model/activations.h"
 
 #include "core/memory.h"
+#include "model/architectures.h"
 #include "model/heads.h"
 
 #include <assert.h>
@@ -166,6 +167,29 @@ static void carve_sums(const struct carving *carving, struct layer_buffers *laye
     }
 }
 
+// The embedding that a projection reads, in f32.
+static struct norm_buffers carve_narrow_embedding(const struct carving *carving) {
+    const int64_t cols = bert_embedding_size(carving->config);
+    struct norm_buffers embedding = {.y = carve(carving, cols, DTYPE_F32)};
+    if (carving->keep != BERT_KEEP_NOTHING) {
+        embedding.xhat = carve(carving, cols, carving->compute);
+        embedding.rstd = carve(carving, 1, DTYPE_F32).data;
+    }
+    return embedding;
+}
+
+// The layers' input is a norm's output without a norm.
+static struct norm_buffers carve_projection(const struct carving *carving) {
+    const int64_t hidden = carving->config->hidden_size;
+    struct norm_buffers input = {.y = carving->streams[0], .y_compute = carving->operand};
+    if (carving->keep != BERT_KEEP_NOTHING && carving->compute == DTYPE_F32) {
+        input.y = carve(carving, hidden, DTYPE_F32);
+    } else if (carving->keep != BERT_KEEP_NOTHING) {
+        input.y_compute = carve(carving, hidden, carving->compute);
+    }
+    return input;
+}
+
 // The embedding of a pre-layer-norm model is the residual stream and no operand.
 static struct norm_buffers carve_stream_embedding(const struct carving *carving) {
     struct norm_buffers embedding = {.y = carving->streams[0]};
@@ -180,10 +204,13 @@ static void carve_pooler(const struct carving *carving, int64_t rows,
                          struct class_buffers *pooler) {
     const int64_t hidden = carving->config->hidden_size;
     pooler->first = carve_rows(carving, rows, hidden, DTYPE_F32);
-    pooler->tanh = carve_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->active = carve_rows(carving, rows, hidden, DTYPE_F32);
     pooler->pooled = carve_rows(carving, rows, hidden, DTYPE_F32);
     if (carving->keep != BERT_KEEP_NOTHING) {
         pooler->dpooled = carve_rows(carving, rows, hidden, DTYPE_F32);
+        if (bert_architecture(carving->config)->class_activation != ACTIVATION_TANH) {
+            pooler->u = carve_rows(carving, rows, hidden, DTYPE_F32);
+        }
     }
 }
 
@@ -202,17 +229,20 @@ static struct mat carve_logits(const struct carving *carving, int64_t rows, enum
 static void carve_decoder(const struct carving *carving, int64_t rows,
                           struct decoder_buffers *decoder) {
     const int64_t hidden = carving->config->hidden_size;
+    const int64_t cols = bert_embedding_size(carving->config);
     const int64_t chunk = bert_decoder_rows(rows);
     decoder->masked = carve_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->u = carve_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->gelu = carve_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->norm = (struct norm_buffers){.y = carve_rows(carving, rows, hidden, DTYPE_F32),
-                                          .xhat = carve_rows(carving, rows, hidden, DTYPE_F32),
+    decoder->u = carve_rows(carving, rows, cols, DTYPE_F32);
+    void *both = carve_rows(carving, rows, larger(hidden, cols), DTYPE_F32).data;
+    decoder->gelu = mat_of(both, rows, cols, DTYPE_F32);
+    decoder->dmasked = mat_of(both, rows, hidden, DTYPE_F32);
+    decoder->norm = (struct norm_buffers){.y = carve_rows(carving, rows, cols, DTYPE_F32),
+                                          .xhat = carve_rows(carving, rows, cols, DTYPE_F32),
                                           .rstd = carve_rows(carving, rows, 1, DTYPE_F32).data};
-    decoder->dnorm = carve_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->dnorm = carve_rows(carving, rows, cols, DTYPE_F32);
     decoder->logits = decoder->dlogits = carve_logits(carving, chunk, DTYPE_F32);
     if (carving->compute != DTYPE_F32) {
-        decoder->norm.y_compute = carve_rows(carving, rows, hidden, carving->compute);
+        decoder->norm.y_compute = carve_rows(carving, rows, cols, carving->compute);
         decoder->dlogits = carve_logits(carving, chunk, carving->compute);
     }
     decoder->losses = carve_rows(carving, rows, 1, DTYPE_F32).data;
@@ -221,7 +251,6 @@ static void carve_decoder(const struct carving *carving, int64_t rows,
 
 static void carve_tokens(const struct carving *carving, int64_t rows, int64_t outputs,
                          struct token_buffers *tokens) {
-    tokens->dropped = carve(carving, carving->config->hidden_size, DTYPE_F32);
     tokens->logits = carve_rows(carving, rows, outputs, DTYPE_F32);
     tokens->losses = carve_rows(carving, rows, 1, DTYPE_F32).data;
 }
@@ -266,6 +295,9 @@ static void carve_head(const struct carving *carving, const struct bert *model,
     if (model->table->pooler_weight >= 0) {
         carve_pooler(carving, rows, &activations->pooler);
     }
+    if (param_head_drops_input(kind, carving->config) && carving->keep != BERT_KEEP_NOTHING) {
+        activations->dropped = carve(carving, carving->config->hidden_size, DTYPE_F32);
+    }
     if (kind == PARAM_HEAD_TOKEN && carving->keep != BERT_KEEP_NOTHING) {
         carve_tokens(carving, batch_round(model->max_masked), outputs, &activations->tokens);
     }
@@ -285,7 +317,13 @@ static void carve_all(struct carving *carving, const struct bert *model,
     carve_temporaries(carving, activations);
     if (carving->config->pre_layer_norm) {
         activations->embedding = carve_stream_embedding(carving);
-        activations->first_norm = carve_norm(carving, 0);
+        activations->first_input = carve_norm(carving, 0);
+    } else if (model->table->projection_weight >= 0) {
+        activations->embedding = carve_narrow_embedding(carving);
+        activations->first_input = carve_projection(carving);
+        if (carving->keep != BERT_KEEP_NOTHING) {
+            activations->dembedding = carve(carving, activations->embedding.y.cols, DTYPE_F32);
+        }
     } else {
         activations->embedding = carve_norm(carving, 0);
     }
@@ -319,6 +357,8 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
     activations->head = bert_head_of(model->table->head);
     activations->keep = keep;
     activations->pre_layer_norm = model->config->pre_layer_norm;
+    activations->has_first_input =
+        model->config->pre_layer_norm || model->table->projection_weight >= 0;
     activations->max_rows = batch_round(max_rows);
     activations->max_sequences = max_sequences;
     struct carving carving = {

@@ -37,7 +37,8 @@ struct bert_head;
 // The outputs of pooler and classifier, one row per sequence; C is S rounded up as in batch.h.
 struct class_buffers {
     struct mat first;   // [C, H] f32: the first tokens' rows of the last output
-    struct mat tanh;    // [C, H] f32: tanh of the pooler's output
+    struct mat u;       // [C, H] f32: input of an activation other than tanh; empty in inference
+    struct mat active;  // [C, H] f32: the activation of the dense layer's output
     struct mat pooled;  // [C, H] f32: after dropout
     struct mat dpooled; // [C, H] f32
 };
@@ -49,9 +50,10 @@ struct class_buffers {
 
 struct decoder_buffers {
     struct mat masked;        // [C, H] f32: the masked tokens' rows of the last output
-    struct mat u, gelu;       // [C, H] f32
+    struct mat u, gelu;       // [C, E] f32
+    struct mat dmasked;       // [C, H] f32, in the memory of gelu
     struct norm_buffers norm; // of gelu
-    struct mat dnorm;         // [C, H] f32: of norm.y, then of gelu, then of u
+    struct mat dnorm;         // [C, E] f32: of norm.y, then of gelu, then of u
     struct mat logits;        // [DECODER_ROWS, V] f32
     struct mat dlogits;       // [DECODER_ROWS, V]; in f32 the memory of logits
     float *losses;            // [C]
@@ -60,9 +62,8 @@ struct decoder_buffers {
 
 // What the token head's training needs; C is the number of labelled tokens rounded up.
 struct token_buffers {
-    struct mat dropped; // [R, H] f32: the classifier's input; empty in inference
-    struct mat logits;  // [C, K] f32: those of the labelled tokens, then their gradients
-    float *losses;      // [C]
+    struct mat logits; // [C, K] f32: those of the labelled tokens, then their gradients
+    float *losses;     // [C]
 };
 
 // What the losses of embeddings need: vectors of one length, their gradients, and of a group the
@@ -77,27 +78,34 @@ struct bert_activations {
     const struct bert_head *head;
     enum bert_keep keep;
     int pre_layer_norm;
+    int has_first_input;
     int64_t max_rows, max_sequences;
-    struct norm_buffers embedding;
-    struct norm_buffers first_norm; // before the first layer; only in pre-layer-norm models
-    struct layer_buffers *layers;   // [L]
-    struct mat sublayer;            // [R, H] f32: input of the layer norms
+    struct norm_buffers embedding; // [R, E]
+    // The first layer's input where it is not the embedding: the first norm of a pre-layer-norm
+    // model, or the projection of embeddings with fewer columns, which has no xhat and rstd.
+    struct norm_buffers first_input;
+    struct layer_buffers *layers; // [L]
+    struct mat sublayer;          // [R, H] f32: input of the layer norms
     // Of the last layer, if the head reads only some rows (core/batch.h's batch_head): the context,
     // then its gradient; the residual stream, then its gradient. Otherwise empty.
-    struct mat head_context;                 // [K, H]
-    struct mat head_stream;                  // [K, H] f32
-    struct mat logits;                       // [R, outputs] or [C, outputs] f32; see bert_logits
-    struct mat dlogits;                      // same shape as logits
-    struct class_buffers pooler;             // empty unless the head reads the pooled output
+    struct mat head_context; // [K, H]
+    struct mat head_stream;  // [K, H] f32
+    struct mat logits;       // [R, outputs] or [C, outputs] f32; see bert_logits
+    struct mat dlogits;      // same shape as logits
+    // [R, H] f32: the input of a head for each token, after a dropout; empty in inference, and
+    // where the head has none.
+    struct mat dropped;
+    struct class_buffers pooler;             // empty unless the head reads first rows alone
     struct token_buffers tokens;             // empty unless this is the token head
     struct decoder_buffers decoder;          // empty unless the head decodes
     struct embedding_buffers embedding_loss; // empty unless embeddings are trained
     float *losses;                           // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.
-    struct mat dresidual; // [R, H] f32: of the residual stream
-    struct mat dbranch;   // [R, H] f32: the parallel branch's contribution
-    struct mat dsublayer; // [R, H]: of `sublayer`
+    struct mat dresidual;  // [R, H] f32: of the residual stream
+    struct mat dbranch;    // [R, H] f32: the parallel branch's contribution
+    struct mat dsublayer;  // [R, H]: of `sublayer`
+    struct mat dembedding; // [R, E] f32: of an embedding that a projection reads; else empty
 };
 
 // The operand of the matrix products that read a norm's output.

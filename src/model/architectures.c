@@ -1,19 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
+// The architectures that run, a row each: what their folders call the tensors, classes and keys of
+// BERT's layers, which embeddings they have, and how their heads differ. Everything else that Berth
+// knows of an architecture follows from its row. Below, the names of those that do not run, for
+// errors.
+//
+// Inside the program, tensors and classes have BERT's names; a row translates them at the files.
+// The head for classes keeps its own names, because a BERT's pooler belongs to the encoder and
+// another architecture's dense layer belongs to the head.
 #include "model/architectures.h"
 
 #include <stddef.h>
 #include <string.h>
 
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static const struct architecture_default roberta_defaults[] = {{"pad_token_id", 1}, {NULL, 0}};
+
+// Also those of XLM-RoBERTa and CamemBERT.
+static const struct architecture_pair roberta_tensors[] = {
+    {"cls.predictions.transform.dense.", "lm_head.dense."},
+    {"cls.predictions.transform.LayerNorm.", "lm_head.layer_norm."},
+    {"cls.predictions.", "lm_head."},
+    {NULL, NULL}};
+
+static const struct architecture_pair distilbert_tensors[] = {
+    {"bert.encoder.", "bert.transformer."},
+    {".attention.self.query.", ".attention.q_lin."},
+    {".attention.self.key.", ".attention.k_lin."},
+    {".attention.self.value.", ".attention.v_lin."},
+    {".attention.output.dense.", ".attention.out_lin."},
+    {".attention.output.LayerNorm.", ".sa_layer_norm."},
+    {".intermediate.dense.", ".ffn.lin1."},
+    {".output.dense.", ".ffn.lin2."},
+    {".output.LayerNorm.", ".output_layer_norm."},
+    {"cls.predictions.transform.dense.", "vocab_transform."},
+    {"cls.predictions.transform.LayerNorm.", "vocab_layer_norm."},
+    {"cls.predictions.bias", "vocab_projector.bias"},
+    {"cls.predictions.decoder.", "vocab_projector."},
+    {NULL, NULL}};
+
+static const struct architecture_pair distilbert_keys[] = {
+    {"hidden_size", "dim"},
+    {"num_hidden_layers", "n_layers"},
+    {"num_attention_heads", "n_heads"},
+    {"intermediate_size", "hidden_dim"},
+    {"hidden_act", "activation"},
+    {"hidden_dropout_prob", "dropout"},
+    {"attention_probs_dropout_prob", "attention_dropout"},
+    {"classifier_dropout", "seq_classif_dropout"},
+    {"type_vocab_size", NULL},
+    {"layer_norm_eps", NULL},
+    {"position_embedding_type", NULL},
+    {NULL, NULL}};
+
+static const struct architecture_default distilbert_defaults[] = {{"num_hidden_layers", 6},
+                                                                  {"type_vocab_size", 0},
+                                                                  {"classifier_dropout", 0.2},
+                                                                  {"qa_dropout", 0.1},
+                                                                  {NULL, 0}};
+
+static const struct architecture_pair electra_tensors[] = {
+    {"cls.predictions.transform.dense.", "generator_predictions.dense."},
+    {"cls.predictions.transform.LayerNorm.", "generator_predictions.LayerNorm."},
+    {"cls.predictions.bias", "generator_lm_head.bias"},
+    {"cls.predictions.decoder.", "generator_lm_head."},
+    {NULL, NULL}};
+
+static const struct architecture_default electra_defaults[] = {{"embedding_size", 128},
+                                                               {"hidden_size", 256},
+                                                               {"num_attention_heads", 4},
+                                                               {"intermediate_size", 1024},
+                                                               {NULL, 0}};
+
+#define ROBERTA                                                                                    \
+    .prefix = "roberta.", .tensors = roberta_tensors, .defaults = roberta_defaults,                \
+    .positions_follow_padding = 1, .class_dense = "classifier.dense",                              \
+    .class_output = "classifier.out_proj", .class_activation = ACTIVATION_TANH,                    \
+    .class_input_dropout = 1, .transform_is_gelu = 1
+
+static const struct architecture rows[] = {
+    {.type = "bert",
+     .title = "a BERT",
+     .class_prefix = "Bert",
+     .prefix = "bert.",
+     .types_separate_pairs = 1,
+     .compares_sentences = 1,
+     .has_dialects = 1,
+     .is_in_gguf = 1,
+     .class_dense = "bert.pooler.dense",
+     .class_output = "classifier",
+     .class_activation = ACTIVATION_TANH},
+    {.type = "roberta", .title = "a RoBERTa", .class_prefix = "Roberta", ROBERTA},
+    {.type = "xlm-roberta", .title = "an XLM-RoBERTa", .class_prefix = "XLMRoberta", ROBERTA},
+    {.type = "camembert", .title = "a CamemBERT", .class_prefix = "Camembert", ROBERTA},
+    {.type = "distilbert",
+     .title = "a DistilBERT",
+     .class_prefix = "DistilBert",
+     .prefix = "distilbert.",
+     .tensors = distilbert_tensors,
+     .keys = distilbert_keys,
+     .defaults = distilbert_defaults,
+     .refused_key = "sinusoidal_pos_embds",
+     .attention_output_is_kept = 1,
+     .is_in_gguf = 1,
+     .span_dropout_key = "qa_dropout",
+     .class_dropout_is_of_texts = 1,
+     .class_dense = "pre_classifier",
+     .class_output = "classifier",
+     .class_activation = ACTIVATION_RELU},
+    {.type = "electra",
+     .title = "an ELECTRA",
+     .class_prefix = "Electra",
+     .prefix = "electra.",
+     .tensors = electra_tensors,
+     .defaults = electra_defaults,
+     .types_separate_pairs = 1,
+     .embedding_size_key = "embedding_size",
+     .class_dense = "classifier.dense",
+     .class_output = "classifier.out_proj",
+     .class_activation = ACTIVATION_GELU_ERF,
+     .class_input_dropout = 1,
+     .transform_is_gelu = 1},
+};
+
+const struct architecture *architecture_at(size_t index) {
+    return index < LENGTH(rows) ? &rows[index] : NULL;
+}
+
+const char *architecture_key(const struct architecture *row, const char *key) {
+    const struct architecture_pair *pair = row->keys;
+    while (pair != NULL && pair->ours != NULL && strcmp(pair->ours, key) != 0) {
+        pair++;
+    }
+    return pair != NULL && pair->ours != NULL ? pair->theirs : key;
+}
+
+double architecture_default(const struct architecture *row, const char *key, double usual) {
+    const struct architecture_default *own = row->defaults;
+    while (own != NULL && own->key != NULL && strcmp(own->key, key) != 0) {
+        own++;
+    }
+    return own != NULL && own->key != NULL ? own->value : usual;
+}
+
+// --- architectures that do not run ---------------------------------------------------------------
+
 static const struct type_row {
     const char *type, *title;
 } type_rows[] = {
-    {"roberta", "a RoBERTa"},
-    {"xlm-roberta", "an XLM-RoBERTa"},
-    {"camembert", "a CamemBERT (RoBERTa's architecture)"},
     {"roberta-prelayernorm", "a RoBERTa with pre-layer norms"},
-    {"distilbert", "a DistilBERT"},
     {"albert", "an ALBERT"},
-    {"electra", "an ELECTRA"},
     {"deberta", "a DeBERTa"},
     {"deberta-v2", "a DeBERTa"},
     {"mpnet", "an MPNet"},
@@ -60,16 +196,11 @@ static const struct tensor_row {
     const char *pattern, *title;
 } tensor_rows[] = {
     {"^roberta_prelayernorm.", "a RoBERTa with pre-layer norms"},
-    {"^roberta.", "a RoBERTa"},
-    {"^distilbert.", "a DistilBERT"},
     {".rel_attn.", "an XLNet"},
-    {"^transformer.layer.", "a DistilBERT"},
     {"^albert.", "an ALBERT"},
     {"encoder.albert_layer_groups.", "an ALBERT"},
     {".key_conv_attn_layer.", "a ConvBERT"},
     {"^convbert.", "a ConvBERT"},
-    {"^electra.", "an ELECTRA"},
-    {"embeddings_project.", "an ELECTRA"},
     {"^deberta.", "a DeBERTa"},
     {"encoder.rel_embeddings.", "a DeBERTa"},
     {"^mpnet.", "an MPNet"},
@@ -95,7 +226,7 @@ static const struct tensor_row {
 };
 
 const char *architecture_of_tensor(const char *name) {
-    for (size_t i = 0; i < sizeof tensor_rows / sizeof *tensor_rows; i++) {
+    for (size_t i = 0; i < LENGTH(tensor_rows); i++) {
         const char *pattern = tensor_rows[i].pattern;
         if (pattern[0] == '^' ? strncmp(name, pattern + 1, strlen(pattern + 1)) == 0
                               : strstr(name, pattern) != NULL) {
@@ -106,7 +237,7 @@ const char *architecture_of_tensor(const char *name) {
 }
 
 const char *architecture_of_type(const char *model_type) {
-    for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++) {
+    for (size_t i = 0; i < LENGTH(type_rows); i++) {
         if (strcmp(type_rows[i].type, model_type) == 0) {
             return type_rows[i].title;
         }

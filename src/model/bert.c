@@ -200,8 +200,16 @@ static void linear_weight_gradient(const struct pass *pass, int64_t weight_offse
 
 // --- forward ----------------------------------------------------------------------------------
 
+// The offset of the row of a text's first position.
+static int64_t first_position(const struct bert *model) {
+    const struct bert_config *config = model->config;
+    return model->table->position + config->first_position * bert_embedding_size(config);
+}
+
 static void embed(const struct pass *pass) {
     const struct bert *model = pass->model;
+    const struct bert_config *config = model->config;
+    const int64_t columns = bert_embedding_size(config);
     const struct norm_buffers *out = &pass->activations->embedding;
     const struct int8_weights *int8 = model->weights.int8;
     struct embed_args args = {
@@ -210,10 +218,12 @@ static void embed(const struct pass *pass) {
         .xhat = used(pass, out->xhat),
         .rstd = out->rstd,
         .word = int8 != NULL ? int8->words
-                             : table(model, model->table->word, model->config->vocab_size),
+                             : table(model, model->table->word, config->vocab_size, columns),
         .word_scales = int8 != NULL ? int8->word_scales : NULL,
-        .position = table(model, model->table->position, model->config->max_position_embeddings),
-        .type = table(model, model->table->type, model->config->type_vocab_size),
+        .position = table(model, first_position(model), bert_positions(config), columns),
+        // Without token types, a row of zeros (params.c).
+        .type = table(model, model->table->type,
+                      config->type_vocab_size > 0 ? config->type_vocab_size : 1, columns),
         .gamma = vector(model, model->table->embedding_norm_weight),
         .beta = vector(model, model->table->embedding_norm_bias),
         .epsilon = (float)model->config->layer_norm_eps,
@@ -249,14 +259,30 @@ static void add_and_norm(const struct pass *pass, const struct norm_buffers *out
     dev->norm_forward(dev, &args, pass->batch);
 }
 
+// Brings the embeddings to the layers' columns. The products are in f32, as those of heads.
+static void project(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct param_table *offsets = model->table;
+    const struct norm_buffers *out = &pass->activations->first_input;
+    const struct mat x = used(pass, pass->activations->embedding.y), y = used(pass, out->y);
+    struct device *dev = model->device;
+    dev->linear_forward(dev, y, x, table(model, offsets->projection_weight, y.cols, x.cols),
+                        vector(model, offsets->projection_bias));
+    if (!mat_is_empty(out->y_compute)) {
+        dev->convert(dev, used(pass, out->y_compute), y.data);
+    }
+}
+
 // Writes the input of the first layer.
 static void make_input(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_activations *activations = pass->activations;
     embed(pass);
-    if (activations->pre_layer_norm) {
+    if (model->table->projection_weight >= 0) {
+        project(pass);
+    } else if (activations->pre_layer_norm) {
         const struct param_layer *offsets = &model->table->layers[0];
-        struct norm_args args = norm_of(pass, &activations->first_norm, activations->embedding.y,
+        struct norm_args args = norm_of(pass, &activations->first_input, activations->embedding.y,
                                         offsets->input_norm_weight, offsets->input_norm_bias);
         model->device->norm_forward(model->device, &args, pass->batch);
     }
@@ -497,42 +523,61 @@ static void first_norm_backward(const struct pass *pass) {
     const struct param_layer *offsets = &pass->model->table->layers[0];
     struct device *dev = pass->model->device;
     struct norm_grad_args args =
-        norm_backward_of(pass, &pass->activations->first_norm, 1, offsets->input_norm_weight,
+        norm_backward_of(pass, &pass->activations->first_input, 1, offsets->input_norm_weight,
                          offsets->input_norm_bias);
     dev->norm_backward(dev, &args, pass->batch);
+}
+
+// Overwrites dresidual, and returns the gradient of the embedding.
+static struct mat project_backward(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct param_table *offsets = model->table;
+    const struct mat dy = used(pass, pass->activations->dresidual);
+    const struct mat x = used(pass, pass->activations->embedding.y);
+    const struct mat dx = used(pass, pass->activations->dembedding);
+    struct device *dev = model->device;
+    dev->add(dev, dy.data, pass->activations->dbranch.data, dy.rows * dy.cols);
+    dev->linear_backward_weight(dev,
+                                gradient_mat(model, offsets->projection_weight, dy.cols, x.cols),
+                                gradient(model, offsets->projection_bias), dy, x);
+    dev->linear_backward_input(dev, dx, dy,
+                               table(model, offsets->projection_weight, dy.cols, x.cols));
+    return dx;
 }
 
 static void embed_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_config *config = model->config;
     const struct param_table *offsets = model->table;
-    const struct mat dresidual = used(pass, pass->activations->dresidual);
-    const int pre = pass->activations->pre_layer_norm;
+    const int64_t columns = bert_embedding_size(config);
+    const int projects = offsets->projection_weight >= 0;
+    const int is_sum = projects || pass->activations->pre_layer_norm;
+    const struct mat dy =
+        projects ? project_backward(pass) : used(pass, pass->activations->dresidual);
     struct embed_grad_args args = {
-        .dy = dresidual,
-        .dy2 = pre ? (struct mat){0} : used(pass, pass->activations->dbranch),
+        .dy = dy,
+        .dy2 = is_sum ? (struct mat){0} : used(pass, pass->activations->dbranch),
         .xhat = used(pass, pass->activations->embedding.xhat),
         .rstd = pass->activations->embedding.rstd,
         .gamma = vector(model, offsets->embedding_norm_weight),
-        .dword = gradient_mat(model, offsets->word, config->vocab_size, config->hidden_size),
-        .dposition = gradient_mat(model, offsets->position, config->max_position_embeddings,
-                                  config->hidden_size),
-        .dtype_table =
-            gradient_mat(model, offsets->type, config->type_vocab_size, config->hidden_size),
+        .dword = gradient_mat(model, offsets->word, config->vocab_size, columns),
+        .dposition = gradient_mat(model, first_position(model), bert_positions(config), columns),
+        .dtype_table = config->type_vocab_size > 0
+                           ? gradient_mat(model, offsets->type, config->type_vocab_size, columns)
+                           : (struct mat){0},
         .dgamma = gradient(model, offsets->embedding_norm_weight),
         .dbeta = gradient(model, offsets->embedding_norm_bias),
         .dropout = dropout_at(pass, RNG_SITE_EMBEDDING, 0),
-        .scratch = dresidual,
+        .scratch = dy,
     };
     model->device->embed_backward(model->device, &args, pass->batch);
     // As in transformers, whose table has a padding_idx, the row of [PAD] is not trained. As a row
     // of the decoder it is trained; packed sequences contain no [PAD].
     if (offsets->decoder_bias < 0 && config->pad_token_id >= 0 &&
         config->pad_token_id < config->vocab_size) {
-        model->device->zero(
-            model->device,
-            gradient(model, offsets->word + config->pad_token_id * config->hidden_size),
-            (size_t)config->hidden_size * sizeof(float));
+        model->device->zero(model->device,
+                            gradient(model, offsets->word + config->pad_token_id * columns),
+                            (size_t)columns * sizeof(float));
     }
 }
 
@@ -677,9 +722,10 @@ double bert_head_flops(const struct bert *model, int64_t tokens, int64_t sequenc
     const double hidden = (double)model->config->hidden_size;
     const double inner = (double)model->config->intermediate_size;
     const double words = (double)model->config->vocab_size;
+    const double columns = (double)bert_embedding_size(model->config);
     const int64_t rows = bert_head_rows(model, tokens, sequences, masked);
     const double spared = rows > 0 ? (double)(tokens - rows) : 0;
     const double decoded = param_head_decodes(model->table->head) ? (double)masked : 0;
-    return 2 * decoded * (hidden * hidden + hidden * words) -
+    return 2 * decoded * (hidden * columns + columns * words) -
            2 * spared * (hidden * hidden + 2 * hidden * inner);
 }

@@ -156,7 +156,7 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
 // The floating-point operations that the encoder needs for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H). Training needs three times as many.
 double bert_forward_flops(const struct bert_config *config, int64_t length);
-// What the head adds to that for a batch with M masked tokens: 2 M (H^2 + H V) if it decodes, minus
+// What the head adds to that for a batch with M masked tokens: 2 M (H E + E V) if it decodes, minus
 // 2 (H^2 + 2 H I) for each row of the last layer's output that it does not read.
 double bert_head_flops(const struct bert *model, int64_t tokens, int64_t sequences, int64_t masked);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json: a table of keys with name, field, limits and default. The defaults are those of
-// Hugging Face's BertConfig. A Google bert_config.json has the same keys except model_type and
-// layer_norm_eps, so it needs no reader of its own; its "gelu" is the erf form, as in Hugging
-// Face's reader.
+// config.json: a table of keys with name, field, limits and default. The names and defaults are
+// those of Hugging Face's BertConfig; architectures.h has what differs in other architectures. A
+// Google bert_config.json has the same keys except model_type and layer_norm_eps, so it needs no
+// reader of its own; its "gelu" is the erf form, as in Hugging Face's reader.
 //
 // Leaves out: relative positions, decoders and cross attention, activations with parameters of
 // their own (prelu, xielu), sqrtsoftplus.
@@ -14,6 +14,7 @@
 #include "model/architectures.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 struct integer_row {
@@ -87,58 +88,126 @@ static double *real_field(const struct bert_config *config, size_t field) {
     return (double *)((char *)config + field);
 }
 
-static void set_defaults(struct bert_config *config) {
+const struct architecture *bert_architecture(const struct bert_config *config) {
+    return architecture_at(config->architecture);
+}
+
+// Everything else is then the architecture's default.
+static void set_defaults(struct bert_config *config, size_t architecture) {
+    const struct architecture *row = architecture_at(architecture);
     *config = (struct bert_config){
-        .hidden_act = ACTIVATION_GELU_ERF, .num_labels = 2, .classifier_dropout = -1};
+        .architecture = architecture, .hidden_act = ACTIVATION_GELU_ERF, .num_labels = 2};
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
-        *integer_field(config, integer_rows[i].field) = integer_rows[i].fallback;
+        *integer_field(config, integer_rows[i].field) = (int64_t)architecture_default(
+            row, integer_rows[i].key, (double)integer_rows[i].fallback);
     }
     for (size_t i = 0; i < LENGTH(real_rows); i++) {
-        *real_field(config, real_rows[i].field) = real_rows[i].fallback;
+        *real_field(config, real_rows[i].field) =
+            architecture_default(row, real_rows[i].key, real_rows[i].fallback);
     }
+    config->classifier_dropout = architecture_default(row, "classifier_dropout", -1);
+    config->span_dropout = architecture_default(row, "qa_dropout", 0);
+    config->embedding_size = (int64_t)architecture_default(row, "embedding_size", 0);
+}
+
+// What follows from the keys.
+static void set_derived(struct bert_config *config) {
+    const struct architecture *row = bert_architecture(config);
+    config->first_position = row->positions_follow_padding ? config->pad_token_id + 1 : 0;
+    config->embedding_size =
+        config->embedding_size == config->hidden_size ? 0 : config->embedding_size;
 }
 
 // --- built-in shapes ----------------------------------------------------------------------------
 
+// The four of BERT have its sizes of 2018 and no vocabulary of their own; the others are published
+// models, with theirs.
 static const struct shape_row {
-    const char *name;
+    const char *name, *type;
     int64_t hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t vocab_size, max_position_embeddings, type_vocab_size, embedding_size;
+    double layer_norm_eps;
 } shape_rows[] = {
-    {"tiny", 128, 2, 2, 512},
-    {"minilm", 384, 6, 12, 1536},
-    {"base", 768, 12, 12, 3072},
-    {"large", 1024, 24, 16, 4096},
+    {"tiny", "bert", 128, 2, 2, 512, 30522, 512, 2, 0, 1e-12},
+    {"minilm", "bert", 384, 6, 12, 1536, 30522, 512, 2, 0, 1e-12},
+    {"base", "bert", 768, 12, 12, 3072, 30522, 512, 2, 0, 1e-12},
+    {"large", "bert", 1024, 24, 16, 4096, 30522, 512, 2, 0, 1e-12},
+    {"roberta-base", "roberta", 768, 12, 12, 3072, 50265, 514, 1, 0, 1e-5},
+    {"roberta-large", "roberta", 1024, 24, 16, 4096, 50265, 514, 1, 0, 1e-5},
+    {"distilroberta-base", "roberta", 768, 6, 12, 3072, 50265, 514, 1, 0, 1e-5},
+    {"xlm-roberta-base", "xlm-roberta", 768, 12, 12, 3072, 250002, 514, 1, 0, 1e-5},
+    {"xlm-roberta-large", "xlm-roberta", 1024, 24, 16, 4096, 250002, 514, 1, 0, 1e-5},
+    {"camembert-base", "camembert", 768, 12, 12, 3072, 32005, 514, 1, 0, 1e-5},
+    {"distilbert-base-uncased", "distilbert", 768, 6, 12, 3072, 30522, 512, 0, 0, 1e-12},
+    {"distilbert-base-cased", "distilbert", 768, 6, 12, 3072, 28996, 512, 0, 0, 1e-12},
+    {"electra-small-discriminator", "electra", 256, 12, 4, 1024, 30522, 512, 2, 128, 1e-12},
+    {"electra-base-discriminator", "electra", 768, 12, 12, 3072, 30522, 512, 2, 768, 1e-12},
+    {"electra-large-discriminator", "electra", 1024, 24, 16, 4096, 30522, 512, 2, 1024, 1e-12},
 };
+
+// The row of a "model_type"; 0: it has none.
+static int find_architecture(const char *type, size_t *found) {
+    size_t i = 0;
+    while (architecture_at(i) != NULL && strcmp(architecture_at(i)->type, type) != 0) {
+        i++;
+    }
+    if (architecture_at(i) != NULL) {
+        *found = i;
+    }
+    return architecture_at(i) != NULL;
+}
+
+static void set_shape(struct bert_config *config, const struct shape_row *shape) {
+    size_t architecture = 0;
+    (void)find_architecture(shape->type, &architecture);
+    set_defaults(config, architecture);
+    config->hidden_size = shape->hidden_size;
+    config->num_hidden_layers = shape->num_hidden_layers;
+    config->num_attention_heads = shape->num_attention_heads;
+    config->intermediate_size = shape->intermediate_size;
+    config->vocab_size = shape->vocab_size;
+    config->max_position_embeddings = shape->max_position_embeddings;
+    config->type_vocab_size = shape->type_vocab_size;
+    config->embedding_size = shape->embedding_size;
+    config->layer_norm_eps = shape->layer_norm_eps;
+    set_derived(config);
+}
 
 enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
                                       struct berth_error *error) {
-    set_defaults(config);
+    char known[512] = "";
     for (size_t i = 0; i < LENGTH(shape_rows); i++) {
         if (strcmp(shape_rows[i].name, name) == 0) {
-            config->hidden_size = shape_rows[i].hidden_size;
-            config->num_hidden_layers = shape_rows[i].num_hidden_layers;
-            config->num_attention_heads = shape_rows[i].num_attention_heads;
-            config->intermediate_size = shape_rows[i].intermediate_size;
+            set_shape(config, &shape_rows[i]);
             return BERTH_OK;
         }
+        words_add(known, sizeof known, shape_rows[i].name);
     }
-    return error_set(error, BERTH_USAGE,
-                     "no built-in model shape \"%s\": use tiny, minilm, base, large or a "
-                     "config.json",
-                     name);
+    set_defaults(config, 0);
+    return error_set(error, BERTH_USAGE, "no built-in model shape \"%s\": use %s or a config.json",
+                     name, known);
 }
 
 // --- reading ------------------------------------------------------------------------------------
+
+// The name of our key in this model's config.json; NULL: it has none.
+static const char *key_of(const struct bert_config *config, const char *key) {
+    return architecture_key(bert_architecture(config), key);
+}
 
 static enum berth_status read_integers(const json *object, const char *path,
                                        struct bert_config *config, struct berth_error *error) {
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
         const struct integer_row *row = &integer_rows[i];
+        const char *key = key_of(config, row->key);
         int64_t *field = integer_field(config, row->field);
-        TRY(json_get_integer(object, path, row->key, field, error));
+        if (key == NULL) {
+            continue;
+        }
+        TRY(json_get_integer(object, path, key, field, error));
         if (*field < row->minimum || *field > row->maximum) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": expected %lld to %lld, found %lld", path, row->key,
+                             "%s: key \"%s\": expected %lld to %lld, found %lld", path, key,
                              (long long)row->minimum, (long long)row->maximum, (long long)*field);
         }
     }
@@ -149,40 +218,44 @@ static enum berth_status read_reals(const json *object, const char *path,
                                     struct bert_config *config, struct berth_error *error) {
     for (size_t i = 0; i < LENGTH(real_rows); i++) {
         const struct real_row *row = &real_rows[i];
+        const char *key = key_of(config, row->key);
         double *field = real_field(config, row->field);
-        TRY(json_get_real(object, path, row->key, field, error));
+        if (key == NULL) {
+            continue;
+        }
+        TRY(json_get_real(object, path, key, field, error));
         if (!(*field >= row->minimum && *field < row->maximum)) {
             return error_set(error, BERTH_CONFIG,
                              "%s: key \"%s\": expected at least %g and less than %g, found %g",
-                             path, row->key, row->minimum, row->maximum, *field);
+                             path, key, row->minimum, row->maximum, *field);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status refuse_activation(const char *path, const char *name,
+static enum berth_status refuse_activation(const char *path, const char *key, const char *name,
                                            struct berth_error *error) {
     char known[512] = "";
     for (size_t i = 0; i < LENGTH(activation_rows); i++) {
         words_add(known, sizeof known, activation_rows[i].name);
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"hidden_act\": expected one of %s; found \"%s\"; use a model with "
-                     "one of these functions",
-                     path, known, name);
+                     "%s: key \"%s\": expected one of %s; found \"%s\"; use a model with one of "
+                     "these functions",
+                     path, key, known, name);
 }
 
 static enum berth_status read_activation(const json *object, const char *path,
                                          struct bert_config *config, struct berth_error *error) {
-    const char *name = activation_rows[0].name;
-    TRY(json_get_text(object, path, "hidden_act", &name, error));
+    const char *name = activation_rows[0].name, *key = key_of(config, "hidden_act");
+    TRY(json_get_text(object, path, key, &name, error));
     for (size_t i = 0; i < LENGTH(activation_rows); i++) {
         if (strcmp(activation_rows[i].name, name) == 0) {
             config->hidden_act = activation_rows[i].activation;
             return BERTH_OK;
         }
     }
-    return refuse_activation(path, name, error);
+    return refuse_activation(path, key, name, error);
 }
 
 #define LABELS_LIMIT (1 << 20)
@@ -228,47 +301,79 @@ static enum berth_status read_head(const json *object, const char *path, struct 
                          json_is_object_value(names) ? "id2label" : "num_labels", LABELS_LIMIT,
                          (long long)config->num_labels);
     }
-    TRY(read_problem(object, path, config, error));
-    if (json_is_null_value(json_member(object, "classifier_dropout"))) {
+    return read_problem(object, path, config, error);
+}
+
+static enum berth_status read_dropout(const json *object, const char *path, const char *key,
+                                      double *dropout, struct berth_error *error) {
+    if (key == NULL || json_is_null_value(json_member(object, key))) {
         return BERTH_OK; // Hugging Face's "same as hidden_dropout_prob"
     }
-    TRY(json_get_real(object, path, "classifier_dropout", &config->classifier_dropout, error));
-    if (config->classifier_dropout >= 1) {
+    TRY(json_get_real(object, path, key, dropout, error));
+    if (*dropout >= 1) {
+        return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected less than 1, found %g",
+                         path, key, *dropout);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_embedding_size(const json *object, const char *path,
+                                             struct bert_config *config,
+                                             struct berth_error *error) {
+    const char *key = bert_architecture(config)->embedding_size_key;
+    if (key == NULL) {
+        return BERTH_OK;
+    }
+    TRY(json_get_integer(object, path, key, &config->embedding_size, error));
+    return config->embedding_size >= 1 && config->embedding_size <= 1 << 20
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected 1 to %d, found %lld",
+                           path, key, 1 << 20, (long long)config->embedding_size);
+}
+
+// Finds the architecture by "model_type"; a file without it is BERT's.
+static enum berth_status read_type(const json *object, const char *path, struct bert_config *config,
+                                   struct berth_error *error) {
+    const char *type = NULL;
+    size_t found = 0;
+    TRY(json_get_text(object, path, "model_type", &type, error));
+    if (type == NULL && json_member(object, "hidden_size") == NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: key \"classifier_dropout\": expected less than 1, found %g", path,
-                         config->classifier_dropout);
+                         "%s: has neither \"model_type\" nor \"hidden_size\": this is not the "
+                         "config.json of a BERT model",
+                         path);
+    }
+    if (type != NULL && !find_architecture(type, &found)) {
+        const char *title = architecture_of_type(type);
+        char known[128] = "";
+        for (size_t i = 0; architecture_at(i) != NULL; i++) {
+            words_add(known, sizeof known, architecture_at(i)->type);
+        }
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"model_type\": expected one of %s; found \"%s\": this is %s; "
+                         "choose another model, such as bert-base-uncased",
+                         path, known, type, title != NULL ? title : "another architecture");
+    }
+    if (found != config->architecture) {
+        set_defaults(config, found);
     }
     return BERTH_OK;
 }
 
 // Keys that change the model without changing its shapes.
 static enum berth_status check_kind(const json *object, const char *path,
-                                    struct berth_error *error) {
-    const char *model_type = NULL, *positions = "absolute";
-    int decoder = 0;
-    TRY(json_get_text(object, path, "model_type", &model_type, error));
+                                    const struct bert_config *config, struct berth_error *error) {
+    const char *positions = "absolute", *refused = bert_architecture(config)->refused_key;
+    int decoder = 0, is_refused = 0;
     if (!json_is_null_value(json_member(object, "position_embedding_type"))) {
         TRY(json_get_text(object, path, "position_embedding_type", &positions, error));
     }
     TRY(json_get_boolean(object, path, "is_decoder", &decoder, error));
-    if (model_type != NULL && strcmp(model_type, "bert") != 0) {
-        const char *title = architecture_of_type(model_type);
-        return error_set(error, BERTH_CONFIG,
-                         "%s: key \"model_type\": expected \"bert\", found \"%s\": this is %s; "
-                         "choose a BERT instead, such as bert-base-uncased or bert-base-cased",
-                         path, model_type, title != NULL ? title : "another architecture");
-    }
-    if (model_type == NULL && json_member(object, "hidden_size") == NULL) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: has neither \"model_type\" nor \"hidden_size\": this is not the "
-                         "config.json of a BERT model",
-                         path);
-    }
     if (strcmp(positions, "absolute") != 0) {
         return error_set(error, BERTH_CONFIG,
                          "%s: key \"position_embedding_type\": expected \"absolute\", found "
-                         "\"%s\": this is a BERT with relative positions",
-                         path, positions);
+                         "\"%s\": this is %s with relative positions",
+                         path, positions, bert_architecture(config)->title);
     }
     if (decoder) {
         return error_set(error, BERTH_CONFIG,
@@ -276,22 +381,35 @@ static enum berth_status check_kind(const json *object, const char *path,
                          "supported",
                          path);
     }
-    return BERTH_OK;
+    if (refused != NULL) {
+        TRY(json_get_boolean(object, path, refused, &is_refused, error));
+    }
+    return is_refused ? error_set(error, BERTH_CONFIG,
+                                  "%s: key \"%s\": expected false, found true; use a model "
+                                  "without it",
+                                  path, refused)
+                      : BERTH_OK;
 }
 
 static enum berth_status check_relations(const struct bert_config *config, const char *path,
                                          struct berth_error *error) {
     if (config->hidden_size % config->num_attention_heads != 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: \"hidden_size\" (%lld) must be a multiple of "
-                         "\"num_attention_heads\" (%lld)",
-                         path, (long long)config->hidden_size,
-                         (long long)config->num_attention_heads);
+        return error_set(
+            error, BERTH_CONFIG, "%s: \"%s\" (%lld) must be a multiple of \"%s\" (%lld)", path,
+            key_of(config, "hidden_size"), (long long)config->hidden_size,
+            key_of(config, "num_attention_heads"), (long long)config->num_attention_heads);
     }
     if (config->pad_token_id >= config->vocab_size) {
         return error_set(error, BERTH_CONFIG,
                          "%s: \"pad_token_id\" (%lld) must be less than \"vocab_size\" (%lld)",
                          path, (long long)config->pad_token_id, (long long)config->vocab_size);
+    }
+    if (bert_positions(config) < 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: \"max_position_embeddings\" (%lld) must be more than "
+                         "\"pad_token_id\" + 1 (%lld), the first position of a text",
+                         path, (long long)config->max_position_embeddings,
+                         (long long)config->first_position);
     }
     return BERTH_OK;
 }
@@ -304,12 +422,19 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     if (json_is_null_value(json_member(object, "pad_token_id"))) {
         json_remove(object, "pad_token_id"); // Hugging Face's "none"
     }
-    TRY(check_kind(object, path, error));
+    TRY(read_type(object, path, config, error));
+    TRY(check_kind(object, path, config, error));
     TRY(read_integers(object, path, config, error));
     TRY(read_reals(object, path, config, error));
     TRY(read_activation(object, path, config, error));
     TRY(read_head(object, path, config, error));
+    TRY(read_dropout(object, path, key_of(config, "classifier_dropout"),
+                     &config->classifier_dropout, error));
+    TRY(read_dropout(object, path, bert_architecture(config)->span_dropout_key,
+                     &config->span_dropout, error));
+    TRY(read_embedding_size(object, path, config, error));
     TRY(json_get_boolean(object, path, "pre_layer_norm", &config->pre_layer_norm, error));
+    set_derived(config);
     return check_relations(config, path, error);
 }
 
@@ -362,7 +487,7 @@ static enum berth_status read_experiment(const json *geometry, const char *name,
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error) {
     json *object;
-    set_defaults(config);
+    set_defaults(config, 0);
     TRY(json_read_memory(name, bytes, length, &object, error));
     const json *geometry = json_member(object, "bert_model_config");
     enum berth_status status = geometry != NULL ? read_experiment(geometry, name, config, error)
@@ -375,7 +500,7 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
                                    struct berth_error *error) {
     char *bytes;
     size_t length;
-    set_defaults(config);
+    set_defaults(config, 0);
     TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
     enum berth_status status = bert_config_read_memory(path, bytes, length, config, error);
     memory_free(bytes);
@@ -395,8 +520,8 @@ enum berth_status bert_config_require_vocab_size(const struct bert_config *confi
 // --- writing ------------------------------------------------------------------------------------
 
 // The name in the source file if it still applies, else the first of the table.
-static const char *activation_name(const json *object, enum activation activation) {
-    const char *first = NULL, *written = json_text(json_member(object, "hidden_act"));
+static const char *activation_name(const char *written, enum activation activation) {
+    const char *first = NULL;
     for (size_t i = 0; i < LENGTH(activation_rows); i++) {
         if (activation_rows[i].activation == activation) {
             first = first == NULL ? activation_rows[i].name : first;
@@ -413,14 +538,22 @@ const char *bert_activation_name(enum activation activation) {
 }
 
 static int set_values(const struct bert_config *config, json *object) {
+    const struct architecture *row = bert_architecture(config);
     int failed = 0;
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
-        failed |= json_set(object, integer_rows[i].key,
-                           json_new_integer(*integer_field(config, integer_rows[i].field)));
+        const char *key = key_of(config, integer_rows[i].key);
+        failed |=
+            key != NULL &&
+            json_set(object, key, json_new_integer(*integer_field(config, integer_rows[i].field)));
     }
     for (size_t i = 0; i < LENGTH(real_rows); i++) {
-        failed |= json_set(object, real_rows[i].key,
-                           json_new_real(*real_field(config, real_rows[i].field)));
+        const char *key = key_of(config, real_rows[i].key);
+        failed |= key != NULL &&
+                  json_set(object, key, json_new_real(*real_field(config, real_rows[i].field)));
+    }
+    if (row->embedding_size_key != NULL) {
+        failed |= json_set(object, row->embedding_size_key,
+                           json_new_integer(bert_embedding_size(config)));
     }
     if (config->pre_layer_norm) { // our own key: models of other programs have no such norms
         failed |= json_set(object, "pre_layer_norm", json_new_boolean(1));
@@ -435,25 +568,36 @@ json *bert_config_values(const struct bert_config *config) {
         config->classifier_dropout < 0 ? config->hidden_dropout_prob : config->classifier_dropout;
     json *object = json_new_object();
     int failed = set_values(config, object);
-    failed |=
-        json_set(object, "hidden_act", json_new_text(bert_activation_name(config->hidden_act)));
+    failed |= json_set(object, key_of(config, "hidden_act"),
+                       json_new_text(bert_activation_name(config->hidden_act)));
     failed |= json_set(object, "num_labels", json_new_integer(config->num_labels));
     failed |= json_set(object, "problem_type", json_new_text(problem_names[config->problem]));
-    failed |= json_set(object, "classifier_dropout", json_new_real(classifier_dropout));
+    failed |=
+        json_set(object, key_of(config, "classifier_dropout"), json_new_real(classifier_dropout));
     return json_unless_failed(object, failed);
 }
 
-static int set_architecture(const char *architecture, json *object) {
+// The prefix of BERT's classes, which every architecture replaces by its own.
+static const char class_prefix[] = "Bert";
+
+static int set_architecture(const struct bert_config *config, const char *architecture,
+                            json *object) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%s", bert_architecture(config)->class_prefix,
+             architecture + strlen(class_prefix));
     json *architectures = json_new_array();
-    const int failed = json_append(architectures, json_new_text(architecture));
+    const int failed = json_append(architectures, json_new_text(name));
     return failed | json_set(object, "architectures", architectures);
 }
 
 static int set_texts(const struct bert_config *config, json *object) {
-    int failed = json_set(object, "model_type", json_new_text("bert"));
-    failed |= json_set(object, "position_embedding_type", json_new_text("absolute"));
-    failed |=
-        json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
+    const char *positions = key_of(config, "position_embedding_type");
+    const char *activation = key_of(config, "hidden_act");
+    int failed = json_set(object, "model_type", json_new_text(bert_architecture(config)->type));
+    failed |= positions != NULL && json_set(object, positions, json_new_text("absolute"));
+    failed |= json_set(object, activation,
+                       json_new_text(activation_name(json_text(json_member(object, activation)),
+                                                     config->hidden_act)));
     // Tensors are always written in f32; transformers 5 calls the key "dtype" and reads both.
     json_remove(object, "dtype");
     json_remove(object, "quantization_config");
@@ -475,8 +619,13 @@ static enum berth_status source_object(const struct bert_config *config, const c
     return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
 }
 
-static const char *first_architecture(const json *object) {
-    return json_text(json_at(json_member(object, "architectures"), 0));
+// The part of a class's name after the architecture's prefix, "ForQuestionAnswering"; NULL: it is
+// no class of the architecture.
+static const char *first_architecture(const struct bert_config *config, const json *object) {
+    const char *name = json_text(json_at(json_member(object, "architectures"), 0));
+    const char *prefix = bert_architecture(config)->class_prefix;
+    return name != NULL && strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix)
+                                                                      : NULL;
 }
 
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
@@ -487,18 +636,18 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
         return BERTH_OK;
     }
     TRY(source_object(config, "config.json", &object, error));
-    const char *first = first_architecture(object);
-    *answer = first != NULL && strcmp(first, name) == 0;
+    const char *first = first_architecture(config, object);
+    *answer = first != NULL && strcmp(first, name + strlen(class_prefix)) == 0;
     json_free(object);
     return BERTH_OK;
 }
 
-// The name itself, from a table; NULL: the model has no tensor "classifier.weight".
-static const char *classifier_called(const char *name) {
+// The text itself, from a table; NULL: the class whose name ends so has no "classifier.weight".
+static const char *classifier_called(const char *end) {
     static const char *const classifiers[] = {
-        "BertForMultipleChoice", "BertForSequenceClassification", "BertForTokenClassification"};
-    for (size_t i = 0; name != NULL && i < LENGTH(classifiers); i++) {
-        if (strcmp(classifiers[i], name) == 0) {
+        "ForMultipleChoice", "ForSequenceClassification", "ForTokenClassification"};
+    for (size_t i = 0; end != NULL && i < LENGTH(classifiers); i++) {
+        if (strcmp(classifiers[i], end) == 0) {
             return classifiers[i];
         }
     }
@@ -508,14 +657,14 @@ static const char *classifier_called(const char *name) {
 enum berth_status bert_config_other_classifier(const struct bert_config *config,
                                                const char *architecture, const char **other,
                                                struct berth_error *error) {
-    const char *own = classifier_called(architecture);
+    const char *own = classifier_called(architecture + strlen(class_prefix));
     json *object;
     *other = NULL;
     if (own == NULL) {
         return BERTH_OK;
     }
     TRY(source_object(config, "config.json", &object, error));
-    const char *first = classifier_called(first_architecture(object));
+    const char *first = classifier_called(first_architecture(config, object));
     *other = first != own ? first : NULL;
     json_free(object);
     return BERTH_OK;
@@ -558,7 +707,7 @@ static enum berth_status make_object(const struct bert_config *config, const cha
     *object = NULL;
     TRY(source_object(config, name, object, error));
     if (set_values(config, *object) != 0 || set_texts(config, *object) != 0 ||
-        (architecture != NULL && set_architecture(architecture, *object) != 0)) {
+        (architecture != NULL && set_architecture(config, architecture, *object) != 0)) {
         json_free(*object);
         *object = NULL;
         return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", name);

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json_t; // format/json/json.h
+struct json_t;       // format/json/json.h
+struct architecture; // architectures.h
 
 // The meaning of a classifier's outputs; it determines the loss.
 enum bert_problem {
@@ -40,13 +41,16 @@ struct bert_embedding {
 };
 
 struct bert_config {
+    size_t architecture;             // row of architectures.h; 0: BERT
     int64_t vocab_size;              // V; 0: that of the vocabulary
     int64_t hidden_size;             // H
     int64_t num_hidden_layers;       // L
     int64_t num_attention_heads;     // A
     int64_t intermediate_size;       // I
     int64_t max_position_embeddings; // P
-    int64_t type_vocab_size;
+    int64_t type_vocab_size;         // 0: there are no token types
+    int64_t embedding_size;          // E: columns of the embeddings; 0: H (bert_embedding_size)
+    int64_t first_position;          // of a text, in the table of positions
     enum activation hidden_act;
     double hidden_dropout_prob;
     double attention_probs_dropout_prob;
@@ -60,12 +64,24 @@ struct bert_config {
     int has_problem_type;            // whether the file has problem_type
     struct bert_embedding embedding; // of sentence embeddings; no key of the file
     double classifier_dropout;       // for the pooled output; < 0: hidden_dropout_prob
+    double span_dropout;             // of the span head's input
     int pre_layer_norm; // 1: layer norms come before the sub-layers, and one after the last
     char *source_json;  // JSON of the file, in UTF-8, so that unknown keys are written back; NULL
                         // for a built-in shape
 };
 
-// Fills in a built-in shape: "tiny", "minilm", "base" or "large". BERTH_USAGE for another name.
+static inline int64_t bert_embedding_size(const struct bert_config *config) {
+    return config->embedding_size > 0 ? config->embedding_size : config->hidden_size;
+}
+// The most tokens of a text that have a position.
+static inline int64_t bert_positions(const struct bert_config *config) {
+    return config->max_position_embeddings - config->first_position;
+}
+// The row of architectures.h.
+const struct architecture *bert_architecture(const struct bert_config *config);
+
+// Fills in a built-in shape: "tiny", "minilm", "base" or "large" of BERT, or that of a published
+// model, such as "roberta-base". BERTH_USAGE for another name.
 enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
                                       struct berth_error *error);
 // Reads and checks config.json, or the geometry in an experiment's file of BingBert
@@ -89,15 +105,16 @@ struct json_t *bert_config_values(const struct bert_config *config);
 // and 0; unknown keys of the source are kept.
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
                                            struct berth_error *error);
-// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel") with indent 2 and
-// sorted keys.
+// Writes config.json with indent 2 and sorted keys for the class that is `architecture` of a BERT
+// ("BertForQuestionAnswering", "BertModel").
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);
-// Whether the source's first "architectures" is `name`.
+// Whether the source's first "architectures" is the class that is `name` of a BERT.
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
                                               int *answer, struct berth_error *error);
-// The source's first "architectures" if it and `architecture` are different classifiers: of texts,
-// of words or of choices, whose tensors have the same names. Else NULL.
+// Whether the source's first "architectures" and `architecture`, a class of BERT, are different classifiers: of texts,
+// of words or of choices, whose tensors have the same names. *other is then the end of its name,
+// "ForTokenClassification"; else NULL.
 enum berth_status bert_config_other_classifier(const struct bert_config *config,
                                                const char *architecture, const char **other,
                                                struct berth_error *error);

@@ -7,6 +7,7 @@
 #include "model/export_onnx.h"
 
 #include "format/export/onnx_write.h"
+#include "model/architectures.h"
 
 #include <assert.h>
 #include <float.h>
@@ -16,6 +17,7 @@
 
 #define IR_VERSION 8 // version of the file format for opset 17
 #define NAME_SIZE 128
+#define NUMBERS_MAX 16
 
 struct text {
     char s[NAME_SIZE];
@@ -25,7 +27,9 @@ struct building {
     struct onnx_graph graph;
     const struct bert_config *config;
     const struct param_table *table;
-    char layer[16]; // "layer.3.": prefix of the values' names
+    char layer[16];                   // "layer.3.": prefix of the values' names
+    const char *numbers[NUMBERS_MAX]; // names of constants that are numbers
+    size_t number_count;
 };
 
 // --- names --------------------------------------------------------------------------------------
@@ -105,8 +109,16 @@ static void layer_norm(struct building *building, const char *from, const char *
 
 // --- constants ----------------------------------------------------------------------------------
 
+// A number is the same wherever it has this name, so it is added once.
 static void add_number(struct building *building, const char *name, double value) {
     float number = (float)value;
+    for (size_t i = 0; i < building->number_count; i++) {
+        if (strcmp(building->numbers[i], name) == 0) {
+            return;
+        }
+    }
+    assert(building->number_count < NUMBERS_MAX);
+    building->numbers[building->number_count++] = name;
     onnx_add_constant(&building->graph,
                       &(struct tensor_out){.name = name, .dtype = TENSOR_F32, .data = &number});
 }
@@ -129,6 +141,12 @@ static void add_constants(struct building *building) {
     add_integers(building, "zero", (int64_t[]){0}, 1);
     add_integers(building, "mask_axes", (int64_t[]){1, 2}, 2);
     add_integers(building, "rows", (int64_t[]){-1, config->hidden_size}, 2);
+    if (config->first_position > 0) {
+        add_integers(building, "first_position", &config->first_position, 1);
+    }
+    if (config->embedding_size > 0) {
+        add_integers(building, "embedding_rows", (int64_t[]){-1, config->embedding_size}, 2);
+    }
     add_integers(building, "head_shape", (int64_t[]){config->num_attention_heads, width}, 2);
 }
 
@@ -167,20 +185,50 @@ static void add_mask(struct building *building) {
     add(building, "Mul", "padding", "lowest", "mask_bias");
 }
 
+// Whether the graph has an input of token types; without it, all have the first type, or none.
+static int reads_types(const struct building *building) {
+    return bert_architecture(building->config)->types_separate_pairs;
+}
+
+static int has_types(const struct building *building) {
+    return building->config->type_vocab_size > 0;
+}
+
+// "positions" [sequence, E]: the table's rows from the first position.
+static void add_positions(struct building *building) {
+    const int is_moved = building->config->first_position > 0;
+    const char *first = is_moved ? "first_position" : "zero";
+    if (is_moved) {
+        add(building, "Add", "length", first, "last_position");
+    }
+    onnx_add_node(
+        &building->graph,
+        &(struct onnx_node){.operation = "Slice",
+                            .inputs = {"bert.embeddings.position_embeddings.weight", first,
+                                       is_moved ? "last_position" : "length", "zero"},
+                            .outputs = {"positions"}});
+}
+
 // "hidden.0" [batch * sequence, H].
 static void add_embeddings(struct building *building) {
     add(building, "Gather", "bert.embeddings.word_embeddings.weight", "input_ids", "words");
-    add(building, "Gather", "bert.embeddings.token_type_embeddings.weight", "token_type_ids",
-        "types");
-    onnx_add_node(&building->graph,
-                  &(struct onnx_node){.operation = "Slice",
-                                      .inputs = {"bert.embeddings.position_embeddings.weight",
-                                                 "zero", "length", "zero"},
-                                      .outputs = {"positions"}});
-    add(building, "Add", "words", "types", "words_and_types");
-    add(building, "Add", "words_and_types", "positions", "embedded");
+    if (has_types(building)) {
+        add(building, "Gather", "bert.embeddings.token_type_embeddings.weight",
+            reads_types(building) ? "token_type_ids" : "zero", "types");
+    }
+    add_positions(building);
+    if (has_types(building)) {
+        add(building, "Add", "words", "types", "words_and_types");
+    }
+    add(building, "Add", has_types(building) ? "words_and_types" : "words", "positions",
+        "embedded");
     layer_norm(building, "embedded", "bert.embeddings.LayerNorm", "embeddings");
-    add(building, "Reshape", "embeddings", "rows", "hidden.0");
+    if (building->config->embedding_size > 0) {
+        add(building, "Reshape", "embeddings", "embedding_rows", "narrow");
+        linear(building, "narrow", "bert.embeddings_project", "hidden.0");
+    } else {
+        add(building, "Reshape", "embeddings", "rows", "hidden.0");
+    }
 }
 
 // --- layers --------------------------------------------------------------------------------------
@@ -409,6 +457,13 @@ static void add_layer(struct building *building, int64_t number) {
 
 // --- heads --------------------------------------------------------------------------------------
 
+// The activation of a head's layer need not be that of the layers.
+static void add_activation(struct building *building, enum activation activation, const char *x,
+                           const char *to) {
+    activation_rows[activation].add_constants(building);
+    activation_rows[activation].add(building, x, to);
+}
+
 static void add_span_logits(struct building *building, const char *hidden) {
     static const char *const names[2] = {"start_logits", "end_logits"};
     static const char *const columns[2] = {"start_column", "end_column"};
@@ -463,15 +518,16 @@ static void add_hidden_state(struct building *building, const char *hidden) {
 
 // Adds "logits" [batch, num_labels], from the first token of each sequence.
 static void add_class_logits(struct building *building, const char *hidden) {
+    const struct architecture *row = bert_architecture(building->config);
     add_sequences(building, hidden, "sequences");
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Gather",
                                                         .inputs = {"sequences", "zero"},
                                                         .outputs = {"first_tokens"},
                                                         .attributes = {integer("axis", 1)}});
     add(building, "Reshape", "first_tokens", "rows", "first_rows");
-    linear(building, "first_rows", "bert.pooler.dense", "pooler");
-    add(building, "Tanh", "pooler", NULL, "pooled");
-    linear(building, "pooled", "classifier", "logits");
+    linear(building, "first_rows", row->class_dense, "pooler");
+    add_activation(building, row->class_activation, "pooler", "pooled");
+    linear(building, "pooled", row->class_output, "logits");
     onnx_add_output(
         &building->graph,
         &(struct onnx_value){.name = "logits",
@@ -502,8 +558,11 @@ static void add_word_logits(struct building *building, const char *hidden) {
     const struct row_size size = {"vocab_size", "words_shape", building->config->vocab_size};
     snprintf(building->layer, sizeof building->layer, "predictions.");
     linear(building, hidden, "cls.predictions.transform.dense", "predictions.wide");
-    activation_rows[building->config->hidden_act].add(building, "predictions.wide",
-                                                      "predictions.active");
+    add_activation(building,
+                   bert_architecture(building->config)->transform_is_gelu
+                       ? ACTIVATION_GELU_ERF
+                       : building->config->hidden_act,
+                   "predictions.wide", "predictions.active");
     layer_norm(building, "predictions.active", "cls.predictions.transform.LayerNorm",
                "predictions.normed");
     onnx_add_node(&building->graph,
@@ -516,33 +575,28 @@ static void add_word_logits(struct building *building, const char *hidden) {
     add_row_logits(building, "predictions.rows", &size);
 }
 
-// The first row whose parameter is in the table determines what follows the last layer.
-static const struct head_row {
-    const char *param; // NULL: always
-    void (*add)(struct building *building, const char *hidden);
-} head_rows[] = {
-    {"qa_outputs.weight", add_span_logits},
-    {"bert.pooler.dense.weight", add_class_logits},
-    {"classifier.weight", add_token_logits},
-    {"cls.predictions.bias", add_word_logits},
-    {NULL, add_hidden_state},
-};
+// What follows the last layer.
+static void (*const head_rows[PARAM_HEADS])(struct building *building, const char *hidden) = {
+    [PARAM_HEAD_NONE] = add_hidden_state,
+    [PARAM_HEAD_SPAN] = add_span_logits,
+    [PARAM_HEAD_CLASS] = add_class_logits,
+    [PARAM_HEAD_TOKEN] = add_token_logits,
+    [PARAM_HEAD_MASKED] = add_word_logits};
 
 static void add_head(struct building *building) {
     char hidden[32];
-    const struct head_row *row = head_rows;
-    while (row->param != NULL && param_table_find(building->table, row->param) == NULL) {
-        row++;
-    }
+    assert(head_rows[building->table->head] != NULL);
     snprintf(hidden, sizeof hidden, "hidden.%d", (int)building->config->num_hidden_layers);
-    row->add(building, hidden);
+    snprintf(building->layer, sizeof building->layer, "head.");
+    head_rows[building->table->head](building, hidden);
 }
 
 // --- the graph ----------------------------------------------------------------------------------
 
 static void add_inputs(struct building *building) {
     static const char *const names[] = {"input_ids", "attention_mask", "token_type_ids"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const size_t count = sizeof names / sizeof *names - !reads_types(building);
+    for (size_t i = 0; i < count; i++) {
         onnx_add_input(&building->graph,
                        &(struct onnx_value){.name = names[i],
                                             .dtype = TENSOR_I64,
@@ -567,7 +621,7 @@ enum berth_status export_onnx_write(const char *path, const struct bert_config *
     }
     add_head(&building);
     struct onnx_model model = {.graph = &building.graph,
-                               .name = "bert",
+                               .name = bert_architecture(config)->type,
                                .ir_version = IR_VERSION,
                                .opset = EXPORT_ONNX_OPSET,
                                .file_limit = file_limit};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a model as an ONNX graph, with weights under their Hugging Face names.
+// Writes a model as an ONNX graph, with weights under the names that Hugging Face has for BERT's.
 //
-// Inputs: input_ids, attention_mask, token_type_ids (int64 [batch, sequence], both dimensions
-// dynamic; the mask is 1 for tokens, 0 for padding). Outputs (f32): start_logits and end_logits
-// [batch, sequence] with the span head, last_hidden_state [batch, sequence, H] without a head, and
-// logits with the others: [batch, labels] of a classifier, [batch, sequence, labels] of a token
-// classifier, [batch, sequence, V] of masked words.
+// Inputs: input_ids, attention_mask, and token_type_ids where these separate the texts of a pair
+// (int64 [batch, sequence], both dimensions dynamic; the mask is 1 for tokens, 0 for padding).
+// Outputs (f32): start_logits and end_logits [batch, sequence] with the span head,
+// last_hidden_state [batch, sequence, H] without a head, and logits with the others: [batch,
+// labels] of a classifier, [batch, sequence, labels] of a token classifier, [batch, sequence, V] of
+// masked words.
 #ifndef BERTH_MODEL_EXPORT_ONNX_H
 #define BERTH_MODEL_EXPORT_ONNX_H
 

@@ -10,6 +10,7 @@
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
 #include "model/adapter.h"
+#include "model/architectures.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -282,11 +283,13 @@ static const char *name_instead(const struct reading *reading, const struct para
 
 static enum berth_status refuse_body(const struct reading *reading, const struct param *first,
                                      size_t missing, struct berth_error *error) {
+    char name[WEIGHT_NAME_SIZE];
+    name_for_architecture(reading->table->architecture, first->name, name, sizeof name);
     const char *instead = name_instead(reading, first);
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: missing tensor \"%s\" (%zu in all): these are not the weights of a BERT "
+                     "%s: missing tensor \"%s\" (%zu in all): these are not the weights of %s "
                      "with this config.json%s%s%s",
-                     reading->weights.file.path, first->name, missing,
+                     reading->weights.file.path, name, missing, reading->table->architecture->title,
                      instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
                      instead != NULL ? "\": rename its tensors" : "");
 }
@@ -319,6 +322,7 @@ enum berth_status folder_check_body(const struct weights *weights, const struct 
     for (size_t i = 0; i < table.count; i++) {
         reading.found[i] = weights_find(weights, table.params[i].name);
     }
+    TRY_DONE(weights_check_architecture(weights, config, error));
     TRY_DONE(check_body(&reading, error));
     for (size_t i = 0; i < table.count; i++) {
         if (reading.found[i] != NULL) {
@@ -341,7 +345,10 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
         if (reading->found[i] != NULL) {
             TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
         } else {
-            TRY(add_line(&reading->missing, reading->table->params[i].name, error));
+            char name[WEIGHT_NAME_SIZE];
+            name_for_architecture(reading->table->architecture, reading->table->params[i].name,
+                                  name, sizeof name);
+            TRY(add_line(&reading->missing, name, error));
         }
     }
     return BERTH_OK;
@@ -383,10 +390,12 @@ static enum berth_status check_classifier(const struct reading *reading,
     TRY(bert_config_other_classifier(config, head->architecture, &other, error));
     return other == NULL ? BERTH_OK
                          : error_set(error, BERTH_CONFIG,
-                                     "%s: the model is a %s: its tensor \"classifier.weight\" is "
+                                     "%s: the model is a %s%s: its tensor \"classifier.weight\" is "
                                      "not the head of %s; fine-tune the model: training starts "
                                      "with a new head",
-                                     reading->weights.file.path, other, head->title);
+                                     reading->weights.file.path,
+                                     reading->table->architecture->class_prefix, other,
+                                     head->title);
 }
 
 static void reading_done(struct reading *reading) {
@@ -402,6 +411,7 @@ static enum berth_status open_reading(struct reading *reading, const char *folde
                                       const struct param_table *table, struct berth_error *error) {
     *reading = (struct reading){.table = table};
     TRY(weights_open(&reading->weights, folder, config->vocab_size, error));
+    TRY(weights_check_architecture(&reading->weights, config, error));
     reading->found = memory_array_zeroed(table->count, sizeof *reading->found);
     if (reading->found == NULL) {
         return error_no_memory(error, table->count * sizeof *reading->found, folder);
@@ -458,13 +468,15 @@ static enum berth_status write_tensors(const char *path, const struct param_tabl
                                        const float *buffer, struct berth_error *error) {
     // transformers refuses a file that does not name its format.
     static const char *const metadata[] = {"format", "pt", NULL};
-    struct tensor_out *tensors = memory_array_zeroed(table->count, sizeof *tensors);
-    if (tensors == NULL) {
+    OWNED struct tensor_out *tensors = memory_array_zeroed(table->count, sizeof *tensors);
+    OWNED char(*names)[WEIGHT_NAME_SIZE] = memory_array(table->count, sizeof *names);
+    if (tensors == NULL || names == NULL) {
         return error_no_memory(error, table->count * sizeof *tensors, path);
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct param *param = &table->params[i];
-        tensors[i] = (struct tensor_out){.name = param->name,
+        name_for_architecture(table->architecture, param->name, names[i], sizeof names[i]);
+        tensors[i] = (struct tensor_out){.name = names[i],
                                          .dtype = TENSOR_F32,
                                          .rank = param->rank,
                                          .shape = {param->rows, param->cols},
@@ -473,9 +485,7 @@ static enum berth_status write_tensors(const char *path, const struct param_tabl
             tensors[i].shape[0] = param->cols;
         }
     }
-    enum berth_status status = safetensors_write(path, tensors, table->count, metadata, error);
-    memory_free(tensors);
-    return status;
+    return safetensors_write(path, tensors, table->count, metadata, error);
 }
 
 enum berth_status folder_write_config(const char *folder, const struct bert_config *config,

@@ -2,8 +2,9 @@
 // The heads, with y the last layer's output. All but the decoder compute in f32, because they cost
 // next to nothing.
 //
-//   span     logits = y Wh^T + bh, one row for each token
-//   class    f = the first row of each sequence; t = tanh(f Wp^T + bp);
+//   span     logits = y Wh^T + bh, one row for each token; y after a dropout in some architectures
+//   class    f = the first row of each sequence, after a dropout in some architectures;
+//            t = g(f Wp^T + bp), g the architecture's activation (BERT: tanh);
 //            logits = dropout(t) Wh^T + bh, one row for each sequence
 //   token    logits = dropout(y) Wh^T + bh, one row for each token; a loss for each labelled token
 //   pretraining: the same without dropout, and for the rows x of the masked tokens
@@ -51,7 +52,7 @@ static void class_loss(const struct pass *pass, const struct class_scores *of) {
 static void head_linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_offset,
                         int64_t bias_offset) {
     const struct bert *model = pass->model;
-    model->device->linear_forward(model->device, y, x, table(model, weight_offset, y.cols),
+    model->device->linear_forward(model->device, y, x, table(model, weight_offset, y.cols, x.cols),
                                   vector(model, bias_offset));
 }
 
@@ -62,28 +63,49 @@ static void head_linear_backward(const struct pass *pass, struct mat dx, struct 
     struct device *dev = model->device;
     dev->linear_backward_weight(dev, gradient_mat(model, weight_offset, dy.cols, x.cols),
                                 gradient(model, bias_offset), dy, x);
-    dev->linear_backward_input(dev, dx, dy, table(model, weight_offset, dy.cols));
+    dev->linear_backward_input(dev, dx, dy, table(model, weight_offset, dy.cols, x.cols));
+}
+
+// --- the input of a head for each token ----------------------------------------------------------
+
+// Inference, and a head without dropout, have no buffer for it.
+static struct mat token_input(const struct pass *pass) {
+    const struct mat dropped = pass->activations->dropped;
+    return mat_is_empty(dropped) ? last_output(pass) : used(pass, dropped);
+}
+
+static void tokens_forward(const struct pass *pass) {
+    const struct param_table *offsets = pass->model->table;
+    struct device *dev = pass->model->device;
+    const struct mat x = token_input(pass);
+    if (!mat_is_empty(pass->activations->dropped)) {
+        dev->drop_rows(dev, x, last_output(pass), dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
+    }
+    head_linear(pass, used(pass, pass->activations->logits), x, offsets->head_weight,
+                offsets->head_bias);
+}
+
+// Without a buffer of its own, dresidual reuses the memory of the last output after the gradient of
+// the head's weights has read it.
+static void tokens_backward(const struct pass *pass) {
+    const struct param_table *offsets = pass->model->table;
+    struct device *dev = pass->model->device;
+    const struct mat dresidual = used(pass, pass->activations->dresidual);
+    head_linear_backward(pass, dresidual, used(pass, pass->activations->dlogits), token_input(pass),
+                         offsets->head_weight, offsets->head_bias);
+    if (!mat_is_empty(pass->activations->dropped)) {
+        dev->drop_rows(dev, dresidual, dresidual, dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
+    }
 }
 
 // --- span ---------------------------------------------------------------------------------------
 
-static void span_forward(const struct pass *pass) {
-    const struct param_table *offsets = pass->model->table;
-    head_linear(pass, used(pass, pass->activations->logits), last_output(pass),
-                offsets->head_weight, offsets->head_bias);
-}
-
-// dresidual reuses the memory of the last output after the gradient of the head's weights has read
-// it.
 static void span_backward(const struct pass *pass, float loss_scale) {
-    const struct param_table *offsets = pass->model->table;
     struct device *dev = pass->model->device;
     struct bert_activations *activations = pass->activations;
-    const struct mat dlogits = used(pass, activations->dlogits);
-    dev->span_loss(dev, dlogits, activations->losses, used(pass, activations->logits), loss_scale,
-                   pass->batch);
-    head_linear_backward(pass, used(pass, activations->dresidual), dlogits, last_output(pass),
-                         offsets->head_weight, offsets->head_bias);
+    dev->span_loss(dev, used(pass, activations->dlogits), activations->losses,
+                   used(pass, activations->logits), loss_scale, pass->batch);
+    tokens_backward(pass);
 }
 
 // --- class --------------------------------------------------------------------------------------
@@ -93,18 +115,48 @@ static struct mat sequences(const struct pass *pass, struct mat buffer) {
     return mat_rows(buffer, 0, batch_round(pass->batch->sequence_count));
 }
 
+static const struct architecture *row_of(const struct pass *pass) {
+    return bert_architecture(pass->model->config);
+}
+
+// Of the first rows; that of the dense layer's output has the layer 0.
+static struct dropout input_dropout(const struct pass *pass) {
+    return dropout_at(pass, RNG_SITE_HEAD, 1);
+}
+
+// pooled = dropout(activation(dense(first))). The tanh computes its dropout, too.
+static void dense_forward(const struct pass *pass, struct mat first, struct dropout dropout) {
+    const struct bert *model = pass->model;
+    const struct class_buffers *pooler = &pass->activations->pooler;
+    const struct mat active = sequences(pass, pooler->active);
+    const struct mat pooled = sequences(pass, pooler->pooled);
+    const enum activation activation = row_of(pass)->class_activation;
+    const int64_t weight_offset = model->table->pooler_weight, bias = model->table->pooler_bias;
+    struct device *dev = model->device;
+    if (activation == ACTIVATION_TANH) {
+        head_linear(pass, active, first, weight_offset, bias);
+        dev->tanh_forward(dev, pooled, active, active, dropout, pass->batch);
+    } else {
+        dev->linear_gelu_forward(dev, active, sequences(pass, pooler->u), first,
+                                 table(model, weight_offset, active.cols, first.cols),
+                                 vector(model, bias), activation);
+        dev->drop_first_rows(dev, pooled, active, dropout, pass->batch);
+    }
+}
+
 static void pool_forward(const struct pass *pass, struct dropout dropout) {
     const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
-    const struct mat first = sequences(pass, pooler->first), tanh = sequences(pass, pooler->tanh);
-    const struct mat pooled = sequences(pass, pooler->pooled);
+    const struct mat first = sequences(pass, pooler->first);
     struct device *dev = pass->model->device;
     dev->gather_rows(dev, first, last_output(pass), batch->cu_seqlens, batch->sequence_count);
-    head_linear(pass, tanh, first, offsets->pooler_weight, offsets->pooler_bias);
-    dev->tanh_forward(dev, pooled, tanh, tanh, dropout, batch);
-    head_linear(pass, sequences(pass, pass->activations->logits), pooled, offsets->head_weight,
-                offsets->head_bias);
+    if (row_of(pass)->class_input_dropout) {
+        dev->drop_first_rows(dev, first, first, input_dropout(pass), batch);
+    }
+    dense_forward(pass, first, dropout);
+    head_linear(pass, sequences(pass, pass->activations->logits), sequences(pass, pooler->pooled),
+                offsets->head_weight, offsets->head_bias);
 }
 
 static void class_forward(const struct pass *pass) {
@@ -136,21 +188,44 @@ static void sequence_loss(const struct pass *pass, struct mat dlogits, float los
     }
 }
 
+// Sets dx to the gradient of the dense layer's input, from that of its output, which it overwrites.
+static void dense_backward(const struct pass *pass, struct mat dx, struct mat dpooled,
+                           struct dropout dropout) {
+    const struct bert *model = pass->model;
+    const struct class_buffers *pooler = &pass->activations->pooler;
+    const enum activation activation = row_of(pass)->class_activation;
+    const struct mat first = sequences(pass, pooler->first);
+    const int64_t weight_offset = model->table->pooler_weight, bias = model->table->pooler_bias;
+    struct device *dev = model->device;
+    if (activation == ACTIVATION_TANH) {
+        dev->tanh_backward(dev, dpooled, dpooled, sequences(pass, pooler->active), dropout,
+                           pass->batch);
+        head_linear_backward(pass, dx, dpooled, first, weight_offset, bias);
+        return;
+    }
+    dev->drop_first_rows(dev, dpooled, dpooled, dropout, pass->batch);
+    dev->gelu_backward(dev, dpooled, gradient(model, bias), sequences(pass, pooler->u), activation);
+    dev->linear_backward_weight(dev, gradient_mat(model, weight_offset, dpooled.cols, first.cols),
+                                NULL, dpooled, first);
+    dev->linear_backward_input(dev, dx, dpooled,
+                               table(model, weight_offset, dpooled.cols, first.cols));
+}
+
 // Sets dresidual to the gradient at the first tokens and to zero elsewhere.
 static void pool_backward(const struct pass *pass, struct dropout dropout, float loss_scale) {
     const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
-    const struct mat first = sequences(pass, pooler->first), tanh = sequences(pass, pooler->tanh);
     const struct mat pooled = sequences(pass, pooler->pooled);
     const struct mat dpooled = sequences(pass, pooler->dpooled);
     const struct mat dlogits = sequences(pass, pass->activations->dlogits);
     struct device *dev = pass->model->device;
     sequence_loss(pass, dlogits, loss_scale);
     head_linear_backward(pass, dpooled, dlogits, pooled, offsets->head_weight, offsets->head_bias);
-    dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout, batch);
-    head_linear_backward(pass, pooled, dpooled, first, offsets->pooler_weight,
-                         offsets->pooler_bias);
+    dense_backward(pass, pooled, dpooled, dropout);
+    if (row_of(pass)->class_input_dropout) {
+        dev->drop_first_rows(dev, pooled, pooled, input_dropout(pass), batch);
+    }
     dev->scatter_rows(dev, used(pass, pass->activations->dresidual), pooled, batch->cu_seqlens,
                       batch->sequence_count);
 }
@@ -167,31 +242,12 @@ static struct mat masked(const struct pass *pass, struct mat buffer) {
                                 : mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
 }
 
-// The classifier's input. Inference has no dropout and no buffer for it.
-static struct mat token_input(const struct pass *pass) {
-    const struct mat dropped = pass->activations->tokens.dropped;
-    return mat_is_empty(dropped) ? last_output(pass) : used(pass, dropped);
-}
-
-static void token_forward(const struct pass *pass) {
-    const struct param_table *offsets = pass->model->table;
-    struct device *dev = pass->model->device;
-    const struct mat x = token_input(pass);
-    if (!mat_is_empty(pass->activations->tokens.dropped)) {
-        dev->drop_rows(dev, x, last_output(pass), dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
-    }
-    head_linear(pass, used(pass, pass->activations->logits), x, offsets->head_weight,
-                offsets->head_bias);
-}
-
 static void token_backward(const struct pass *pass, float loss_scale) {
-    const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct token_buffers *tokens = &pass->activations->tokens;
     struct device *dev = pass->model->device;
     const struct mat dlogits = used(pass, pass->activations->dlogits);
     const struct mat chosen = masked(pass, tokens->logits);
-    const struct mat dresidual = used(pass, pass->activations->dresidual);
     const int64_t count = batch->masked_count;
     const size_t sequences = (size_t)batch->sequence_count;
     assert(count > 0);
@@ -204,14 +260,16 @@ static void token_backward(const struct pass *pass, float loss_scale) {
                                             .labels = batch->masked_labels,
                                             .count = count});
     dev->scatter_rows(dev, dlogits, chosen, batch->masked_rows, count);
-    head_linear_backward(pass, dresidual, dlogits, token_input(pass), offsets->head_weight,
-                         offsets->head_bias);
-    dev->drop_rows(dev, dresidual, dresidual, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
+    tokens_backward(pass);
 }
 
 // --- pre-training -------------------------------------------------------------------------------
 
 static const struct dropout no_dropout = {.site = RNG_SITE_HEAD};
+
+static enum activation transform_activation(const struct pass *pass) {
+    return row_of(pass)->transform_is_gelu ? ACTIVATION_GELU_ERF : pass->model->config->hidden_act;
+}
 
 static void transform_forward(const struct pass *pass) {
     const struct bert *model = pass->model;
@@ -222,8 +280,8 @@ static void transform_forward(const struct pass *pass) {
     dev->gather_rows(dev, x, last_output(pass), pass->batch->masked_rows,
                      pass->batch->masked_count);
     dev->linear_gelu_forward(dev, gelu, masked(pass, decoder->u), x,
-                             table(model, offsets->transform_weight, gelu.cols),
-                             vector(model, offsets->transform_bias), model->config->hidden_act);
+                             table(model, offsets->transform_weight, gelu.cols, x.cols),
+                             vector(model, offsets->transform_bias), transform_activation(pass));
     struct norm_args args = {
         .y = masked(pass, decoder->norm.y),
         .y_compute = masked(pass, decoder->norm.y_compute),
@@ -292,12 +350,11 @@ static void transform_backward(const struct pass *pass) {
     };
     dev->norm_backward(dev, &args, pass->batch);
     dev->gelu_backward(dev, d, gradient(model, offsets->transform_bias), masked(pass, decoder->u),
-                       model->config->hidden_act);
+                       transform_activation(pass));
     dev->linear_backward_weight(dev, gradient_mat(model, offsets->transform_weight, d.cols, x.cols),
                                 NULL, d, x);
-    // The gelu's memory is free for the gradient of x.
-    const struct mat dx = masked(pass, decoder->gelu);
-    dev->linear_backward_input(dev, dx, d, table(model, offsets->transform_weight, d.cols));
+    const struct mat dx = masked(pass, decoder->dmasked);
+    dev->linear_backward_input(dev, dx, d, table(model, offsets->transform_weight, d.cols, x.cols));
     dev->scatter_add_rows(dev, used(pass, pass->activations->dresidual), dx,
                           pass->batch->masked_rows, pass->batch->masked_count);
 }
@@ -454,9 +511,9 @@ static void embedding_backward(const struct pass *pass, float loss_scale) {
 // ------------------------------------------------------------------------------------------------
 
 static const struct bert_head heads[PARAM_HEADS] = {
-    [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
+    [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = tokens_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.reads_some = 1, .forward = class_forward, .backward = class_backward},
-    [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = token_forward, .backward = token_backward},
+    [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = tokens_forward, .backward = token_backward},
     [PARAM_HEAD_PRETRAINING] = {.reads_some = 1,
                                 .forward = pretraining_forward,
                                 .backward = pretraining_backward},

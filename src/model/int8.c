@@ -160,16 +160,22 @@ int int8_weights_set(struct int8_weights *weights, const struct param *param, co
 
 // --- wide columns -------------------------------------------------------------------------------
 
-// The tables whose rows an embedding sums, and its norm.
+// The tables whose rows an embedding sums, its norm, and what brings it to the layers' columns.
 struct embeddings {
     const struct int8_weights *weights;
     const float *position, *type, *gamma, *beta;
-    int64_t positions;
+    const float *projection, *projection_bias; // NULL: it has as many columns as the layers
+    int64_t positions, columns;                // of the layers
 };
 
 static struct embeddings embeddings_of(const struct int8_weights *weights, const float *master) {
     const struct param_table *table = weights->table;
+    const int64_t projection = table->projection_weight;
     return (struct embeddings){.weights = weights,
+                               .projection = projection >= 0 ? master + projection : NULL,
+                               .projection_bias =
+                                   projection >= 0 ? master + table->projection_bias : NULL,
+                               .columns = weights->layers[0].qkv.cols,
                                .position = master + table->position,
                                .type = master + table->type,
                                .gamma = master + table->embedding_norm_weight,
@@ -200,12 +206,29 @@ static void embed(const struct embeddings *e, int64_t word, float *to) {
     }
 }
 
-static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
+// The first layer's input, in `to`, or in `embedded` where embeddings need no projection.
+static const float *project(const struct embeddings *e, const float *embedded, float *to) {
+    const int64_t count = e->weights->words.cols;
+    for (int64_t c = 0; c < e->columns && e->projection != NULL; c++) {
+        const float *row = e->projection + c * count;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < count; i++) {
+            sum += row[i] * embedded[i];
+        }
+        to[c] = sum + e->projection_bias[c];
+    }
+    return e->projection != NULL ? to : embedded;
+}
+
+// `rows` has memory for an embedding and an input of the layers.
+static void find_sizes(const struct embeddings *e, float *rows, float *sizes) {
     const struct mat words = e->weights->words;
     for (int64_t word = 0; word < words.rows; word++) {
-        embed(e, word, row);
+        embed(e, word, rows);
+        const float *row = project(e, rows, rows + words.cols);
 #pragma omp simd
-        for (int64_t c = 0; c < words.cols; c++) {
+        for (int64_t c = 0; c < e->columns; c++) {
             const float size = fabsf(row[c]);
             sizes[c] = size > sizes[c] ? size : sizes[c];
         }
@@ -231,7 +254,7 @@ static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT
 static void finish_layers(struct int8_weights *weights, const float *master, float *sizes) {
     const struct param_table *table = weights->table;
     struct device *device = weights->device;
-    const int64_t hidden = weights->words.cols;
+    const int64_t hidden = weights->layers[0].qkv.cols;
     int32_t columns[DEVICE_INT8_WIDE];
     find_largest(sizes, hidden, columns);
     for (int64_t i = 0; i < table->layer_count; i++) {
@@ -251,10 +274,11 @@ static void finish_layers(struct int8_weights *weights, const float *master, flo
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error) {
     const struct embeddings embeddings = embeddings_of(weights, master);
-    const size_t hidden = (size_t)weights->words.cols;
-    float *sizes = memory_array_zeroed(2 * hidden, sizeof *sizes);
+    const size_t hidden = (size_t)embeddings.columns;
+    const size_t count = 2 * hidden + (size_t)weights->words.cols;
+    float *sizes = memory_array_zeroed(count, sizeof *sizes);
     if (sizes == NULL) {
-        return error_no_memory(error, 2 * hidden * sizeof *sizes, "the sizes of columns");
+        return error_no_memory(error, count * sizeof *sizes, "the sizes of columns");
     }
     find_sizes(&embeddings, sizes + hidden, sizes);
     finish_layers(weights, master, sizes);

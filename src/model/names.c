@@ -6,6 +6,9 @@
 // first table for the reverse direction.
 #include "model/names.h"
 
+#include "model/architectures.h"
+
+#include <stdio.h>
 #include <string.h>
 
 enum { ONCE, EVERYWHERE, TRANSPOSED, STACKED, BUFFER };
@@ -74,9 +77,11 @@ static const struct name_rule rules_to_ours[] = {
     {".output_b$", ".output.dense.bias", ONCE},
     {".norm_w$", ".output.LayerNorm.weight", ONCE},
     {".norm_b$", ".output.LayerNorm.bias", ONCE},
-    {"^embeddings.", "bert.embeddings.", ONCE}, // a bare BertModel
-    {"^encoder.", "bert.encoder.", ONCE},       //
-    {"^pooler.", "bert.pooler.", ONCE},         //
+    {"^embeddings.", "bert.embeddings.", ONCE},                 // a bare BertModel
+    {"^encoder.", "bert.encoder.", ONCE},                       //
+    {"^pooler.", "bert.pooler.", ONCE},                         //
+    {"^embeddings_project.", "bert.embeddings_project.", ONCE}, // a bare ElectraModel
+    {"^transformer.layer.", "bert.transformer.layer.", ONCE},   // a bare DistilBertModel
 };
 
 static const struct name_rule rules_to_tensorflow[] = {
@@ -212,9 +217,53 @@ static enum name_use rewrite(const struct name_dialect *dialect, const char *fro
     return use;
 }
 
-enum name_use name_translate(const char *theirs, char *name, size_t size) {
-    return rewrite(&ours, theirs, name, size);
+// --- names of architectures ---------------------------------------------------------------------
+
+// Replaces `from` at the start of the name, or, if it begins with '.', where it first occurs; 0 if
+// the result does not fit.
+static int replace_part(char *name, size_t size, const char *from, const char *to) {
+    char *match = from[0] == '.'                           ? strstr(name, from)
+                  : strncmp(name, from, strlen(from)) == 0 ? name
+                                                           : NULL;
+    return match == NULL || replace(name, size, match, strlen(from), to);
 }
+
+// The parts that the architectures rename are all different, so a name tells its own architecture.
+static int from_architecture(const struct architecture *row, char *name, size_t size) {
+    int fits = replace_part(name, size, row->prefix, "bert.");
+    const struct architecture_pair *pair = row->tensors;
+    for (; fits && pair != NULL && pair->ours != NULL; pair++) {
+        fits = replace_part(name, size, pair->theirs, pair->ours);
+    }
+    return fits;
+}
+
+enum name_use name_translate(const char *theirs, char *name, size_t size) {
+    const enum name_use use = rewrite(&ours, theirs, name, size);
+    int fits = 1;
+    for (size_t i = 0; fits && architecture_at(i) != NULL; i++) {
+        fits = from_architecture(architecture_at(i), name, size);
+    }
+    if (!fits) {
+        name[0] = '\0';
+    }
+    return use;
+}
+
+void name_for_architecture(const struct architecture *row, const char *our_name, char *name,
+                           size_t size) {
+    int fits = strlen(our_name) < size;
+    const struct architecture_pair *pair = row->tensors;
+    snprintf(name, size, "%s", our_name);
+    for (; fits && pair != NULL && pair->ours != NULL; pair++) {
+        fits = replace_part(name, size, pair->ours, pair->theirs);
+    }
+    if (!fits || !replace_part(name, size, "bert.", row->prefix)) {
+        name[0] = '\0';
+    }
+}
+
+// ------------------------------------------------------------------------------------------------
 
 enum name_use name_for(const struct name_dialect *dialect, const char *our_name, char *name,
                        size_t size) {

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+struct architecture; // architectures.h
+
 enum name_use {
     NAME_DROPPED = 0, // not part of the model; ignored silently
     NAME_KEPT,
@@ -31,6 +33,10 @@ extern const struct name_dialect names_kernel;     // models with DeepSpeed's tr
 enum name_use name_for(const struct name_dialect *dialect, const char *our_name, char *name,
                        size_t size);
 int name_part_of(const char *our_name);
+// The same for the tensors of an architecture (architectures.h), whose numbers are always stored as
+// ours. name_translate knows the names of all architectures.
+void name_for_architecture(const struct architecture *row, const char *our_name, char *name,
+                           size_t size);
 
 // DeepSpeed's kernel uses the same layer-norm names in post- and pre-layer-norm models, and
 // name_translate assumes the former. In a file with a final layer norm (NAME_FINAL_NORM) this

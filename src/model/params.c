@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/words.h"
+#include "model/architectures.h"
 
 #include <assert.h>
 #include <math.h>
@@ -19,10 +20,11 @@
 #define SLICE_ALIGNMENT 64
 #define NO_FIELD SIZE_MAX
 
-enum size_letter { NOTHING, ONE, TWO, H, I, V, P, TYPES, LABELS };
+enum size_letter { NOTHING, ONE, TWO, H, I, V, P, E, TYPES, LABELS };
 
 struct layout_row {
-    const char *name; // for a layer: the part after "bert.encoder.layer.N."
+    const char *name; // for a layer: the part after "bert.encoder.layer.N."; for a head that
+                      // architectures name: the part after that name
     enum size_letter rows, cols;
     size_t field; // in struct param_layer or struct param_table, the int64_t for the offset;
                   // NO_FIELD: directly after the previous row, without a gap
@@ -42,31 +44,39 @@ static const struct layout_row layer_matrices[] = {
 static const struct layout_row span_matrices[] = {
     {"qa_outputs.weight", TWO, H, TABLE(head_weight)},
 };
-static const struct layout_row class_matrices[] = {
-    {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
-    {"classifier.weight", LABELS, H, TABLE(head_weight)},
+static const struct layout_row class_dense_matrix[] = {
+    {".weight", H, H, TABLE(pooler_weight)},
+};
+static const struct layout_row class_output_matrix[] = {
+    {".weight", LABELS, H, TABLE(head_weight)},
 };
 static const struct layout_row token_matrices[] = {
     {"classifier.weight", LABELS, H, TABLE(head_weight)},
 };
 static const struct layout_row pretraining_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
-    {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
+    {"cls.predictions.transform.dense.weight", E, H, TABLE(transform_weight)},
     {"cls.seq_relationship.weight", TWO, H, TABLE(head_weight)},
 };
 static const struct layout_row masked_matrices[] = {
-    {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
+    {"cls.predictions.transform.dense.weight", E, H, TABLE(transform_weight)},
 };
 static const struct layout_row word_table[] = {
-    {"bert.embeddings.word_embeddings.weight", V, H, TABLE(word)},
+    {"bert.embeddings.word_embeddings.weight", V, E, TABLE(word)},
 };
-static const struct layout_row embedding_tables[] = {
-    {"bert.embeddings.position_embeddings.weight", P, H, TABLE(position)},
-    {"bert.embeddings.token_type_embeddings.weight", TYPES, H, TABLE(type)},
+static const struct layout_row position_table[] = {
+    {"bert.embeddings.position_embeddings.weight", P, E, TABLE(position)},
+};
+static const struct layout_row type_table[] = {
+    {"bert.embeddings.token_type_embeddings.weight", TYPES, E, TABLE(type)},
+};
+static const struct layout_row projection[] = {
+    {"bert.embeddings_project.weight", H, E, TABLE(projection_weight)},
+    {"bert.embeddings_project.bias", ONE, H, TABLE(projection_bias)},
 };
 static const struct layout_row embedding_vectors[] = {
-    {"bert.embeddings.LayerNorm.weight", ONE, H, TABLE(embedding_norm_weight)},
-    {"bert.embeddings.LayerNorm.bias", ONE, H, TABLE(embedding_norm_bias)},
+    {"bert.embeddings.LayerNorm.weight", ONE, E, TABLE(embedding_norm_weight)},
+    {"bert.embeddings.LayerNorm.bias", ONE, E, TABLE(embedding_norm_bias)},
 };
 static const struct layout_row layer_vectors[] = {
     {"attention.self.query.bias", ONE, H, LAYER(qkv_bias)},
@@ -100,29 +110,32 @@ static const struct layout_row final_norm_vectors[] = {
 static const struct layout_row span_vectors[] = {
     {"qa_outputs.bias", ONE, TWO, TABLE(head_bias)},
 };
-static const struct layout_row class_vectors[] = {
-    {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
-    {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
+static const struct layout_row class_dense_vector[] = {
+    {".bias", ONE, H, TABLE(pooler_bias)},
+};
+static const struct layout_row class_output_vector[] = {
+    {".bias", ONE, LABELS, TABLE(head_bias)},
 };
 static const struct layout_row token_vectors[] = {
     {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
 };
 static const struct layout_row pretraining_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
-    {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
-    {"cls.predictions.transform.LayerNorm.weight", ONE, H, TABLE(transform_norm_weight)},
-    {"cls.predictions.transform.LayerNorm.bias", ONE, H, TABLE(transform_norm_bias)},
+    {"cls.predictions.transform.dense.bias", ONE, E, TABLE(transform_bias)},
+    {"cls.predictions.transform.LayerNorm.weight", ONE, E, TABLE(transform_norm_weight)},
+    {"cls.predictions.transform.LayerNorm.bias", ONE, E, TABLE(transform_norm_bias)},
     {"cls.predictions.bias", ONE, V, TABLE(decoder_bias)},
     {"cls.seq_relationship.bias", ONE, TWO, TABLE(head_bias)},
 };
 static const struct layout_row masked_vectors[] = {
-    {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
-    {"cls.predictions.transform.LayerNorm.weight", ONE, H, TABLE(transform_norm_weight)},
-    {"cls.predictions.transform.LayerNorm.bias", ONE, H, TABLE(transform_norm_bias)},
+    {"cls.predictions.transform.dense.bias", ONE, E, TABLE(transform_bias)},
+    {"cls.predictions.transform.LayerNorm.weight", ONE, E, TABLE(transform_norm_weight)},
+    {"cls.predictions.transform.LayerNorm.bias", ONE, E, TABLE(transform_norm_bias)},
     {"cls.predictions.bias", ONE, V, TABLE(decoder_bias)},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
+#define CLASS_ROWS 4 // of the head for classes
 
 static const struct head_layout {
     struct param_head_row row;
@@ -141,11 +154,7 @@ static const struct head_layout {
                          .outputs = TWO},
     [PARAM_HEAD_CLASS] = {.row = {"BertForSequenceClassification", "a classifier", "classifier",
                                   "berth finetune classify"},
-                          .matrices = class_matrices,
-                          .vectors = class_vectors,
-                          .matrix_count = LENGTH(class_matrices),
-                          .vector_count = LENGTH(class_vectors),
-                          .outputs = LABELS},
+                          .outputs = LABELS}, // the architecture names the two layers
     [PARAM_HEAD_TOKEN] = {.row = {"BertForTokenClassification", "a token classifier", "classifier",
                                   "berth finetune tokens"},
                           .matrices = token_matrices,
@@ -185,6 +194,7 @@ static int64_t size_of(const struct bert_config *config, enum size_letter letter
                              [I] = config->intermediate_size,
                              [V] = config->vocab_size,
                              [P] = config->max_position_embeddings,
+                             [E] = bert_embedding_size(config),
                              [TYPES] = config->type_vocab_size,
                              [LABELS] = config->num_labels};
     return sizes[letter];
@@ -192,6 +202,19 @@ static int64_t size_of(const struct bert_config *config, enum size_letter letter
 
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config) {
     return size_of(config, head_layouts[head].outputs);
+}
+
+double param_head_dropout(enum param_head head, const struct bert_config *config, double hidden) {
+    const int is_of_texts = bert_architecture(config)->class_dropout_is_of_texts;
+    const double own = config->classifier_dropout;
+    return head == PARAM_HEAD_SPAN                                ? config->span_dropout
+           : own < 0 || (is_of_texts && head != PARAM_HEAD_CLASS) ? hidden
+                                                                  : own;
+}
+
+int param_head_drops_input(enum param_head head, const struct bert_config *config) {
+    return head == PARAM_HEAD_TOKEN ||
+           (head == PARAM_HEAD_SPAN && bert_architecture(config)->span_dropout_key != NULL);
 }
 
 int param_head_decodes(enum param_head head) {
@@ -247,8 +270,55 @@ static void add_layer_vectors(struct param_table *table, const struct bert_confi
              &table->layers[last]);
 }
 
+// The head's matrices, or its vectors. The head for classes has two layers, which the architecture
+// names.
+static void add_head(struct param_table *table, const struct bert_config *config,
+                     const struct layout_row *rows, size_t count, int is_matrix) {
+    const struct architecture *row = bert_architecture(config);
+    if (table->head == PARAM_HEAD_CLASS) {
+        add_rows(table, config, is_matrix ? class_dense_matrix : class_dense_vector, 1,
+                 row->class_dense, table);
+        add_rows(table, config, is_matrix ? class_output_matrix : class_output_vector, 1,
+                 row->class_output, table);
+    } else {
+        add_rows(table, config, rows, count, "", table);
+    }
+}
+
+// Without token types, all tokens read one row of zeros, which is a gap of the buffer.
+static void add_types(struct param_table *table, const struct bert_config *config) {
+    if (config->type_vocab_size > 0) {
+        add_rows(table, config, type_table, LENGTH(type_table), "", table);
+    } else {
+        table->type = table->total = align(table->total);
+        table->total += bert_embedding_size(config);
+    }
+}
+
+static void add_embeddings(struct param_table *table, const struct bert_config *config) {
+    add_rows(table, config, position_table, LENGTH(position_table), "", table);
+    add_types(table, config);
+    if (config->embedding_size > 0) {
+        add_rows(table, config, projection, LENGTH(projection), "", table);
+    }
+    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
+}
+
+static enum berth_status check_head(const struct bert_config *config, enum param_head head,
+                                    struct berth_error *error) {
+    const struct architecture *row = bert_architecture(config);
+    return head != PARAM_HEAD_PRETRAINING || row->compares_sentences
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s has no head for the next sentence, which this pre-training needs; "
+                           "train it with `berth pretrain --objective mlm`",
+                           row->title);
+}
+
 static const struct param_table empty = {.head_weight = -1,
                                          .head_bias = -1,
+                                         .projection_weight = -1,
+                                         .projection_bias = -1,
                                          .pooler_weight = -1,
                                          .pooler_bias = -1,
                                          .transform_weight = -1,
@@ -262,10 +332,12 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     const struct head_layout *layout = &head_layouts[head];
     size_t layers = (size_t)config->num_hidden_layers;
     size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
-                      LENGTH(final_norm_vectors) + LENGTH(embedding_tables) +
-                      LENGTH(embedding_vectors) + LENGTH(word_table) + layout->matrix_count +
-                      layout->vector_count;
+                      LENGTH(final_norm_vectors) + LENGTH(position_table) + LENGTH(type_table) +
+                      LENGTH(projection) + LENGTH(embedding_vectors) + LENGTH(word_table) +
+                      CLASS_ROWS + layout->matrix_count + layout->vector_count;
     *table = empty;
+    TRY(check_head(config, head, error));
+    table->architecture = bert_architecture(config);
     table->head = head;
     table->layer_count = config->num_hidden_layers;
     table->params = memory_array_zeroed(capacity, sizeof *table->params);
@@ -276,7 +348,7 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     }
     add_layers(table, config, layer_matrices, LENGTH(layer_matrices));
     table->head_first = table->total = align(table->total);
-    add_rows(table, config, layout->matrices, layout->matrix_count, "", table);
+    add_head(table, config, layout->matrices, layout->matrix_count, 1);
     if (layout->decodes) {
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
@@ -284,10 +356,9 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     if (!layout->decodes) {
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
-    add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
-    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
+    add_embeddings(table, config);
     add_layer_vectors(table, config);
-    add_rows(table, config, layout->vectors, layout->vector_count, "", table);
+    add_head(table, config, layout->vectors, layout->vector_count, 0);
     table->total = align(table->total);
     assert(table->count <= capacity);
     return BERTH_OK;

@@ -19,9 +19,10 @@
 #include <stdint.h>
 
 // The head on top of the encoder: none; the pooled rows of each sequence, without weights;
-// "qa_outputs" on each token; pooler and "classifier" on the first token of each sequence;
-// "classifier" on each token; pooler and "cls.seq_relationship" on the first token together with
-// "cls.predictions" on the masked tokens, whose decoder is the word table; "cls.predictions" alone.
+// "qa_outputs" on each token; the two layers that the architecture has for classes (BERT: pooler
+// and "classifier") on the first token of each sequence; "classifier" on each token; pooler and
+// "cls.seq_relationship" on the first token together with "cls.predictions" on the masked tokens,
+// whose decoder is the word table; "cls.predictions" alone.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
@@ -34,7 +35,9 @@ enum param_head {
 };
 
 struct param {
-    char name[96];  // in Hugging Face's form: "bert.encoder.layer.0.attention.self.query.weight"
+    // "bert.encoder.layer.0.attention.self.query.weight": Hugging Face's for BERT; files have the
+    // architecture's names (name_for_architecture)
+    char name[96];
     int64_t offset; // elements
     int rank;       // 1 or 2
     int64_t rows;   // 1 for vectors
@@ -61,6 +64,7 @@ struct param_frozen {
 };
 
 struct param_table {
+    const struct architecture *architecture; // whose names files have (names.h)
     struct param *params;
     size_t count;
     int64_t total;        // elements of a buffer, including gaps
@@ -69,11 +73,13 @@ struct param_table {
     int64_t head_first;      // end of the layers' matrices and start of the head's
     int64_t parameter_count; // elements without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
+    int64_t projection_weight, projection_bias; // [H, E], [H]; -1 if embeddings have H columns
     struct param_layer *layers;
     enum param_head head;
-    int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 if the head does not use a pooler
-    int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without outputs
-    // For a head that decodes, else -1: [H, H], [H]; its layer norm; the decoder's bias [V].
+    // [H, H], [H]: the pooler, or the dense layer of a head for classes; -1: none
+    int64_t pooler_weight, pooler_bias;
+    int64_t head_weight, head_bias; // [outputs, H], [outputs]; -1 without outputs
+    // For a head that decodes, else -1: [E, H], [E]; its layer norm; the decoder's bias [V].
     int64_t transform_weight, transform_bias, transform_norm_weight, transform_norm_bias;
     int64_t decoder_bias;
 };
@@ -89,6 +95,10 @@ const struct param_head_row *param_head_row(enum param_head head);
 // The number of outputs per token (span: 2, token: num_labels) or per sequence (class: num_labels,
 // pre-training: 2, masked: 0, embedding: H); H without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
+// The dropout before the last layer of a head; `hidden` is that of the encoder's layers.
+double param_head_dropout(enum param_head head, const struct bert_config *config, double hidden);
+// 1 for a head on each token that has this dropout.
+int param_head_drops_input(enum param_head head, const struct bert_config *config);
 // 1 for the heads with "cls.predictions", which predict masked tokens.
 int param_head_decodes(enum param_head head);
 
@@ -99,6 +109,7 @@ int64_t param_layer_of(const char *name, const char **rest);
 // 1 for the embeddings and the encoder; 0 for pooler and head, which a checkpoint may lack.
 int param_is_body(const struct param *param);
 
+// BERTH_CONFIG if the architecture does not have the head.
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);

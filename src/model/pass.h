@@ -5,6 +5,7 @@
 #define BERTH_MODEL_PASS_H
 
 #include "model/activations.h"
+#include "model/architectures.h"
 
 #include <assert.h>
 
@@ -37,8 +38,10 @@ static inline const float *vector(const struct bert *model, int64_t offset) {
     return model->weights.master + offset;
 }
 
-static inline struct mat table(const struct bert *model, int64_t offset, int64_t rows) {
-    return mat_of((void *)vector(model, offset), rows, model->config->hidden_size, DTYPE_F32);
+// A matrix of master weights.
+static inline struct mat table(const struct bert *model, int64_t offset, int64_t rows,
+                               int64_t cols) {
+    return mat_of((void *)vector(model, offset), rows, cols, DTYPE_F32);
 }
 
 static inline float *gradient(const struct bert *model, int64_t offset) {
@@ -56,9 +59,12 @@ static inline struct dropout dropout_at(const struct pass *pass, enum rng_site s
     if (!dropout) {
         return (struct dropout){.site = site};
     }
-    double probability = site == RNG_SITE_ATTENTION ? dropout->attention_probability
-                         : site == RNG_SITE_HEAD    ? dropout->head_probability
-                                                    : dropout->hidden_probability;
+    const int is_kept = site == RNG_SITE_ATTENTION_OUTPUT &&
+                        bert_architecture(pass->model->config)->attention_output_is_kept;
+    double probability = is_kept                      ? 0
+                         : site == RNG_SITE_ATTENTION ? dropout->attention_probability
+                         : site == RNG_SITE_HEAD      ? dropout->head_probability
+                                                      : dropout->hidden_probability;
     return (struct dropout){
         .seed = dropout->seed,
         .step = dropout->step,
@@ -72,9 +78,9 @@ static inline struct dropout dropout_at(const struct pass *pass, enum rng_site s
 // the head.
 static inline const struct norm_buffers *layer_input(const struct bert_activations *activations,
                                                      int64_t index) {
-    return index > 0                     ? &activations->layers[index - 1].output_norm
-           : activations->pre_layer_norm ? &activations->first_norm
-                                         : &activations->embedding;
+    return index > 0                      ? &activations->layers[index - 1].output_norm
+           : activations->has_first_input ? &activations->first_input
+                                          : &activations->embedding;
 }
 
 #endif

@@ -106,6 +106,16 @@ static int is_slot(const struct tensor_file *file, const struct tensor_entry *en
     return tensor_file_find(file, name) != NULL;
 }
 
+// Files of models with a head have the encoder's prefix.
+static const struct architecture *shown_by(const char *name) {
+    const struct architecture *row = NULL;
+    for (size_t i = 0; row == NULL && architecture_at(i) != NULL; i++) {
+        const char *prefix = architecture_at(i)->prefix;
+        row = strncmp(name, prefix, strlen(prefix)) == 0 ? architecture_at(i) : NULL;
+    }
+    return row;
+}
+
 static enum berth_status add_entry(struct weights *weights, const struct tensor_entry *entry,
                                    struct berth_error *error) {
     char name[WEIGHT_NAME_SIZE];
@@ -116,6 +126,9 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
     }
     if (use == NAME_STACKED) {
         return add_stack(weights, entry, name, error);
+    }
+    if (weights->shown == NULL) {
+        weights->shown = shown_by(entry->name);
     }
     struct weight *weight = add(weights, entry, use);
     snprintf(weight->name, sizeof weight->name, "%s", name[0] != '\0' ? name : entry->name);
@@ -272,14 +285,26 @@ static enum berth_status check_names(const struct weights *weights, struct berth
     return BERTH_OK;
 }
 
+enum berth_status weights_check_architecture(const struct weights *weights,
+                                             const struct bert_config *config,
+                                             struct berth_error *error) {
+    const struct architecture *shown = weights->shown, *row = bert_architecture(config);
+    return shown == NULL || strcmp(shown->prefix, row->prefix) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: tensors begin with \"%s\": this is %s, but config.json says "
+                           "\"model_type\": \"%s\"; use the config.json of these weights",
+                           weights->file.path, shown->prefix, shown->title, row->type);
+}
+
 static enum berth_status check_architecture(const struct weights *weights,
                                             struct berth_error *error) {
     for (size_t i = 0; i < weights->count; i++) {
         const char *found = architecture_of_tensor(weights->list[i].name);
         if (found != NULL) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": this is %s; expected a BERT with learned absolute "
-                             "positions, such as bert-base-uncased",
+                             "%s: tensor \"%s\": this is %s; expected a model with BERT's layers "
+                             "and learned absolute positions, such as bert-base-uncased",
                              weights->file.path, weights->list[i].entry->name, found);
         }
     }

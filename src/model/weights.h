@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "format/tensors/tensor_file.h"
+#include "model/config.h"
 #include "model/names.h"
 
 #include <stddef.h>
@@ -41,7 +42,8 @@ struct weights {
     size_t dropped;      // tensors of the file that are not part of a model (an optimizer's)
     size_t padding_rows; // rows of the word table beyond the vocabulary
     int is_quantized;    // some weights are I8 with scales, which are not in the list
-    size_t selected;     // length of weights_select's prefix, which the entries' names still have
+    const struct architecture *shown; // by a prefix of the names; NULL: they have none
+    size_t selected; // length of weights_select's prefix, which the entries' names still have
 };
 
 // Opens `path`, a file of weights or a model folder. vocab_size is that of the configuration, 0 if
@@ -55,6 +57,10 @@ void weights_close(struct weights *weights);
 // Keeps only the tensors whose names begin with `prefix`, under the rest of their names.
 void weights_select(struct weights *weights, const char *prefix);
 const struct weight *weights_find(const struct weights *weights, const char *name);
+// BERTH_BAD_DATA if the names show another architecture than that of the configuration.
+enum berth_status weights_check_architecture(const struct weights *weights,
+                                             const struct bert_config *config,
+                                             struct berth_error *error);
 // Whether layer norms come before the sub-layers: only such a model has a final one.
 int weights_are_pre_layer_norm(const struct weights *weights);
 // The weight that `copy` repeats in a tied model; NULL: none.

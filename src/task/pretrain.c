@@ -80,13 +80,13 @@ static enum berth_status has_validation(const struct settings *config, int *answ
 static enum berth_status check_positions(const struct shard_list *shards,
                                          const struct bert_config *shape,
                                          struct berth_error *error) {
-    if (shards->length <= shape->max_position_embeddings) {
+    if (shards->length <= bert_positions(shape)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
                      "%s: its rows have %" PRId64 " tokens, but the model has %" PRId64
                      " positions; use shorter shards or another model",
-                     shards->items[0].path, shards->length, shape->max_position_embeddings);
+                     shards->items[0].path, shards->length, bert_positions(shape));
 }
 
 static enum berth_status check_words(const struct shard_origin *origin,

@@ -359,7 +359,7 @@ cp -r squad-minilm relu
 sed -i 's/"hidden_act": *"[a-z]*"/"hidden_act": "relu"/' relu/config.json
 run convert relu other --to gguf --allow-lossy
 expect_code 78
-expect_err "relu as gguf: hidden_act is relu, but llama.cpp's BERT computes gelu"
+expect_err "relu as gguf: the activation is relu, but llama.cpp's BERT computes gelu"
 rm -r relu
 mv squad-minilm/vocab.txt .
 run convert squad-minilm mute --to gguf --allow-lossy
@@ -406,8 +406,12 @@ done
 cp squad-minilm/model.safetensors damaged/
 sed -i 's/"bert"/"roberta"/' damaged/config.json
 run convert damaged new
+expect_code 65
+expect_err 'tensors begin with "bert."'
+sed -i 's/"roberta"/"albert"/' damaged/config.json
+run convert damaged new
 expect_code 78
-expect_err roberta
+expect_err albert
 seq 200 >damaged/vocab.txt
 cp squad-minilm/config.json damaged/
 run convert damaged new --to gguf --allow-lossy

@@ -138,7 +138,7 @@ expect_code 0
 expect_err "max_seq_length: 64 instead of 512, the number of positions of short"
 run pretrain --objective mlm --model model --train text.txt --output refused --max_seq_length 65
 expect_code 78
-expect_err "max_seq_length 65 exceeds max_position_embeddings 64"
+expect_err "max_seq_length 65 exceeds the 64 positions of"
 run pretrain --objective nsp --model model
 expect_code 2
 expect_err "mlm+nsp"

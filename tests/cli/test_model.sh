@@ -494,7 +494,7 @@ fitted() { # WORDS...
     cat "$out" "$err" | grep -q "max_seq_length: 40 instead of 384" || fail "no note"
     run "$@" --max_seq_length 384
     expect_code 78
-    expect_err "max_seq_length 384 exceeds max_position_embeddings 40"
+    expect_err "max_seq_length 384 exceeds the 40 positions of"
 }
 fitted finetune squad $brief --train "$work/data.json" --output "$work/short-run" --dry-run
 fitted predict squad $brief --input "$work/data.json" --output "$work/short-answers" --force

@@ -341,6 +341,14 @@ static void drop_rows(struct op_case *c) {
     free(mask);
 }
 
+static void drop_first_rows(struct op_case *c) {
+    double *mask = first_mask(c);
+    for (int64_t i = 0; i < SIZE(COUNT) * SIZE(HIDDEN); i++) {
+        c->x[0][i] = mask[i] * c->x[1][i];
+    }
+    free(mask);
+}
+
 static void tanh_forward(struct op_case *c) {
     double *mask = first_mask(c);
     reference_tanh(c->x[0], c->x[1], c->x[2], mask, SIZE(COUNT) * SIZE(HIDDEN));
@@ -378,6 +386,7 @@ const struct op_row op_rows[] = {
     {ROW(scatter_add_rows), .f32 = 4e-7, .forward = "gather_rows"},
     {ROW(gelu_backward), .activates = 1, .forward = "linear_gelu_forward", .upstream = du_itself},
     {ROW(drop_rows), .drops = 1, .f32 = 2e-7},
+    {ROW(drop_first_rows), .drops = 1, .f32 = 2e-7},
     {ROW(tanh_forward), .drops = 1, .f32 = 4e-7},
     {ROW(tanh_backward), .drops = 1, .f32 = 4e-7, .forward = "tanh_forward"},
     {OP_ROW(class_loss), .prepare = op_prepare_classes, .modes = 2, .f32 = 2e-6,

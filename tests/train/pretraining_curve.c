@@ -74,7 +74,8 @@ static enum berth_status prepare(struct curve *curve, struct berth_error *error)
     settings.optimizer.weight_decay = 0.01;
     settings.optimizer.max_grad_norm = 1;
     TRY(optimizer_settle(&settings.optimizer, error));
-    struct update_rules rules = update_rules_of(&settings, &curve->config, DTYPE_F32);
+    struct update_rules rules =
+        update_rules_of(&settings, &curve->config, curve->table.head, DTYPE_F32);
     struct engine_shape shape = {.train = {.sequences = curve->sequences}};
     for (size_t i = 0; i < curve->instances.count; i++) {
         const struct instance *item = &curve->instances.items[i];

@@ -139,7 +139,7 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
     config.model.hidden_dropout_prob = config.model.attention_probs_dropout_prob = 0.1;
     config.optimizer.max_grad_norm = 0.5;
     CHECK(optimizer_settle(&config.optimizer, NULL) == BERTH_OK);
-    struct update_rules rules = update_rules_of(&config, &ranks_shape, DTYPE_F32);
+    struct update_rules rules = update_rules_of(&config, &ranks_shape, ranks_table.head, DTYPE_F32);
     rules.parts = setting->parts;
     rules.exchange = (struct all_reduce_rules){.wire = setting->wire,
                                                .blocking = setting->blocking,

@@ -79,7 +79,8 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     state_set_weights(&setup->state, weights);
     state_release(&setup->state, setup->state.master, weights);
     assert_int_equal(optimizer_settle(&config.optimizer, NULL), BERTH_OK);
-    struct update_rules rules = update_rules_of(&config, &setup->shape, DTYPE_F32);
+    struct update_rules rules =
+        update_rules_of(&config, &setup->shape, setup->table.head, DTYPE_F32);
     struct engine_shape shape = {.train = {128, SEQUENCES, 16, LONGEST},
                                  .attention_dropout = rules.attention_dropout};
     assert_int_equal(

@@ -69,7 +69,7 @@ static void process_open(struct process *process, const char *kind, enum dtype c
     *process = (struct process){.device = NULL};
     settings_init(&config);
     assert_int_equal(optimizer_settle(&config.optimizer, NULL), BERTH_OK);
-    struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
+    struct update_rules rules = update_rules_of(&config, &shape, table.head, DTYPE_F32);
     rules.check_every = 1000; // the memory is compared in every update, whatever it is
     const enum berth_status opened =
         strcmp(kind, "cpu") == 0 ? device_cpu_open(&options, &process->device, &error)

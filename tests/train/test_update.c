@@ -161,7 +161,8 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
                      BERTH_OK);
     read_weights(setup);
     assert_int_equal(optimizer_settle(&setup->config.optimizer, NULL), BERTH_OK);
-    struct update_rules rules = update_rules_of(&setup->config, &setup->golden->shape, DTYPE_F32);
+    struct update_rules rules =
+        update_rules_of(&setup->config, &setup->golden->shape, setup->table.head, DTYPE_F32);
     struct engine_shape shape = {.train = {2048, SEQUENCES, 0, 48},
                                  .attention_dropout = rules.attention_dropout};
     assert_int_equal(engine_init(&setup->engine, &setup->state, comm_self(), &setup->golden->shape,

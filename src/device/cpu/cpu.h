@@ -136,6 +136,8 @@ void cpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropou
                    const struct batch *batch);
 void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
                       struct dropout dropout, const struct batch *batch);
+void cpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                         const struct batch *batch);
 void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch);
 // embedding.c

@@ -189,6 +189,7 @@ static const struct device operations = {
     .drop_rows = cpu_drop_rows,
     .tanh_forward = cpu_tanh_forward,
     .tanh_backward = cpu_tanh_backward,
+    .drop_first_rows = cpu_drop_first_rows,
     .class_loss = cpu_class_loss,
     .weighted_loss = cpu_weighted_loss,
     .squared_loss = cpu_squared_loss,

@@ -92,7 +92,9 @@ static void add_to_tables(struct cpu *cpu, const struct embed_grad_args *args,
         struct mat x = mat_rows(mat_columns(args->scratch, c, count), 0, rows);
         cpu->kernels->scatter_add(mat_columns(args->dword, c, count), x, batch->ids);
         cpu->kernels->scatter_add(mat_columns(args->dposition, c, count), x, batch->positions);
-        cpu->kernels->scatter_add(mat_columns(args->dtype_table, c, count), x, batch->type_ids);
+        if (!mat_is_empty(args->dtype_table)) {
+            cpu->kernels->scatter_add(mat_columns(args->dtype_table, c, count), x, batch->type_ids);
+        }
     }
 }
 

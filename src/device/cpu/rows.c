@@ -88,6 +88,20 @@ void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
     }
 }
 
+void cpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                         const struct batch *batch) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < y.rows; i++) {
+        if (i >= batch->sequence_count) {
+            zero_row(y, i);
+            continue;
+        }
+        cpu->kernels->drop_row(mat_rows(y, i, 1), mat_rows(x, i, 1), &dropout,
+                               batch->global_indices[i], 0);
+    }
+}
+
 void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch) {
     struct cpu *cpu = cpu_of(dev);

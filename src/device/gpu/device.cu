@@ -436,6 +436,7 @@ static void fill_table(struct device *device) {
     device->drop_rows = gpu_drop_rows;
     device->tanh_forward = gpu_tanh_forward;
     device->tanh_backward = gpu_tanh_backward;
+    device->drop_first_rows = gpu_drop_first_rows;
     device->class_loss = gpu_class_loss;
     device->weighted_loss = gpu_weighted_loss;
     device->squared_loss = gpu_squared_loss;

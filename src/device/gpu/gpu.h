@@ -229,6 +229,8 @@ void gpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropou
                    const struct batch *batch);
 void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
                       struct dropout dropout, const struct batch *batch);
+void gpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                         const struct batch *batch);
 void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch);
 // embedding.cu

@@ -87,6 +87,20 @@ __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 __global__ void __launch_bounds__(ROW_THREADS)
+    drop_first_rows_kernel(struct mat y, struct mat x, struct dropout dropout, struct batch batch) {
+    const int64_t row = blockIdx.x;
+    const bool used = row < batch.sequence_count;
+    for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
+        float value = 0.0f;
+        if (used) {
+            value = number_at(x, row, column) *
+                    first_position_factor(dropout, batch.global_indices[row], column);
+        }
+        set_number(y, row, column, value);
+    }
+}
+
+__global__ void __launch_bounds__(ROW_THREADS)
     tanh_backward_kernel(struct mat du, struct mat dy, struct mat t, struct dropout dropout,
                          struct batch batch) {
     const int64_t row = blockIdx.x;
@@ -131,6 +145,11 @@ static gpu_cost tanh_forward_cost(struct mat y, struct mat t, struct mat u, stru
                                   struct batch batch) {
     return {cost_rows(u, batch.sequence_count) + first_mask_cost(dropout, batch),
             cost_of(y) + cost_of(t), 0};
+}
+
+static gpu_cost drop_first_rows_cost(struct mat y, struct mat x, struct dropout dropout,
+                                     struct batch batch) {
+    return {cost_rows(x, batch.sequence_count) + first_mask_cost(dropout, batch), cost_of(y), 0};
 }
 
 static gpu_cost tanh_backward_cost(struct mat du, struct mat dy, struct mat t,
@@ -185,6 +204,12 @@ void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
                       struct dropout dropout, const struct batch *batch) {
     gpu_run(gpu_of(dev), {"tanh_forward", y.rows, ROW_THREADS}, tanh_forward_kernel,
             tanh_forward_cost, y, t, u, dropout, *batch);
+}
+
+void gpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                         const struct batch *batch) {
+    gpu_run(gpu_of(dev), {"drop_first_rows", y.rows, ROW_THREADS}, drop_first_rows_kernel,
+            drop_first_rows_cost, y, x, dropout, *batch);
 }
 
 void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,

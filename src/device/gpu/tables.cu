@@ -271,8 +271,10 @@ void gpu_add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
             {"position_gradient", batch->max_length * gpu_blocks(columns, TABLE_THREADS),
              TABLE_THREADS},
             position_gradient_kernel, position_gradient_cost, args->dposition, gradient, *batch);
-    gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, type_gradient_cost,
-            partials, gradient, types, *batch, each);
+    if (types > 0) {
+        gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel,
+                type_gradient_cost, partials, gradient, types, *batch, each);
+    }
     for (int64_t type = 0; type < types; type += GPU_SUMS) {
         struct gpu_sums to = {{}, 0, columns};
         for (; to.count < GPU_SUMS && type + to.count < types; to.count++) {

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "format/torch/torch.h"
+#include "model/architectures.h"
 #include "model/module_order.h"
 #include "train/checkpoint/state_file.h"
 
@@ -13,6 +14,9 @@
 enum { MOMENTS = 2, GROUPS_MAX = 2 };
 
 static const char no_optimizer[] = "the optimizer's moments, which it does not have";
+static const char other_architecture[] =
+    "the optimizer's moments, because Berth does not know how this architecture's parameters are "
+    "numbered";
 static const char other_numbers[] =
     "the optimizer's moments, because its parameters are numbered in an unknown way";
 
@@ -237,6 +241,10 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
     int is_found = 0;
     if (optimizer_member(reading, "state") == NULL) {
         *missing = no_optimizer;
+        return BERTH_OK;
+    }
+    if (!state->table->architecture->has_dialects) {
+        *missing = other_architecture;
         return BERTH_OK;
     }
     TRY(list_parameters(reading, error));

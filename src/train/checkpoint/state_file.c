@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
 #include "model/folder.h"
+#include "model/names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,24 +20,28 @@ static const struct contents {
     const char *format;      // in the metadata; transformers refuses weights without "pt"
     size_t count;            // number of buffers in the file
     const char *prefixes[2]; // of the tensor names of each buffer
+    int is_of_architecture;  // 1: it has the architecture's names, 0: ours
 } contents[STATE_FILES] = {
-    [STATE_FILE_WEIGHTS] = {FOLDER_WEIGHTS, "pt", 1, {""}},
-    [STATE_FILE_MOMENTS] = {"optimizer.safetensors", "berth", 2, {"exp_avg.", "exp_avg_sq."}},
+    [STATE_FILE_WEIGHTS] = {FOLDER_WEIGHTS, "pt", 1, {""}, 1},
+    [STATE_FILE_MOMENTS] = {"optimizer.safetensors", "berth", 2, {"exp_avg.", "exp_avg_sq."}, 0},
 };
 
 const char *state_file_name(enum state_file file) {
     return contents[file].name;
 }
 
-static void tensor_name(char name[NAME_SIZE], const char *prefix, const struct param *param) {
-    snprintf(name, NAME_SIZE, "%s%s", prefix, param->name);
+static void tensor_name(char name[NAME_SIZE], const struct contents *file, size_t buffer,
+                        const struct param_table *table, const struct param *param) {
+    if (file->is_of_architecture) {
+        name_for_architecture(table->architecture, param->name, name, NAME_SIZE);
+    } else {
+        snprintf(name, NAME_SIZE, "%s%s", file->prefixes[buffer], param->name);
+    }
 }
 
 // --- creating ------------------------------------------------------------------------------------
 
-static void describe(struct tensor_out *tensor, char *name, const char *prefix,
-                     const struct param *param) {
-    tensor_name(name, prefix, param);
+static void describe(struct tensor_out *tensor, const char *name, const struct param *param) {
     *tensor = (struct tensor_out){.name = name, .dtype = TENSOR_F32, .rank = param->rank};
     tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
     tensor->shape[1] = param->cols;
@@ -53,8 +58,9 @@ static enum berth_status make_file(const struct contents *file, const struct par
         status = error_no_memory(error, count * sizeof *names, "the list of tensors");
     } else {
         for (size_t i = 0; i < count; i++) {
-            describe(&tensors[i], names[i], file->prefixes[i / table->count],
-                     &table->params[i % table->count]);
+            const struct param *param = &table->params[i % table->count];
+            tensor_name(names[i], file, i / table->count, table, param);
+            describe(&tensors[i], names[i], param);
         }
         status = safetensors_make(path, tensors, count, metadata, error);
     }
@@ -164,7 +170,7 @@ static enum berth_status find_tensor(const struct transfer *transfer, size_t buf
         *found = transfer->source->entries[buffer * table->count + (size_t)(param - table->params)];
         return BERTH_OK;
     }
-    tensor_name(name, contents[transfer->kind].prefixes[buffer], param);
+    tensor_name(name, &contents[transfer->kind], buffer, transfer->state->table, param);
     const struct tensor_entry *entry = *found = safetensors_find(&transfer->file, name);
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a checkpoint with the state, all f32: model.safetensors with the weights, and
 // optimizer.safetensors with the two moments of every parameter as "exp_avg.<name>" and
-// "exp_avg_sq.<name>" in the parameter's shape. Leaves out reading weights (train/engine/inputs.h)
+// "exp_avg_sq.<name>" in the parameter's shape; the weights have the architecture's names, the
+// moments ours, which are BERT's. Leaves out reading weights (train/engine/inputs.h)
 // and the number of updates (trainer_state.json).
 //
 // A file is complete even if each process holds only a part of the state (partition.h): one process

@@ -27,9 +27,10 @@ static struct device_shape device_shape_of(const struct state *state,
                                            const struct bert_config *config,
                                            const struct engine_shape *shape) {
     const struct batch_extent worst = worst_of(state, config, shape);
+    const int64_t columns = bert_embedding_size(config);
     return (struct device_shape){
         .batch = worst,
-        .hidden = config->hidden_size,
+        .hidden = config->hidden_size > columns ? config->hidden_size : columns,
         .intermediate = config->intermediate_size,
         .heads = config->num_attention_heads,
         .types = config->type_vocab_size,

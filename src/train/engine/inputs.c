@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 #include "train/machine/machine.h"
 
@@ -156,6 +157,8 @@ static enum berth_status read_tokenizer(struct model_files *files,
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
         TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
     }
+    // A vocabulary alone has no shape.
+    inputs.one_type |= files->shape.hidden_size > 0 && files->shape.type_vocab_size < 2;
     files->max_length = inputs.max_length;
     apply_settings(settings, &files->rules);
     if (files->rules.is_pipeline || file->is_other) {
@@ -321,13 +324,13 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
         usual = files->max_length;
     }
     return (struct length_limits){.usual = usual,
-                                  .positions =
-                                      is_free ? INT64_MAX : files->shape.max_position_embeddings,
+                                  .positions = is_free ? INT64_MAX : bert_positions(&files->shape),
                                   .source = source};
 }
 
 int model_files_distinguish_pairs(const struct model_files *files) {
-    return files->shape.type_vocab_size >= 2;
+    return files->shape.type_vocab_size >= 2 ||
+           !bert_architecture(&files->shape)->types_separate_pairs;
 }
 
 // Whether the head always reads pairs of texts.

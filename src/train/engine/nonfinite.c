@@ -51,7 +51,7 @@ static int64_t backward_position(const struct param *param, int64_t layers) {
     if (layer >= 0) {
         return layers - layer;
     }
-    int is_embedding = strncmp(param->name, "bert.embeddings.", 16) == 0;
+    int is_embedding = strncmp(param->name, "bert.embeddings", 15) == 0;
     return is_embedding ? layers + 1 : 0;
 }
 

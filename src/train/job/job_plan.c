@@ -11,7 +11,7 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
     static const struct batch_extent minimum = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
     const struct update_rules rules =
-        update_rules_of(&job->config, &job->files.shape, job->state.compute);
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, job->state.compute);
     const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
     TRY(job->feed.ops->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
@@ -62,7 +62,7 @@ static int64_t update_factor(const struct training_job *job) {
 
 struct plan_args job_memory(const struct training_job *job) {
     const struct update_rules rules =
-        update_rules_of(&job->config, &job->files.shape, job->state.compute);
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, job->state.compute);
     return (struct plan_args){
         .state = &job->state,
         .config = &job->files.shape,
@@ -99,7 +99,7 @@ enum berth_status job_settle_saving(struct training_job *job, struct berth_error
 
 enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error) {
     const struct update_rules rules =
-        update_rules_of(&job->config, &job->files.shape, job->state.compute);
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, job->state.compute);
     const struct training_plan plan = {.config = &job->config,
                                        .ranks = job->comm->size,
                                        .files = &job->files,

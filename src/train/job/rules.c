@@ -29,9 +29,8 @@ static enum range_exchange_mode exchange_mode_of(const struct engine_settings *s
 }
 
 struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
-                                    enum dtype compute) {
+                                    enum param_head head, enum dtype compute) {
     double hidden = config->model.hidden_dropout_prob;
-    double head = shape->classifier_dropout;
     hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
     double attention = config->model.attention_probs_dropout_prob;
     return (struct update_rules){
@@ -40,7 +39,7 @@ struct update_rules update_rules_of(const struct settings *config, const struct 
         .seed = (uint64_t)config->run.seed,
         .hidden_dropout = hidden,
         .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
-        .head_dropout = head < 0 ? hidden : head,
+        .head_dropout = param_head_dropout(head, shape, hidden),
         .label_smoothing = config->task.label_smoothing_factor,
         .parts = (int)config->engine.virtual_ranks,
         .exchange = {.wire = wire_of(&config->engine, compute),

@@ -11,7 +11,7 @@
 struct batching_request batching_request_of(const struct settings *config);
 // Gradients travel in the compute type unless the config names another.
 struct update_rules update_rules_of(const struct settings *config, const struct bert_config *shape,
-                                    enum dtype compute);
+                                    enum param_head head, enum dtype compute);
 
 // Sets *sharding to how the ranks divide the state, by config->zero_stage and the optimizer (after
 // optimizer_settle). Stage 3 is BERTH_CONFIG. A single process divides nothing.

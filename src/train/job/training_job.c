@@ -3,6 +3,8 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/words.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 #include "settings/effects.h"
 #include "settings/settings.h"
@@ -44,7 +46,7 @@ static int has_new_shape(const struct training_job *job) {
 
 // Apart from the vocabulary, which vocab_multiple rounds up.
 static int has_shape(const struct bert_config *one, const struct bert_config *other) {
-    return one->hidden_size == other->hidden_size &&
+    return one->architecture == other->architecture && one->hidden_size == other->hidden_size &&
            one->num_hidden_layers == other->num_hidden_layers &&
            one->num_attention_heads == other->num_attention_heads &&
            one->intermediate_size == other->intermediate_size &&
@@ -185,6 +187,21 @@ static enum berth_status check_prediction(const struct training_job *job,
     return status;
 }
 
+// Refused before training, because the result is written after it.
+static enum berth_status check_formats(const struct training_job *job, struct berth_error *error) {
+    static const char *const of_dialects[] = {"nvidia", "nvidia_finetuned", "tensorflow"};
+    const struct architecture *row = job->files.table.architecture;
+    for (size_t i = 0; i < sizeof of_dialects / sizeof *of_dialects && !row->has_dialects; i++) {
+        if (words_contain(job->config.save_format, ',', of_dialects[i])) {
+            return error_set(error, BERTH_CONFIG,
+                             "save_format %s: the model is %s, which the programs that read this "
+                             "format do not have; use hf or torch",
+                             of_dialects[i], row->title);
+        }
+    }
+    return BERTH_OK;
+}
+
 // A new head would not be the one that the run to resume has trained.
 static enum berth_status check_head(const struct training_job *job, struct berth_error *error) {
     const char *other;
@@ -192,9 +209,9 @@ static enum berth_status check_head(const struct training_job *job, struct berth
         &job->files.shape, param_head_row(job->files.table.head)->architecture, &other, error));
     if (other != NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "%s is a checkpoint of a %s; name a checkpoint of the same task, or start "
-                         "from its weights with model_name_or_path",
-                         job->resume.folder, other);
+                         "%s is a checkpoint of a %s%s; name a checkpoint of the same task, or "
+                         "start from its weights with model_name_or_path",
+                         job->resume.folder, job->files.table.architecture->class_prefix, other);
     }
     return !job->train.new_head
                ? BERTH_OK
@@ -317,7 +334,8 @@ static void note_unused_rewarmup(const struct training_job *job) {
 
 static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
+    struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, compute);
     rules.class_weights = job->train.class_weights;
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
@@ -334,6 +352,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         .progress = &job->progress,
         .comm = job->comm,
         .updater = &job->updater};
+    TRY(check_formats(job, error));
     log_event(&job->log, "loading_checkpoint");
     if (job->resume.original_step >= 0) {
         TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,

@@ -209,7 +209,7 @@ int optimizer_freezes(const struct optimizer *optimizer, const char *parameter) 
     const int64_t layer = param_layer_of(parameter, NULL);
     return layer >= 0
                ? layer < optimizer->frozen.layers
-               : optimizer->frozen.embeddings && strncmp(parameter, "bert.embeddings.", 16) == 0;
+               : optimizer->frozen.embeddings && strncmp(parameter, "bert.embeddings", 15) == 0;
 }
 
 static int is_scaled(const struct optimizer *optimizer, int decays) {

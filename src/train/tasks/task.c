@@ -176,8 +176,8 @@ enum berth_status task_fit_length(struct settings *config, const struct length_l
     *length = !is_chosen && limits->usual > 0 ? limits->usual : *length;
     if (*length > positions && is_chosen) {
         return error_set(error, BERTH_CONFIG,
-                         "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
-                         " of %s; use at most that many tokens",
+                         "max_seq_length %" PRId64 " exceeds the %" PRId64
+                         " positions of %s; use at most that many tokens",
                          *length, positions, limits->source);
     }
     if (*length > positions && limits->usual < LENGTH_OF_MODEL) {
