@@ -56,6 +56,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/checksum": set(),
     "format/archive": set(),
     "format/protobuf": set(),
+    "format/sentencepiece": {"protobuf"},
     "format/tensors": set(),
     "format/safetensors": {"tensors", "json"},
     "format/torch": {"tensors", "archive"},
@@ -89,6 +90,7 @@ FOREIGN_WORDS = {
     "src/api/convert.c": {"torch_dtype"},
     "src/model/config.c": {"model_type", "torch_dtype"},
     "src/model/folder_class.c": {"model_type"},
+    "src/model/folder_words.c": {"model_type"},
     "serve/protocol_kserve.c": {"model_name"},
 }
 PROGRAMS = re.compile(r"\b(run_(?:squad|glue|qa|ner|mlm|classifier|pretraining)|bertPrep|launch_benchmark|deepspeed_train|"
