@@ -88,6 +88,7 @@ FOREIGN_WORDS = {
     "src/train/settings/recipes.c": "recipes",
     "src/train/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
     "src/api/convert.c": {"torch_dtype"},
+    "src/api/vocab.c": {"model_type"},
     "src/model/config.c": {"model_type", "torch_dtype"},
     "src/model/folder_class.c": {"model_type"},
     "src/model/folder_words.c": {"model_type"},
