@@ -39,6 +39,8 @@ struct fit {
     uint32_t begin, end, piece;
 };
 
+enum presence { LEFT_OUT, IS_IN, LEFT_OUT_NEXT };
+
 struct unigram {
     struct word *words;
     size_t word_count;
@@ -47,12 +49,13 @@ struct unigram {
     size_t character_count;
     struct seed *seeds;
     size_t seed_count, seed_capacity;
-    struct trie trie; // ids are those of seeds
-    double *scores;   // [seed_count + 1] of the seeds and of an unknown character
-    unsigned char *is_in;
-    uint32_t *order; // [count] the pieces that are in
+    struct trie trie;     // ids are those of seeds
+    double *scores;       // [seed_count + 1] of the seeds and of an unknown character
+    unsigned char *is_in; // [seed_count] enum presence
+    uint32_t *order;      // [count] the pieces that are in
     size_t count;
-    double *expected; // [seed_count + 1]
+    size_t pruned_from; // how many pieces were in when pruning began
+    double *expected;   // [seed_count + 1]
     // Of the current word:
     struct fit *fits;
     size_t fit_count, fit_capacity;
@@ -422,9 +425,9 @@ static double digamma(double x) {
         result -= 1 / x;
     }
     x -= 0.5;
-    const double square = 1 / (x * x), fourth = square * square;
-    return result + (log(x) + square / 24 - fourth * 7 / 960 + fourth * square * 31 / 8064 -
-                     fourth * fourth * 127 / 30720);
+    const double inverse = 1 / x, square = inverse * inverse, fourth = square * square;
+    return result + (log(x) + 1.0 / 24 * square - 7.0 / 960 * fourth +
+                     31.0 / 8064 * fourth * square - 127.0 / 30720 * fourth * fourth);
 }
 
 // Scores by the expected counts. Digamma in place of the logarithm makes rare pieces rarer.
@@ -489,11 +492,26 @@ struct replacement {
     int is_better;
 };
 
-// The fits of the best way, from the last to the first, are turned around in place of the others.
+// Goes back along the best way through the piece, and notes at each place the fit that begins
+// there. The library counts the parts of all pieces as if each had one, not those of this piece.
+static void add_shares(const struct unigram *unigram, size_t length, double moved, double sum,
+                       struct replacement *found) {
+    const double all = log(sum + moved * (double)unigram->pruned_from);
+    for (size_t at = length; at > 0;) {
+        const uint32_t from = unigram->places[at].from;
+        at = unigram->fits[from].begin;
+        unigram->places[at].last = from;
+    }
+    for (size_t at = 0; at < length; found->parts++) {
+        const struct fit *fit = &unigram->fits[unigram->places[at].last];
+        found->logs += log(unigram->expected[fit->piece] + moved) - all;
+        at = fit->end;
+    }
+}
+
 static enum berth_status replace(struct unigram *unigram, uint32_t piece, double sum,
                                  struct replacement *found, struct berth_error *error) {
     const struct seed *seed = &unigram->seeds[piece];
-    const double moved = unigram->expected[piece];
     *found = (struct replacement){0, 0, 0};
     if (seed->length == utf8_whole(seed->bytes[0])) {
         return BERTH_OK;
@@ -503,17 +521,8 @@ static enum berth_status replace(struct unigram *unigram, uint32_t piece, double
     }
     find_best(unigram);
     found->is_better = unigram->places[seed->length].best > unigram->scores[piece];
-    for (size_t at = seed->length; at > 0; found->parts++) {
-        struct place *place = &unigram->places[at];
-        const size_t begin = unigram->fits[place->from].begin;
-        unigram->places[begin].last = place->from; // its fit on the best way
-        at = begin;
-    }
-    const double all = log(sum + moved * (double)(found->parts - 1));
-    for (size_t at = 0; at < seed->length;) {
-        const struct fit *fit = &unigram->fits[unigram->places[at].last];
-        found->logs += log(unigram->expected[fit->piece] + moved) - all;
-        at = fit->end;
+    if (!found->is_better) {
+        add_shares(unigram, seed->length, unigram->expected[piece], sum, found);
     }
     return BERTH_OK;
 }
@@ -526,7 +535,8 @@ static double sum_counts(const struct unigram *unigram) {
     return sum;
 }
 
-// Sorts the pieces into those that stay, which are first in unigram->order, and candidates.
+// Sorts the pieces into those that stay, which are first in unigram->order, candidates, and those
+// that are left out, which may still be parts of others here.
 static enum berth_status find_candidates(struct unigram *unigram, double words,
                                          struct candidate *candidates, size_t *candidate_count,
                                          size_t *kept, struct berth_error *error) {
@@ -537,11 +547,11 @@ static enum berth_status find_candidates(struct unigram *unigram, double words,
         struct replacement found;
         TRY(replace(unigram, piece, sum, &found, error));
         if (count == 0 && found.is_better) {
-            unigram->is_in[piece] = 0;
-        } else if (found.parts == 0 || found.is_better) {
+            unigram->is_in[piece] = LEFT_OUT_NEXT;
+        } else if (found.parts == 0) {
             unigram->order[(*kept)++] = piece;
         } else if (count == 0) {
-            unigram->is_in[piece] = 0;
+            unigram->is_in[piece] = LEFT_OUT_NEXT;
         } else {
             candidates[*candidate_count] =
                 (struct candidate){count / words * (log(count) - log_sum - found.logs), piece,
@@ -561,11 +571,15 @@ static enum berth_status prune(struct unigram *unigram, size_t least, struct ber
         return no_memory(error);
     }
     unigram->scores[unigram->seed_count] = lowest_score(unigram) - UNKNOWN_PENALTY;
+    unigram->pruned_from = unigram->count;
     const size_t share = (size_t)((double)(unigram->count + 1) * KEPT_SHARE);
     const size_t most = (least > share ? least : share) - 1; // and what stands for the unknown
     enum berth_status status = count_best(unigram, &words, error);
     if (status == BERTH_OK) {
         status = find_candidates(unigram, words, candidates, &count, &kept, error);
+    }
+    for (size_t i = 0; i < unigram->seed_count; i++) {
+        unigram->is_in[i] = unigram->is_in[i] == IS_IN;
     }
     if (status == BERTH_OK && count > 0) {
         qsort(candidates, count, sizeof *candidates, compare_losses);
