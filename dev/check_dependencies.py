@@ -57,6 +57,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/checksum": set(),
     "format/archive": set(),
     "format/protobuf": set(),
+    "format/sentencepiece": {"protobuf"},
     "format/tensors": set(),
     "format/safetensors": {"tensors", "json"},
     "format/torch": {"tensors", "archive"},
@@ -104,8 +105,10 @@ FOREIGN_WORDS = {
     "src/settings/recipes.c": "recipes",
     "src/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
     "src/api/convert.c": {"torch_dtype"},
+    "src/api/vocab.c": {"model_type"},
     "src/model/config.c": {"model_type", "torch_dtype"},
     "src/model/folder_class.c": {"model_type"},
+    "src/model/folder_words.c": {"model_type"},
     "serve/protocol_kserve.c": {"model_name"},
 }
 PROGRAMS = re.compile(r"\b(run_(?:squad|glue|qa|ner|mlm|classifier|pretraining)|bertPrep|launch_benchmark|deepspeed_train|"

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the vocabulary reader: any bytes are refused with a message, or give a tokenizer whose
 // pieces are found under their ids, or under that of the last of equal ones. Likewise a
-// tokenizer.json of any kind, whose tokens lie within their text, in its order.
+// tokenizer.json of any kind, whose tokens lie within their text, in its order; and other files of
+// words, which become one.
 //
-// Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file, bit 3 a tokenizer.json.
+// Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file, bit 3 a tokenizer.json,
+// bit 4 other files of words, of the class that the higher bits number: merges.txt and the settings
+// follow the first one, each after a byte 0xFF.
 #include "format/json/json.h"
 #include "input.h"
+#include "model/folder_words.h"
 #include "text/tokenizer.h"
 
 static void check_pieces(const struct tokenizer *tokenizer) {
@@ -74,16 +78,11 @@ static void use_pipeline(const struct tokenizer *tokenizer, unsigned fail_at) {
     token_list_done(&list);
 }
 
-static void open_pipeline(const struct fuzz_input *input) {
+static void open_pipeline(const struct fuzz_input *input, json *object) {
     const struct tokenizer_names names = {.mask = "<mask>"};
     const struct tokenizer_options options = {.split_special = (input->settings & 1) != 0};
     struct tokenizer *tokenizer = NULL;
     struct berth_error error = {0};
-    json *object;
-    if (json_read_memory("fuzz", (const char *)input->bytes, input->size, &object, NULL) !=
-        BERTH_OK) {
-        return;
-    }
     fuzz_failing_begin(input->fail_at);
     const enum berth_status status =
         tokenizer_open_pipeline("fuzz", object, &names, &options, &tokenizer, &error);
@@ -97,12 +96,56 @@ static void open_pipeline(const struct fuzz_input *input) {
     tokenizer_close(tokenizer);
 }
 
+// The bytes up to the next 0xFF, or all that are left.
+static const char *next_file(const struct fuzz_input *input, size_t *at, size_t *length) {
+    const uint8_t *begin = input->bytes + *at, *end = memchr(begin, 0xFF, input->size - *at);
+    *length = end != NULL ? (size_t)(end - begin) : input->size - *at;
+    *at += *length + (end != NULL);
+    return (const char *)begin;
+}
+
+static json *convert_words(const struct fuzz_input *input) {
+    static const char *const names[] = {
+        "RobertaTokenizer",   "DebertaTokenizer", "GPT2Tokenizer",    "XLMRobertaTokenizer",
+        "CamembertTokenizer", "AlbertTokenizer",  "BigBirdTokenizer", "TokenizersBackend"};
+    struct words_input words = {.class = words_class_find(names[input->settings >> 5 & 7], NULL),
+                                .name = "fuzz",
+                                .bytes = (const char *)input->bytes,
+                                .length = input->size};
+    struct berth_error error = {0};
+    json *object, *settings = NULL;
+    size_t at = 0, length;
+    require(words.class != NULL);
+    if (words_class_has_merges(words.class)) {
+        words.bytes = next_file(input, &at, &words.length);
+        words.merges = next_file(input, &at, &words.merges_length);
+        const char *bytes = next_file(input, &at, &length);
+        (void)json_read_memory("fuzz", bytes, length, &settings, NULL);
+        words.settings = words.specials = words.added = settings;
+    }
+    fuzz_failing_begin(input->fail_at);
+    const enum berth_status status = words_convert(&words, &object, &error);
+    const int failed = fuzz_failing_end(input->fail_at, status, &error);
+    require(failed || status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_CONFIG);
+    require((object != NULL) == (status == BERTH_OK));
+    json_free(settings);
+    return object;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char text[] = "The [CLS] caf\xC3\xA9 of \xE4\xB8\xAD\xE5\x9B\xBD, unaffable \xFF!";
     struct fuzz_input input = fuzz_input_of(data, size);
     struct tokenizer *tokenizer;
-    if ((input.settings & 8) != 0) {
-        open_pipeline(&input);
+    if ((input.settings & 24) != 0) {
+        json *object = NULL;
+        if ((input.settings & 16) != 0) {
+            object = convert_words(&input);
+        } else {
+            (void)json_read_memory("fuzz", (const char *)input.bytes, input.size, &object, NULL);
+        }
+        if (object != NULL) {
+            open_pipeline(&input, object);
+        }
         return 0;
     }
     if (open_input(&input, &tokenizer) != BERTH_OK) {

@@ -33,6 +33,11 @@ except ImportError as missing:
     print(f"skipped: needs numpy, sentencepiece and tokenizers: {missing}")
     sys.exit(77)
 
+try:
+    from transformers import AutoTokenizer
+except ImportError:
+    AutoTokenizer = None
+
 CHUNK = 20000
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -149,7 +154,7 @@ def sentence_model(lines, size, **options):
     made = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([line[:4000] for line in lines]), model_writer=made, vocab_size=size, minloglevel=2,
-        hard_vocab_limit=False, pad_id=1, bos_id=0, eos_id=2, unk_id=3, **options)
+        hard_vocab_limit=False, **({"pad_id": 1, "bos_id": 0, "eos_id": 2, "unk_id": 3} | options))
     return sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
 
 
@@ -209,6 +214,76 @@ def kinds(lines, size=4000, **rules):
         "wordpiece-other": lambda: wordpiece(
             lines, size, p.Sequence([p.Whitespace(), p.Punctuation("merged_with_previous")]),
             n.Sequence([n.Replace("''", '"'), n.BertNormalizer()]), continuing_subword_prefix="@@"),
+    }
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+MASK = {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "normalized": True}
+
+
+def folder(path, files):
+    """The tokenizer that transformers makes of these files: text, bytes or values for JSON."""
+    path.mkdir(exist_ok=True)
+    for name, data in files.items():
+        raw = data if isinstance(data, bytes) else (data if isinstance(data, str) else json.dumps(data)).encode()
+        (path / name).write_bytes(raw)
+    return AutoTokenizer.from_pretrained(str(path)).backend_tokenizer
+
+
+def folders(lines, size=3000):
+    """Folders whose words are in vocab.json and merges.txt, or in a model of sentencepiece."""
+    def words():
+        saved = json.loads(byte_level(lines, size // 2, False).to_str())["model"]
+        return {"vocab.json": saved["vocab"], "merges.txt": "#version: 0.2\n" + "".join(
+            " ".join(merge) + "\n" for merge in saved["merges"])}
+
+    def pieces(**options):
+        return sentence_model(lines, size, **options).SerializeToString()
+
+    def general(**options):
+        return {"config.json": {"model_type": "nystromformer"}, "tokenizer.model": pieces(**options)}
+
+    def plain(**options):
+        return pieces(pad_id=-1, bos_id=1, eos_id=2, unk_id=0, **options)
+
+    albert = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]"}
+    big_bird = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "control_symbols": "[SEP],[MASK],[CLS]"}
+    return {
+        "folder-roberta": lambda: {"config.json": {"model_type": "roberta"}, **words()},
+        "folder-roberta-set": lambda: {
+            "config.json": {"model_type": "bert"}, **words(),
+            "added_tokens.json": {"<x>": size, "word": size + 1, "Added": size + 2},
+            "special_tokens_map.json": {"additional_special_tokens": ["<y>", "<x>"], "mask_token": {
+                "content": "<mask>", "lstrip": True, "normalized": False, "rstrip": True, "single_word": False}},
+            "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True,
+                                      "trim_offsets": False, "mask_token": MASK, "sep_token": "[SEP]"}},
+        "folder-roberta-ids": lambda: {
+            "config.json": {"model_type": "longformer"}, **words(),
+            "tokenizer_config.json": {"added_tokens_decoder": {
+                "4": {"content": "<mask>", "lstrip": True, "special": True},
+                "9000": {"content": "caf\u00e9", "single_word": True, "special": False}}, "image_token": "<image>",
+                "extra_special_tokens": ["<z>"], "model_max_length": 512}},
+        "folder-deberta": lambda: {"config.json": {"model_type": "deberta"}, **words()},
+        "folder-gpt2": lambda: {"config.json": {"model_type": "gpt2"}, **words()},
+        "folder-xlm": lambda: {"config.json": {"model_type": "xlm-roberta"}, "sentencepiece.bpe.model": plain()},
+        "folder-xlm-set": lambda: {
+            "config.json": {"model_type": "bert"}, "sentencepiece.bpe.model": plain(byte_fallback=True),
+            "tokenizer_config.json": {"tokenizer_class": "XLMRobertaTokenizerFast", "mask_token": MASK,
+                                      "add_prefix_space": False}},
+        "folder-camembert": lambda: {"config.json": {"model_type": "camembert"}, "sentencepiece.bpe.model": plain()},
+        "folder-albert": lambda: {"config.json": {"model_type": "albert"}, "spiece.model": pieces(
+            user_defined_symbols="(,),-", normalization_rule_name="nmt_nfkc_cf", **albert)},
+        "folder-albert-set": lambda: {
+            "config.json": {"model_type": "albert"}, "spiece.model": pieces(**albert),
+            "tokenizer_config.json": {"do_lower_case": False, "keep_accents": True}},
+        "folder-big-bird": lambda: {"config.json": {"model_type": "big_bird"}, "spiece.model": pieces(**big_bird)},
+        "folder-unigram": lambda: general(byte_fallback=True, character_coverage=0.99),
+        "folder-bpe": lambda: general(model_type="bpe", character_coverage=0.99),
+        "folder-bpe-bytes": lambda: general(model_type="bpe", byte_fallback=True, character_coverage=0.98,
+                                            add_dummy_prefix=False, remove_extra_whitespaces=False),
+        "folder-bpe-new": lambda: {**general(model_type="bpe", normalization_rule_name="identity"),
+                                   "tokenizer_config.json": {"legacy": False, "tokenizer_class": "TokenizersBackend"}},
     }
 
 
@@ -278,14 +353,20 @@ def main():
     lines += draw.sample(rest, min(len(rest), max(0, args.lines - len(lines))))
     training = draw.sample(lines, min(len(lines), 15000))
     failed = False
-    folder = pathlib.Path(args.keep or tempfile.mkdtemp())
-    folder.mkdir(exist_ok=True)
-    for name, make in kinds(training).items():
+    kept = pathlib.Path(args.keep or tempfile.mkdtemp())
+    kept.mkdir(exist_ok=True)
+    makers = kinds(training) | (folders(training) if AutoTokenizer is not None else {})
+    if AutoTokenizer is None:
+        print("left out: folders, which need transformers")
+    for name, make in makers.items():
         if args.only not in name:
             continue
-        path = folder / (name + ".json")
+        path = kept / (name if name.startswith("folder-") else name + ".json")
         tokenizer = make()
-        tokenizer.save(str(path))
+        if isinstance(tokenizer, dict):
+            tokenizer = folder(path, tokenizer)
+        else:
+            tokenizer.save(str(path))
         counts = [compare(args.program, tokenizer, path, iter(lines)),
                   compare(args.program, tokenizer, path, strings(args.strings, args.seed))]
         for kind, (count, tokens, wrong) in zip(("lines", "strings"), counts):

@@ -11,6 +11,7 @@
 #include "model/architectures.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
+#include "model/folder_words.h"
 #include "model/sentence.h"
 #include "text/vocabulary.h"
 
@@ -418,6 +419,20 @@ static enum berth_status check_vocabulary(const struct conversion *conversion, c
     return BERTH_OK;
 }
 
+// Writes the tokenizer.json that other files of words become, if the input has those.
+static enum berth_status write_words(const struct conversion *conversion, int *found,
+                                     struct berth_error *error) {
+    const struct words_class *class = NULL;
+    OWNED char *path = NULL;
+    *found = 0;
+    if (conversion->vocab_file == NULL) {
+        TRY(folder_words_path(conversion->input, &path, &class, error));
+        *found = path != NULL;
+    }
+    return *found ? folder_copy_tokenizer(conversion->input, NULL, NULL, conversion->folder, error)
+                  : BERTH_OK;
+}
+
 // transformers 5 does not write vocab.txt, which other programs need. A tokenizer that is not
 // BERT's has none.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
@@ -425,6 +440,11 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     OWNED char *path = NULL;
     const struct path to = path_in(conversion->folder, "vocab.txt");
     struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
+    int has_words;
+    TRY(write_words(conversion, &has_words, error));
+    if (has_words) {
+        return BERTH_OK;
+    }
     TRY(conversion_vocabulary_path(conversion, &path, error));
     if (conversion->vocab_file == NULL && !vocabulary_file_is_json(path)) {
         return BERTH_OK;

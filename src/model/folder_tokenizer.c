@@ -5,9 +5,11 @@
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
+#include "model/folder_words.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -69,6 +71,16 @@ static enum berth_status apply_settings(const json *settings, struct text_rules 
     return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
 }
 
+// Whether the folder has the files of words that become a tokenizer.json.
+static enum berth_status has_words(const char *folder, int *found, struct berth_error *error) {
+    const struct words_class *class;
+    char *path;
+    TRY(folder_words_path(folder, &path, &class, error));
+    *found = path != NULL;
+    memory_free(path);
+    return BERTH_OK;
+}
+
 // Reads the rules of the folder's tokenizer.json; *found: whether it has one.
 static enum berth_status read_whole(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, int *found, int *is_other,
@@ -84,19 +96,22 @@ static enum berth_status read_whole(const char *folder, const struct vocabulary_
     *found = path != NULL && file_exists(path);
     if (*found) {
         status = vocabulary_file_rules(path, rules, is_other, error);
+    } else if (status == BERTH_OK) {
+        status = has_words(folder, found, error);
+        *is_other = *found;
     }
     memory_free(path);
     return status;
 }
 
-// Whether the folder's words are those of a tokenizer.json that is not BERT's.
+// Whether the folder's words are those of a tokenizer.json that is not BERT's, or become one.
 static enum berth_status has_other_words(const char *folder, const struct vocabulary_file *file,
                                          int *is_other, struct berth_error *error) {
     struct text_rules unused;
-    int has_words, found;
+    int has_list, found;
     *is_other = file != NULL && file->is_other;
-    TRY(folder_has_file(folder, VOCAB_FILE, &has_words, error));
-    return *is_other || has_words || file != NULL
+    TRY(folder_has_file(folder, VOCAB_FILE, &has_list, error));
+    return *is_other || has_list || file != NULL
                ? BERTH_OK
                : read_whole(folder, NULL, &unused, &found, is_other, error);
 }
@@ -358,11 +373,49 @@ static int is_same(const struct text_rules *a, const struct text_rules *b) {
            a->google_pairs == b->google_pairs && a->is_pipeline == b->is_pipeline;
 }
 
+// Writes the tokenizer.json that the source's files of words become, and settings that name their
+// class. *found: whether the source has such files, and `vocab_path` is one of them or NULL.
+static enum berth_status write_words(const char *source, const char *vocab_path, const char *target,
+                                     int *found, struct berth_error *error) {
+    const struct words_class *class;
+    json *object, *settings;
+    char *own;
+    TRY(folder_words_path(source, &own, &class, error));
+    *found = own != NULL && (vocab_path == NULL || path_is_same(vocab_path, own));
+    memory_free(own);
+    if (!*found) {
+        return BERTH_OK;
+    }
+    TRY(folder_words_read(source, class, &object, error));
+    char *path = path_join(target, TOKENIZER_FILE);
+    enum berth_status status =
+        path != NULL ? json_write_file(object, JSON_COMPACT, path, error) : path_no_memory(error);
+    memory_free(path);
+    json_free(object);
+    TRY(status);
+    TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
+    TRY(folder_copy_file(source, target, ADDED_FILE, error));
+    TRY(folder_read_object(source, SETTINGS_FILE, &settings, error));
+    settings = settings != NULL ? settings : json_new_object();
+    status = json_set(settings, "tokenizer_class", json_new_text(words_class_name(class))) == 0
+                 ? write_member(settings, target, SETTINGS_FILE, error)
+                 : error_no_memory(error, 0, SETTINGS_FILE);
+    json_free(settings);
+    return status;
+}
+
 // A tokenizer.json that is not BERT's is copied, with what the source's files say of it, unless it
 // is another's.
 static enum berth_status copy_pipeline(const char *source, const char *vocab_path,
                                        const char *target, struct berth_error *error) {
     static const char *const others[] = {SETTINGS_FILE, SPECIALS_FILE, ADDED_FILE};
+    int found = 0;
+    if (source != NULL) {
+        TRY(write_words(source, vocab_path, target, &found, error));
+    }
+    if (found) {
+        return BERTH_OK;
+    }
     char *own = source != NULL ? folder_file(source, TOKENIZER_FILE) : NULL,
          *to = path_join(target, TOKENIZER_FILE);
     const int is_own = own != NULL && (vocab_path == NULL || path_is_same(vocab_path, own));
@@ -391,7 +444,8 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
         TRY(folder_has_file(source, SETTINGS_FILE, &has, error));
         TRY(folder_text_rules(source, NULL, &own, error));
     }
-    const int is_whole = vocab_path == NULL || vocabulary_file_is_json(vocab_path);
+    const int is_whole = vocab_path == NULL || vocabulary_file_is_json(vocab_path) ||
+                         name_has_extension(vocab_path, ".model");
     if (is_whole && (rules != NULL ? rules->is_pipeline : own.is_pipeline)) {
         return copy_pipeline(source, vocab_path, target, error);
     }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder's vocabulary: tokenizer.json, which transformers prefers, or vocab.txt, and the tokens
-// that the other files add to it. As in transformers, "added_tokens_decoder" in
-// tokenizer_config.json replaces special_tokens_map.json and added_tokens.json.
+// A folder's vocabulary: tokenizer.json, which transformers prefers, vocab.txt, or what else its
+// class is made of (folder_words.h), and the tokens that the other files add to it. As in
+// transformers, "added_tokens_decoder" in tokenizer_config.json replaces special_tokens_map.json
+// and added_tokens.json.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
+#include "model/folder_words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +42,11 @@ static enum berth_status prefer_whole(const char *folder, const char *whole,
 
 enum berth_status folder_find_vocabulary(const char *folder, char **path,
                                          struct vocabulary_file *file, struct berth_error *error) {
+    const struct words_class *class;
+    TRY(folder_words_path(folder, path, &class, error));
+    if (*path != NULL) {
+        return BERTH_OK;
+    }
     char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
     int use_whole = 0;
     enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : path_no_memory(error);
@@ -353,6 +361,36 @@ static enum berth_status read_additions(const char *folder, struct vocabulary_fi
     return status;
 }
 
+// Reads the folder's words if they are in other files, of which `path` is one.
+static enum berth_status read_words(const char *folder, const char *path,
+                                    struct vocabulary_file *file, int *found,
+                                    struct berth_error *error) {
+    const struct words_class *class;
+    char *own;
+    TRY(folder_words_path(folder, &own, &class, error));
+    *found = own != NULL && path_is_same(own, path);
+    memory_free(own);
+    if (!*found) {
+        return BERTH_OK;
+    }
+    TRY(folder_words_read(folder, class, &file->object, error));
+    file->is_other = file->has_rules = 1;
+    file->rules = text_rules_default;
+    file->rules.is_pipeline = 1;
+    return BERTH_OK;
+}
+
+// The files alone do not say what is done with a text.
+static enum berth_status refuse_words(const char *path, struct berth_error *error) {
+    const char *name = path_name(path);
+    return strcmp(name, "vocab.json") != 0 && !name_has_extension(name, ".model")
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: expected a " VOCAB_FILE " or a " TOKENIZER_FILE
+                           "; of these words name the folder, which says the tokenizer's class",
+                           path);
+}
+
 enum berth_status folder_read_vocabulary(const char *folder, const char *path,
                                          struct vocabulary_file *file, struct berth_error *error) {
     if (folder != NULL && !file_exists(path)) {
@@ -360,6 +398,11 @@ enum berth_status folder_read_vocabulary(const char *folder, const char *path,
                          "%s: no such file, nor is there a " TOKENIZER_FILE
                          "; the folder needs one of them, or name a vocabulary with vocab_file",
                          path);
+    }
+    int found = 0;
+    TRY(folder != NULL ? read_words(folder, path, file, &found, error) : refuse_words(path, error));
+    if (found) {
+        return BERTH_OK;
     }
     TRY(vocabulary_file_read(path, file, error));
     return folder != NULL && !file->is_other ? read_additions(folder, file, error) : BERTH_OK;

@@ -209,6 +209,7 @@ enum berth_status component_flag(const struct json_t *object, const char *key,
                                  struct berth_error *error);
 
 // The character of a byte in byte-level vocabularies, and the byte of a character; -1: none.
+#define BYTE_LEVEL_POINTS 0x144 // all of these characters are below
 uint32_t byte_level_point(unsigned char byte);
 int byte_level_byte(uint32_t point);
 

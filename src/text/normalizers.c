@@ -230,6 +230,41 @@ static void run_strip(const struct component *component, struct text_room *room)
 
 // --- texts --------------------------------------------------------------------------------------
 
+#define MARK "\xE2\x96\x81"
+
+// Blanks at the beginning and the end of the text.
+static size_t match_outer_spaces(const struct component *component, const char *bytes, size_t end,
+                                 size_t at) {
+    size_t next = at;
+    (void)component;
+    while (next < end && bytes[next] == ' ') {
+        next++;
+    }
+    return at == 0 || next == end ? next : at;
+}
+
+static size_t match_first_mark(const struct component *component, const char *bytes, size_t end,
+                               size_t at) {
+    const size_t length = strlen(MARK);
+    (void)component;
+    return at == 0 && end >= length && memcmp(bytes, MARK, length) == 0 ? length : at;
+}
+
+// Expressions with anchors match in a whole text alone, so that no other component has them.
+static enum berth_status read_replace(struct component *component, const json *object,
+                                      const struct component_place *place,
+                                      struct berth_error *error) {
+    const char *expression = json_text(json_member(json_member(object, "pattern"), "Regex"));
+    const int is_outer = expression != NULL && strcmp(expression, "\\A +| +\\z") == 0,
+              is_mark = expression != NULL && strcmp(expression, "\\A" MARK) == 0;
+    if (!is_outer && !is_mark) {
+        return component_read_replace(component, object, place, error);
+    }
+    component->match = is_outer ? match_outer_spaces : match_first_mark;
+    return component_text(object, "content", place, &component->content, &component->content_length,
+                          error);
+}
+
 // The content gets the origin of the last character that it replaces.
 static void run_replace(const struct component *component, struct text_room *room) {
     const struct room_text *text = &room->text;
@@ -483,16 +518,15 @@ static void run_bert(const struct component *component, struct text_room *room) 
     }
 }
 
-const struct component_row normalizer_rows[] = {
-    {"BertNormalizer", read_bert, run_bert, NULL},
-    {"Lowercase", NULL, run_lowercase, NULL},
-    {"NFC", NULL, run_nfc, NULL},
-    {"NFD", NULL, run_nfd, NULL},
-    {"NFKC", NULL, run_nfkc, NULL},
-    {"NFKD", NULL, run_nfkd, NULL},
-    {"Precompiled", read_charsmap, run_charsmap, NULL},
-    {"Prepend", read_prepend, run_prepend, NULL},
-    {"Replace", component_read_replace, run_replace, NULL},
-    {"Strip", read_strip, run_strip, NULL},
-    {"StripAccents", NULL, run_strip_accents, NULL},
-    {.name = NULL}};
+const struct component_row normalizer_rows[] = {{"BertNormalizer", read_bert, run_bert, NULL},
+                                                {"Lowercase", NULL, run_lowercase, NULL},
+                                                {"NFC", NULL, run_nfc, NULL},
+                                                {"NFD", NULL, run_nfd, NULL},
+                                                {"NFKC", NULL, run_nfkc, NULL},
+                                                {"NFKD", NULL, run_nfkd, NULL},
+                                                {"Precompiled", read_charsmap, run_charsmap, NULL},
+                                                {"Prepend", read_prepend, run_prepend, NULL},
+                                                {"Replace", read_replace, run_replace, NULL},
+                                                {"Strip", read_strip, run_strip, NULL},
+                                                {"StripAccents", NULL, run_strip_accents, NULL},
+                                                {.name = NULL}};

@@ -583,6 +583,33 @@ enum berth_status text_pipeline_encode(const struct text_pipeline *pipeline, con
     return BERTH_OK;
 }
 
+enum berth_status text_pipeline_split(const struct text_pipeline *pipeline, const char *text,
+                                      size_t length, struct token_list *list,
+                                      enum berth_status (*take)(void *context, const char *bytes,
+                                                                size_t count,
+                                                                struct berth_error *error),
+                                      void *context, struct berth_error *error) {
+    if (list->room == NULL) {
+        list->room = memory_array_zeroed(1, sizeof *list->room);
+    }
+    struct text_room *room = list->room;
+    if (room == NULL) {
+        return error_no_memory(error, sizeof *room, "the words of a text");
+    }
+    room->failed = 0;
+    set_original(room, text, length);
+    load(room, 0, length);
+    components_run(&pipeline->normalizers, room);
+    room->pieces.count = room->next_pieces.count = 0;
+    room_add(room, &room->pieces, 0, room->text.count, -1);
+    components_run(&pipeline->pre_tokenizers, room);
+    for (size_t i = 0; i < room->pieces.count && !room->failed; i++) {
+        const struct room_piece *piece = &room->pieces.items[i];
+        TRY(take(context, room->text.bytes + piece->begin, piece->end - piece->begin, error));
+    }
+    return room->failed ? error_no_memory(error, length, "the words of a text") : BERTH_OK;
+}
+
 // --- decoding -----------------------------------------------------------------------------------
 
 static void strings_done(struct component_strings *strings) {

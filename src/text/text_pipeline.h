@@ -49,6 +49,14 @@ int text_pipeline_continues(const struct text_pipeline *pipeline, int32_t id);
 enum berth_status text_pipeline_encode(const struct text_pipeline *pipeline, const char *text,
                                        size_t length, int splits_special, struct token_list *list,
                                        struct berth_error *error);
+// Calls `take` with each piece of the text from which the model would make tokens, normalized;
+// added tokens are ordinary text. Of the list only the memory is used.
+enum berth_status text_pipeline_split(const struct text_pipeline *pipeline, const char *text,
+                                      size_t length, struct token_list *list,
+                                      enum berth_status (*take)(void *context, const char *bytes,
+                                                                size_t count,
+                                                                struct berth_error *error),
+                                      void *context, struct berth_error *error);
 // The text of ids, of which those outside the vocabulary and, with `skips_special`, special ones
 // are skipped. Newly allocated; NULL: out of memory.
 char *text_pipeline_decode(const struct text_pipeline *pipeline, const int32_t *ids, size_t count,

@@ -88,9 +88,30 @@ static size_t drop_duplicates(struct trie_string *strings, size_t count) {
     return kept;
 }
 
+// Copies the texts of the sorted strings in their order: the trie is built from the first bytes of
+// all, then the second ones, and so on, which would otherwise be read from all over the memory.
+static char *gather(struct trie_string *strings, size_t count) {
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        length += strings[i].length;
+    }
+    char *texts = memory_new(length + 1), *to = texts;
+    for (size_t i = 0; texts != NULL && i < count; i++) {
+        memcpy(to, strings[i].bytes, strings[i].length);
+        strings[i].bytes = to;
+        to += strings[i].length;
+    }
+    return texts;
+}
+
 int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t count) {
+    *trie = (struct trie){0};
     qsort(strings, count, sizeof *strings, compare);
-    return trie_build(trie, strings, drop_duplicates(strings, count));
+    count = drop_duplicates(strings, count);
+    char *texts = gather(strings, count);
+    const int done = texts != NULL && trie_build(trie, strings, count);
+    memory_free(texts);
+    return done;
 }
 
 static enum berth_status build_trie(struct vocabulary *vocabulary, struct berth_error *error) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/vocabulary_train.h"
 
+#include "core/buffer.h"
 #include "core/memory.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
 #include "text/basic.h"
+#include "text/components.h"
+#include "text/text_pipeline.h"
+#include "text/tokenizer.h"
 #include "text/unicode.h"
 
 #include <stdatomic.h>
@@ -54,6 +58,27 @@ enum berth_status word_counts_add_text(struct word_counts *counts, const char *t
     }
     basic_done(&walk);
     return more < 0 ? error_no_memory(error, 0, "a word") : status;
+}
+
+static enum berth_status count_piece(void *context, const char *bytes, size_t count,
+                                     struct berth_error *error) {
+    return word_counts_add(context, bytes, count, 1, error);
+}
+
+enum berth_status word_counts_add_lines(struct word_counts *counts,
+                                        const struct text_pipeline *pipeline, const char *text,
+                                        size_t length, struct berth_error *error) {
+    struct token_list list = {.items = NULL}; // for its memory
+    enum berth_status status = BERTH_OK;
+    for (size_t at = 0; status == BERTH_OK && at < length;) {
+        const char *newline = memchr(text + at, '\n', length - at);
+        const size_t end = newline != NULL ? (size_t)(newline - text) : length;
+        status =
+            text_pipeline_split(pipeline, text + at, end - at, &list, count_piece, counts, error);
+        at = end + 1;
+    }
+    token_list_done(&list);
+    return status;
 }
 
 void word_counts_done(struct word_counts *counts) {
@@ -257,6 +282,9 @@ struct trainer {
     struct word *words;
     size_t word_count;
     struct pair_table pairs;
+    // Of pieces of bytes:
+    struct vocabulary_merges *merges; // NULL: of characters
+    int32_t bytes[256];               // the pieces of single ones
 };
 
 // Whether a character is in the alphabet, and whether it occurs inside words.
@@ -389,16 +417,31 @@ static enum berth_status put_initial_pieces(struct trainer *trainer, struct bert
     return BERTH_OK;
 }
 
-// "ab" or "##ab" from the pieces "a" or "##a" and "##b".
+// "ab" or "##ab" from the pieces "a" or "##a" and "##b"; of bytes "ab" from "a" and "b".
 static uint32_t merged_piece(struct trainer *trainer, int32_t left, int32_t right) {
     const struct string_index *pieces = trainer->pieces;
-    size_t left_length = string_index_length(pieces, (size_t)left);
-    size_t right_length = string_index_length(pieces, (size_t)right) - PREFIX_LENGTH;
-    char bytes[PREFIX_LENGTH + 4 * WORD_CHARACTERS_MAX];
-    memcpy(bytes, string_index_bytes(pieces, (size_t)left), left_length);
-    memcpy(bytes + left_length, string_index_bytes(pieces, (size_t)right) + PREFIX_LENGTH,
-           right_length);
-    return string_index_put(trainer->pieces, bytes, left_length + right_length);
+    const size_t prefix = trainer->merges == NULL ? PREFIX_LENGTH : 0;
+    struct buffer bytes = {0};
+    buffer_put(&bytes, string_index_bytes(pieces, (size_t)left),
+               string_index_length(pieces, (size_t)left));
+    buffer_put(&bytes, string_index_bytes(pieces, (size_t)right) + prefix,
+               string_index_length(pieces, (size_t)right) - prefix);
+    const uint32_t piece = bytes.failed
+                               ? STRING_INDEX_NONE
+                               : string_index_put(trainer->pieces, bytes.bytes, bytes.length);
+    buffer_done(&bytes);
+    return piece;
+}
+
+static int keep_merge(struct vocabulary_merges *merges, int32_t left, int32_t right) {
+    struct vocabulary_merge *items =
+        memory_grow(merges->items, &merges->capacity, merges->count + 1, sizeof *items);
+    if (items == NULL) {
+        return 0;
+    }
+    merges->items = items;
+    items[merges->count++] = (struct vocabulary_merge){left, right};
+    return 1;
 }
 
 // --- words --------------------------------------------------------------------------------------
@@ -421,6 +464,16 @@ static uint32_t spell(const struct trainer *trainer, size_t word, int32_t *symbo
     return count;
 }
 
+static uint32_t spell_bytes(const struct trainer *trainer, size_t word, int32_t *symbols) {
+    const struct string_index *words = &trainer->counts->words;
+    const unsigned char *bytes = (const unsigned char *)string_index_bytes(words, word);
+    const size_t length = string_index_length(words, word);
+    for (size_t i = 0; i < length; i++) {
+        symbols[i] = trainer->bytes[bytes[i]];
+    }
+    return (uint32_t)length;
+}
+
 static enum berth_status spell_words(struct trainer *trainer, struct berth_error *error) {
     const struct string_index *words = &trainer->counts->words;
     trainer->symbols = memory_array(words->starts[words->count], sizeof *trainer->symbols);
@@ -430,7 +483,8 @@ static enum berth_status spell_words(struct trainer *trainer, struct berth_error
     }
     int32_t *next = trainer->symbols;
     for (size_t i = 0; i < words->count; i++) {
-        uint32_t length = spell(trainer, i, next);
+        uint32_t length =
+            trainer->merges == NULL ? spell(trainer, i, next) : spell_bytes(trainer, i, next);
         if (length > 1) {
             trainer->words[trainer->word_count++] =
                 (struct word){next, length, trainer->counts->counts[i]};
@@ -510,7 +564,8 @@ static enum berth_status merge_pair(struct trainer *trainer, struct pair *pair,
     pair->words = NULL;
     pair->word_count = pair->word_capacity = 0;
     uint32_t piece = merged_piece(trainer, merge.left, merge.right);
-    int ok = piece != STRING_INDEX_NONE;
+    int ok = piece != STRING_INDEX_NONE &&
+             (trainer->merges == NULL || keep_merge(trainer->merges, merge.left, merge.right));
     merge.piece = (int32_t)piece;
     for (size_t i = 0; i < word_count && ok; i++) {
         ok = merge_in_word(trainer, words[i], &merge);
@@ -523,8 +578,6 @@ static enum berth_status merge_pair(struct trainer *trainer, struct pair *pair,
 
 static enum berth_status train(struct trainer *trainer, const struct berth_log *log,
                                const atomic_int *stop, struct berth_error *error) {
-    TRY(choose_alphabet(trainer, error));
-    TRY(put_initial_pieces(trainer, error));
     TRY(spell_words(trainer, error));
     TRY(count_pairs(trainer, error));
     uint64_t min_count = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
@@ -546,19 +599,73 @@ static enum berth_status train(struct trainer *trainer, const struct berth_log *
     return BERTH_OK;
 }
 
+static void trainer_done(struct trainer *trainer) {
+    memory_free(trainer->alphabet);
+    memory_free(trainer->symbols);
+    memory_free(trainer->words);
+    pair_table_done(&trainer->pairs);
+}
+
+static enum berth_status check_words(const struct word_counts *counts, struct berth_error *error) {
+    return counts->words.count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "expected a text with words, found none");
+}
+
 enum berth_status vocabulary_train(const struct word_counts *counts,
                                    const struct vocabulary_rules *rules,
                                    const struct berth_log *log, const atomic_int *stop,
                                    struct string_index *pieces, struct berth_error *error) {
     *pieces = (struct string_index){.pool = NULL};
-    if (counts->words.count == 0) {
-        return error_set(error, BERTH_BAD_DATA, "expected a text with words, found none");
-    }
+    TRY(check_words(counts, error));
     struct trainer trainer = {.counts = counts, .rules = rules, .pieces = pieces};
-    enum berth_status status = train(&trainer, log, stop, error);
-    memory_free(trainer.alphabet);
-    memory_free(trainer.symbols);
-    memory_free(trainer.words);
-    pair_table_done(&trainer.pairs);
+    enum berth_status status = choose_alphabet(&trainer, error);
+    status = status == BERTH_OK ? put_initial_pieces(&trainer, error) : status;
+    status = status == BERTH_OK ? train(&trainer, log, stop, error) : status;
+    trainer_done(&trainer);
+    return status;
+}
+
+static enum berth_status put_byte_pieces(struct trainer *trainer, const char *const *special_texts,
+                                         size_t count, struct berth_error *error) {
+    const size_t least = count + 256;
+    int done = 1;
+    for (size_t i = 0; i < count && done; i++) {
+        done = string_index_put(trainer->pieces, special_texts[i], strlen(special_texts[i])) !=
+               STRING_INDEX_NONE;
+    }
+    for (uint32_t point = 0; point < BYTE_LEVEL_POINTS && done; point++) {
+        const int byte = byte_level_byte(point);
+        char name[4];
+        if (byte >= 0) {
+            const uint32_t piece =
+                string_index_put(trainer->pieces, name, utf8_encode(point, name));
+            trainer->bytes[byte] = (int32_t)piece;
+            done = piece != STRING_INDEX_NONE;
+        }
+    }
+    return !done ? out_of_memory(error)
+           : trainer->rules->size >= least
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "size: expected at least %zu, for the special pieces and all bytes, "
+                           "found %zu; raise it",
+                           least, trainer->rules->size);
+}
+
+enum berth_status vocabulary_train_bytes(const struct word_counts *counts,
+                                         const struct vocabulary_rules *rules,
+                                         const char *const *special_texts, size_t special_count,
+                                         const struct berth_log *log, const atomic_int *stop,
+                                         struct string_index *pieces,
+                                         struct vocabulary_merges *merges,
+                                         struct berth_error *error) {
+    *pieces = (struct string_index){.pool = NULL};
+    *merges = (struct vocabulary_merges){.items = NULL};
+    TRY(check_words(counts, error));
+    struct trainer trainer = {.counts = counts, .rules = rules, .pieces = pieces, .merges = merges};
+    enum berth_status status = put_byte_pieces(&trainer, special_texts, special_count, error);
+    status = status == BERTH_OK ? train(&trainer, log, stop, error) : status;
+    trainer_done(&trainer);
     return status;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a WordPiece vocabulary on counted words, as the `tokenizers` library does: every word
-// is first split into characters, all but the first with the prefix "##"; then the most frequent
-// pair of neighbours is merged into one piece, again and again. (Google's own trainer was never
-// published.)
+// Trains a WordPiece or byte-level BPE vocabulary on counted words, as the `tokenizers` library
+// does: every word is first split into characters, all but the first with the prefix "##", or into
+// bytes; then the most frequent pair of neighbours is merged into one piece, again and again.
+// (Google's own trainer was never published.)
 //
 // The same words give the same vocabulary, whatever their order: of equally frequent pairs the one
 // with the older pieces is merged first.
@@ -39,6 +39,12 @@ enum berth_status word_counts_add(struct word_counts *counts, const char *bytes,
                                   uint64_t count, struct berth_error *error);
 void word_counts_done(struct word_counts *counts);
 
+// Adds what a pipeline makes of each line of the text before its model.
+struct text_pipeline;
+enum berth_status word_counts_add_lines(struct word_counts *counts,
+                                        const struct text_pipeline *pipeline, const char *text,
+                                        size_t length, struct berth_error *error);
+
 struct vocabulary_rules {
     size_t size;            // number of pieces, special ones included
     size_t limit_alphabet;  // maximum of distinct characters; words with rarer ones are ignored
@@ -54,5 +60,23 @@ enum berth_status vocabulary_train(const struct word_counts *counts,
                                    const struct vocabulary_rules *rules,
                                    const struct berth_log *log, const atomic_int *stop,
                                    struct string_index *pieces, struct berth_error *error);
+
+// Pairs of pieces that became one, in their order.
+struct vocabulary_merges {
+    struct vocabulary_merge {
+        int32_t left, right;
+    } * items;
+    size_t count, capacity;
+};
+// The same of words as bytes, which pieces write as the pre-tokenizer ByteLevel does: after the
+// `special_count` special pieces, those of all bytes in the order of their characters, then the
+// merged pairs. The limit of the alphabet has no effect. memory_free the merges.
+enum berth_status vocabulary_train_bytes(const struct word_counts *counts,
+                                         const struct vocabulary_rules *rules,
+                                         const char *const *specials, size_t special_count,
+                                         const struct berth_log *log, const atomic_int *stop,
+                                         struct string_index *pieces,
+                                         struct vocabulary_merges *merges,
+                                         struct berth_error *error);
 
 #endif

@@ -31,6 +31,7 @@ struct word_model {
     const struct vocabulary *vocabulary;
     size_t count;     // of words
     struct trie trie; // of the words, as they are in the text
+    int borrows_trie; // it is the vocabulary's
     int32_t unknown;  // -1: none
     int is_byte_level, fuses, falls_back, ignores_merges;
     char *prefix, *suffix; // of pieces that continue a word, of the last piece of a word; or NULL
@@ -769,7 +770,12 @@ static enum berth_status read_model(struct word_model *model, const json *object
         return component_refuse(place, "type", "BPE, beside the component ByteLevel",
                                 model->row->name, error);
     }
-    TRY(build_trie(model, place, error));
+    if (!model->is_byte_level && model->count == model->vocabulary->count) {
+        model->trie = model->vocabulary->trie;
+        model->borrows_trie = 1;
+    } else {
+        TRY(build_trie(model, place, error));
+    }
     return model->row->read(model, object, place, error);
 }
 
@@ -793,7 +799,9 @@ enum berth_status word_model_open(const json *object, const struct component_pla
 
 void word_model_close(struct word_model *model) {
     if (model != NULL) {
-        trie_done(&model->trie);
+        if (!model->borrows_trie) {
+            trie_done(&model->trie);
+        }
         memory_free(model->prefix);
         memory_free(model->suffix);
         memory_free(model->scores);

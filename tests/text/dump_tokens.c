@@ -4,11 +4,14 @@
 //   dump_tokens VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split < texts >
 //   tokens
 //   dump_tokens TOKENIZER.json < texts > tokens
+//   dump_tokens FOLDER < texts > tokens
 //
 // In: any number of texts, each a 32-bit length and that many bytes. Out, for each: the number of
 // tokens, then id, word, begin, end, byte_begin, byte_end of each; 32-bit numbers of this machine.
+#include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
+#include "model/folder.h"
 #include "text/tokenizer.h"
 
 #include <stdio.h>
@@ -71,15 +74,33 @@ static enum berth_status open_pipeline(const char *path, struct tokenizer **toke
     return status;
 }
 
+static enum berth_status open_folder(const char *folder, struct tokenizer **tokenizer,
+                                     struct berth_error *error) {
+    const struct tokenizer_names names = {.pad = NULL};
+    const struct tokenizer_options options = {.lower_case = 0};
+    struct vocabulary_file file = {0};
+    char *path;
+    enum berth_status status = folder_find_vocabulary(folder, &path, &file, error);
+    status = status == BERTH_OK ? folder_read_vocabulary(folder, path, &file, error) : status;
+    status = status == BERTH_OK
+                 ? tokenizer_open_pipeline(path, file.object, &names, &options, tokenizer, error)
+                 : status;
+    vocabulary_file_done(&file);
+    memory_free(path);
+    return status;
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 5) {
         return fail("VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split, or "
-                    "TOKENIZER.json");
+                    "TOKENIZER.json, or FOLDER");
     }
     struct tokenizer *tokenizer;
     struct berth_error error;
-    const enum berth_status opened = argc == 2 ? open_pipeline(argv[1], &tokenizer, &error)
-                                               : open_bert(argv, &tokenizer, &error);
+    const enum berth_status opened = argc == 5 ? open_bert(argv, &tokenizer, &error)
+                                     : dir_exists(argv[1])
+                                         ? open_folder(argv[1], &tokenizer, &error)
+                                         : open_pipeline(argv[1], &tokenizer, &error);
     if (opened != BERTH_OK) {
         return fail(error.message);
     }

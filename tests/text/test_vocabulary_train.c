@@ -3,8 +3,12 @@
 // recounts every pair for each piece.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "text/vocabulary_train.h"
+#include "format/json/json.h"
+#include "text/text_pipeline.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary_form.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,10 +281,201 @@ static void test_out_of_memory_at_a_full_index(void **state) {
     word_counts_done(&counts);
 }
 
+// --- BPE and Unigram
+// ------------------------------------------------------------------------------
+
+// Counts the lines by the components of the form.
+static void count_lines(enum vocabulary_form form, const char *text, struct word_counts *counts) {
+    struct text_pipeline *pipeline;
+    json *splitter = form_splitter(form, 1);
+    assert_int_equal(text_pipeline_open("new", splitter, &pipeline, NULL), BERTH_OK);
+    assert_int_equal(word_counts_add_lines(counts, pipeline, text, strlen(text), NULL), BERTH_OK);
+    text_pipeline_close(pipeline);
+    json_free(splitter);
+}
+
+static void assert_ids(const json *form, const char *text, const char *expected) {
+    const struct tokenizer_names names = {.pad = NULL};
+    const struct tokenizer_options options = {.lower_case = 0};
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    char found[128];
+    size_t length = 0;
+    assert_int_equal(tokenizer_open_pipeline("new", form, &names, &options, &tokenizer, NULL),
+                     BERTH_OK);
+    assert_int_equal(tokenizer_special_ids(tokenizer).sep, 2);
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
+    for (size_t i = 0; i < list.count; i++) {
+        length += (size_t)snprintf(found + length, sizeof found - length, "%d ", list.items[i].id);
+    }
+    assert_string_equal(found, expected);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
+// The merges are those of the tokenizers library.
+static void test_bytes(void **state) {
+    (void)state;
+    static const char *const texts[] = {"ug", "\xC4\xA0h", "\xC3\x83\xC2\xA9",
+                                        "\xC4\xA0h\xC3\x83\xC2\xA9"};
+    const struct vocabulary_rules rules = {.size = 300, .limit_alphabet = 1, .min_frequency = 2};
+    struct word_counts counts = {0};
+    struct string_index pieces;
+    struct vocabulary_merges merges;
+    count_lines(FORM_BPE, "hug Hug pug h\xC3\xA9 h\xC3\xA9\n", &counts);
+    assert_int_equal(vocabulary_train_bytes(&counts, &rules, form_specials, FORM_SPECIALS, &silent,
+                                            NULL, &pieces, &merges, NULL),
+                     BERTH_OK);
+    assert_int_equal(pieces.count, FORM_SPECIALS + 256 + 4);
+    assert_int_equal(merges.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const size_t piece = FORM_SPECIALS + 256 + i;
+        assert_int_equal(string_index_length(&pieces, piece), strlen(texts[i]));
+        assert_memory_equal(string_index_bytes(&pieces, piece), texts[i], strlen(texts[i]));
+    }
+    json *form = form_of_merges(1, &pieces, &merges);
+    assert_ids(form, "HUG h\xC3\xA9<mask>", "76 261 264 4 ");
+    json_free(form);
+    string_index_done(&pieces);
+    memory_free(merges.items);
+    word_counts_done(&counts);
+}
+
+static const struct {
+    const char *word;
+    uint64_t count;
+} bugs[] = {{"hug", 10}, {"pug", 5},       {"hugs", 5}, {"bun", 4},
+            {"pun", 12}, {"huggingly", 2}, {"bugs", 3}};
+
+static void count_bugs(struct word_counts *counts, int turned) {
+    const size_t count = sizeof bugs / sizeof *bugs;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = turned ? count - 1 - i : i;
+        assert_int_equal(
+            word_counts_add(counts, bugs[at].word, strlen(bugs[at].word), bugs[at].count, NULL),
+            BERTH_OK);
+    }
+}
+
+struct scored {
+    const char *text;
+    double score;
+};
+
+static void assert_scored(const struct unigram_pieces *pieces, const struct scored *expected,
+                          size_t count) {
+    assert_int_equal(pieces->texts.count, count);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t found =
+            string_index_find(&pieces->texts, expected[i].text, strlen(expected[i].text));
+        assert_int_not_equal(found, STRING_INDEX_NONE);
+        assert_true(fabs(pieces->scores[found] - expected[i].score) < 1e-9);
+        assert_true(i == 0 || pieces->scores[i] <= pieces->scores[i - 1]);
+    }
+}
+
+// Pieces and scores are those of the tokenizers library, with none and with one round of pruning;
+// the order of the words changes nothing.
+static void test_unigram(void **state) {
+    (void)state;
+    static const struct scored all[] = {
+        {"n", -1.60041750205927},   {"hug", -1.6678076841556817}, {"pu", -1.8975681371619224},
+        {"g", -2.232987161738655},  {"s", -2.447112881855687},    {"bu", -2.744422482369072},
+        {"p", -3.3595572075383817}, {"ug", -3.8372300923669567},  {"u", -3.9039121965805963},
+        {"i", -4.03997002475279},   {"y", -4.03997002475279},     {"l", -4.03997002475279},
+        {"h", -5.157334828004816},  {"b", -5.157334828004816}};
+    static const struct scored pruned[] = {
+        {"n", -1.60041750205927},   {"hug", -1.6678076841556817}, {"g", -2.232987161738655},
+        {"s", -2.447112881855687},  {"p", -3.3595572075383817},   {"ug", -3.8372300923669567},
+        {"u", -3.9039121965805963}, {"y", -4.03997002475279},     {"l", -4.03997002475279},
+        {"i", -4.03997002475279},   {"b", -5.157334828004816},    {"h", -5.157334828004816}};
+    for (int turned = 0; turned < 2; turned++) {
+        struct word_counts counts = {0};
+        struct unigram_pieces pieces;
+        count_bugs(&counts, turned);
+        assert_int_equal(unigram_train(&counts, 18, 1, &silent, NULL, &pieces, NULL), BERTH_OK);
+        assert_scored(&pieces, all, sizeof all / sizeof *all);
+        unigram_pieces_done(&pieces);
+        assert_int_equal(unigram_train(&counts, 13, 1, &silent, NULL, &pieces, NULL), BERTH_OK);
+        assert_scored(&pieces, pruned, sizeof pruned / sizeof *pruned);
+        unigram_pieces_done(&pieces);
+        word_counts_done(&counts);
+    }
+}
+
+static void test_unigram_form(void **state) {
+    (void)state;
+    struct word_counts counts = {0};
+    struct unigram_pieces pieces;
+    struct berth_error error;
+    count_lines(FORM_UNIGRAM, "Hug hug\n\npug HUG", &counts);
+    assert_int_equal(counts.total, 4);
+    assert_int_equal(unigram_train(&counts, 9, FORM_SPECIALS, &silent, NULL, &pieces, &error),
+                     BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "at least 10, "));
+    unigram_pieces_done(&pieces);
+    atomic_int stop = 1;
+    assert_int_equal(unigram_train(&counts, 20, FORM_SPECIALS, &silent, &stop, &pieces, NULL),
+                     BERTH_INTERRUPTED);
+    unigram_pieces_done(&pieces);
+    assert_int_equal(unigram_train(&counts, 20, FORM_SPECIALS, &silent, NULL, &pieces, NULL),
+                     BERTH_OK);
+    json *form = form_of_scores(1, &pieces);
+    assert_ids(form, "HUG<mask>q", "5 8 6 7 4 5 3 ");
+    json_free(form);
+    unigram_pieces_done(&pieces);
+    word_counts_done(&counts);
+}
+
+static enum berth_status train_other(int is_unigram) {
+    struct word_counts counts = {0};
+    struct unigram_pieces scored = {.scores = NULL};
+    struct string_index pieces = {0};
+    struct vocabulary_merges merges = {.items = NULL};
+    const struct vocabulary_rules rules = {.size = 300, .limit_alphabet = 1, .min_frequency = 2};
+    enum berth_status status = BERTH_OK;
+    json *form = NULL;
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs && status == BERTH_OK; i++) {
+        status = word_counts_add(&counts, bugs[i].word, strlen(bugs[i].word), bugs[i].count, NULL);
+    }
+    if (status == BERTH_OK && is_unigram) {
+        status = unigram_train(&counts, 12, 1, &silent, NULL, &scored, NULL);
+        form = status == BERTH_OK ? form_of_scores(0, &scored) : NULL;
+    } else if (status == BERTH_OK) {
+        status = vocabulary_train_bytes(&counts, &rules, form_specials, 1, &silent, NULL, &pieces,
+                                        &merges, NULL);
+        form = status == BERTH_OK ? form_of_merges(0, &pieces, &merges) : NULL;
+    }
+    status = status == BERTH_OK && form == NULL ? BERTH_NO_MEMORY : status;
+    json_free(form);
+    unigram_pieces_done(&scored);
+    string_index_done(&pieces);
+    memory_free(merges.items);
+    word_counts_done(&counts);
+    return status;
+}
+
+static void test_others_out_of_memory(void **state) {
+    (void)state;
+    for (int is_unigram = 0; is_unigram < 2; is_unigram++) {
+        memory_fail_at(0, 0);
+        assert_int_equal(train_other(is_unigram), BERTH_OK);
+        const uint64_t calls = memory_fail_at(0, 0);
+        assert_true(calls > 20);
+        for (uint64_t call = 1; call <= calls; call++) {
+            memory_fail_at(call, 0);
+            assert_int_equal(train_other(is_unigram), BERTH_NO_MEMORY);
+            memory_fail_at(0, 0);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),         cmocka_unit_test(test_against_slow_trainer),
         cmocka_unit_test(test_rules),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_unigram_form),  cmocka_unit_test(test_others_out_of_memory),
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_out_of_memory_at_a_full_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

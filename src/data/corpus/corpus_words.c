@@ -31,6 +31,13 @@ static size_t run_end(const struct buffer *batch, size_t begin, size_t size) {
     return begin + (newline != NULL ? (size_t)(newline - text) + 1 : left);
 }
 
+static enum berth_status count_run(const struct corpus_words_args *args, struct word_counts *table,
+                                   const char *text, size_t length) {
+    return args->pipeline != NULL
+               ? word_counts_add_lines(table, args->pipeline, text, length, NULL)
+               : word_counts_add_text(table, text, length, args->lower_case, NULL);
+}
+
 static enum berth_status count_batch(struct counting *counting, struct berth_error *error) {
     int threads = counting->args->threads;
     const struct buffer *batch = &counting->batch;
@@ -44,9 +51,8 @@ static enum berth_status count_batch(struct counting *counting, struct berth_err
         int failed = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : failed)
         for (int i = 0; i < threads; i++) {
-            failed |= word_counts_add_text(&counting->tables[i], batch->bytes + ends[i],
-                                           ends[i + 1] - ends[i], counting->args->lower_case,
-                                           NULL) != BERTH_OK;
+            failed |= count_run(counting->args, &counting->tables[i], batch->bytes + ends[i],
+                                ends[i + 1] - ends[i]) != BERTH_OK;
         }
         if (failed) {
             return error_no_memory(error, 0, "the words of the text");

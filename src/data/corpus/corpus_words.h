@@ -13,6 +13,7 @@
 struct corpus_words_args {
     struct corpus *corpus; // read to its end
     int lower_case;
+    const struct text_pipeline *pipeline; // whose words are counted, line by line; NULL: BERT's
     int threads;
     const struct berth_log *log;
     const atomic_int *stop; // may be NULL

@@ -192,7 +192,7 @@ static enum berth_status check_formats(const struct training_job *job, struct be
     static const char *const of_dialects[] = {"nvidia", "nvidia_finetuned", "tensorflow"};
     const struct architecture *row = job->files.table.architecture;
     for (size_t i = 0; i < sizeof of_dialects / sizeof *of_dialects && !row->has_dialects; i++) {
-        if (words_contain(job->config.save_format, ',', of_dialects[i])) {
+        if (words_contain(job->config.run.save_format, ',', of_dialects[i])) {
             return error_set(error, BERTH_CONFIG,
                              "save_format %s: the model is %s, which the programs that read this "
                              "format do not have; use hf or torch",
