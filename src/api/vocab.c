@@ -121,7 +121,7 @@ static enum berth_status count_by_form(const struct job *job, const struct sourc
                                        enum vocabulary_form form, struct result *result,
                                        struct berth_error *error) {
     struct text_pipeline *pipeline = NULL;
-    json *splitter = form_splitter(form, job->config->do_lower_case > 0);
+    json *splitter = form_splitter(form, job->config->model.do_lower_case > 0);
     enum berth_status status =
         splitter != NULL ? text_pipeline_open("the new tokenizer.json", splitter, &pipeline, error)
                          : error_no_memory(error, 0, "the new tokenizer.json");
@@ -177,13 +177,14 @@ static enum berth_status write_form(json *form, const char *path, struct berth_e
 static enum berth_status write_bpe(const struct job *job, const struct result *result,
                                    const char *path, struct berth_error *error) {
     return write_form(
-        form_of_merges(job->config->do_lower_case > 0, &result->pieces, &result->merges), path,
-        error);
+        form_of_merges(job->config->model.do_lower_case > 0, &result->pieces, &result->merges),
+        path, error);
 }
 
 static enum berth_status write_unigram(const struct job *job, const struct result *result,
                                        const char *path, struct berth_error *error) {
-    return write_form(form_of_scores(job->config->do_lower_case > 0, &result->scored), path, error);
+    return write_form(form_of_scores(job->config->model.do_lower_case > 0, &result->scored), path,
+                      error);
 }
 
 static const struct model_row {
