@@ -100,6 +100,7 @@ struct result {
     struct unigram_pieces scored;
     size_t count; // of pieces
     uint64_t bytes;
+    int is_counted; // all texts were read
 };
 
 static void result_done(struct result *result) {
@@ -113,7 +114,9 @@ static enum berth_status count_sources(const struct job *job, const struct sourc
                                        const struct text_pipeline *pipeline, struct result *result,
                                        struct berth_error *error) {
     TRY(count(job, &sources[0], pipeline, &result->counts, &result->bytes, error));
-    return count(job, &sources[1], pipeline, &result->counts, &result->bytes, error);
+    TRY(count(job, &sources[1], pipeline, &result->counts, &result->bytes, error));
+    result->is_counted = 1;
+    return BERTH_OK;
 }
 
 // Counts the words that texts have by the components of the form.
@@ -220,7 +223,7 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
     TRY(check(job, sources, error));
     TRY(machine_start_threads(machine_threads(&job->config->machine), error));
     const enum berth_status status = model->train(job, sources, &rules, &result, error);
-    if (status == BERTH_BAD_DATA && result.counts.words.count == 0 && result.bytes > 0) {
+    if (status == BERTH_BAD_DATA && result.is_counted) { // the files contain no words
         return error_prefix(error, status, "%s", job->list_count > 0 ? job->list[0] : extracted);
     }
     TRY(status);

@@ -251,8 +251,5 @@ int32_t word_model_unknown(const struct word_model *model); // -1: none
 // Appends the tokens of bytes [begin, end) of the room's text.
 void word_model_encode(const struct word_model *model, struct text_room *room, size_t begin,
                        size_t end);
-// How the words that begin one, or those that continue one, are marked, for readers that know a
-// word's text alone. NULL: they are not.
-const char *word_model_continuing_prefix(const struct word_model *model);
 
 #endif

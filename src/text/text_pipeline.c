@@ -40,7 +40,6 @@ struct text_pipeline {
     size_t added_count;
     struct added_set written, normalized;
     struct text_pipeline_inputs inputs;
-    const char *word_mark; // what words begin with; NULL: nothing
 };
 
 // --- the post-processor -------------------------------------------------------------------------
@@ -371,14 +370,6 @@ static enum berth_status find_byte_level(const struct component_list *list,
     return BERTH_OK;
 }
 
-static const char *find_mark(const struct component_list *list) {
-    const struct component *last = list->count > 0 ? &list->items[list->count - 1] : NULL;
-    return last == NULL                                ? NULL
-           : strcmp(last->row->name, "ByteLevel") == 0 ? "\xC4\xA0"
-           : strcmp(last->row->name, "Metaspace") == 0 ? last->text
-                                                       : NULL;
-}
-
 static enum berth_status read_words(struct text_pipeline *pipeline, const char *file,
                                     const json *object, struct word_list *words,
                                     struct berth_error *error) {
@@ -414,7 +405,6 @@ static enum berth_status read_pipeline(struct text_pipeline *pipeline, const cha
     TRY(read_processor(&pipeline->inputs, json_member(object, "post_processor"), &processor,
                        error));
     TRY(find_byte_level(&pipeline->pre_tokenizers, &splitter, &is_byte_level, error));
-    pipeline->word_mark = find_mark(&pipeline->pre_tokenizers);
     enum berth_status status = read_words(pipeline, file, object, &words, error);
     memory_free(words.texts);
     TRY(status);
@@ -482,17 +472,6 @@ static const struct added *added_of(const struct text_pipeline *pipeline, int32_
 int text_pipeline_is_special(const struct text_pipeline *pipeline, int32_t id) {
     const struct added *added = added_of(pipeline, id);
     return added != NULL && added->is_special;
-}
-
-int text_pipeline_continues(const struct text_pipeline *pipeline, int32_t id) {
-    const char *text = pipeline->vocabulary.text + pipeline->vocabulary.starts[id],
-               *prefix = word_model_continuing_prefix(pipeline->model);
-    if (added_of(pipeline, id) != NULL) {
-        return 0;
-    }
-    return pipeline->word_mark != NULL
-               ? strncmp(text, pipeline->word_mark, strlen(pipeline->word_mark)) != 0
-               : prefix != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 // --- encoding -----------------------------------------------------------------------------------

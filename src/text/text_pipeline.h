@@ -41,9 +41,6 @@ const struct text_pipeline_inputs *text_pipeline_inputs_of(const struct text_pip
 int32_t text_pipeline_unknown(const struct text_pipeline *pipeline); // -1: none
 // Whether the id is an added token that is special.
 int text_pipeline_is_special(const struct text_pipeline *pipeline, int32_t id);
-// Whether the text of an id marks it as one that continues a word. A model may make words that
-// have no mark: the tokens of texts say which word they are part of.
-int text_pipeline_continues(const struct text_pipeline *pipeline, int32_t id);
 
 // As tokenizer_encode. `splits_special`: special tokens are ordinary characters of the text.
 enum berth_status text_pipeline_encode(const struct text_pipeline *pipeline, const char *text,

@@ -262,14 +262,6 @@ size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer) {
     return capitals;
 }
 
-void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
-    for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
-        continues[i] = tokenizer->pipeline != NULL
-                           ? text_pipeline_continues(tokenizer->pipeline, (int32_t)i) != 0
-                           : strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
-    }
-}
-
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length) {
     return vocabulary_find(vocabulary_of(tokenizer), piece, length);
 }

@@ -120,9 +120,6 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The number of pieces with a capital letter of ASCII, which no text has after conversion to lower
 // case; 0 if the tokenizer keeps the case. Special ("[UNK]") and added tokens do not count.
 size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer);
-// Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word as far
-// as its text shows.
-void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
 

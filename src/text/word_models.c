@@ -819,7 +819,3 @@ void word_model_encode(const struct word_model *model, struct text_room *room, s
                        size_t end) {
     model->row->encode(model, room, begin, end);
 }
-
-const char *word_model_continuing_prefix(const struct word_model *model) {
-    return model->prefix;
-}

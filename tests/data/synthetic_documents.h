@@ -11,6 +11,15 @@
 
 enum { CLS = 101, SEP = 102, MASK = 103, VOCABULARY = 1000, CONTINUES = 700 };
 
+// Ids from CONTINUES on continue a word.
+static inline void put_sentence(struct documents *documents, const int32_t *tokens, size_t count) {
+    unsigned char continues[128];
+    for (size_t i = 0; i < count; i++) {
+        continues[i] = tokens[i] >= CONTINUES;
+    }
+    assert_int_equal(documents_add_sentence(documents, tokens, continues, count, NULL), BERTH_OK);
+}
+
 static inline struct documents synthetic_documents(uint64_t seed, int count, int sentences,
                                                    int tokens) {
     struct python_random random;
@@ -24,8 +33,7 @@ static inline struct documents synthetic_documents(uint64_t seed, int count, int
             for (int64_t k = 0; k < length; k++) {
                 sentence[k] = (int32_t)python_random_between(&random, 104, VOCABULARY - 1);
             }
-            assert_int_equal(documents_add_sentence(&documents, sentence, (size_t)length, NULL),
-                             BERTH_OK);
+            put_sentence(&documents, sentence, (size_t)length);
         }
         assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
@@ -33,13 +41,10 @@ static inline struct documents synthetic_documents(uint64_t seed, int count, int
 }
 
 static inline struct instance_options complete(struct instance_options options) {
-    static unsigned char continues[VOCABULARY];
-    memset(continues + CONTINUES, 1, VOCABULARY - CONTINUES);
     options.cls = CLS;
     options.sep = SEP;
     options.mask = MASK;
     options.vocab_size = VOCABULARY;
-    options.continues = continues;
     return options;
 }
 

@@ -3,6 +3,7 @@
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py). With the faster
 // numbers: invariants of every instance, and the fractions over all instances.
 #include "data/pretraining/instances.h"
+#include "format/json/json.h"
 #include "pretraining.golden.h"
 #include "synthetic_documents.h"
 
@@ -261,11 +262,39 @@ static void test_memory_runs_out(void **state) {
     documents_done(&documents);
 }
 
+// Words are those of the pre-tokenizer, also where the pieces have no mark.
+static void test_words_of_a_pipeline(void **state) {
+    (void)state;
+    static const char text[] = "ab b\nba";
+    static const char file[] =
+        "{\"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, \"model\": {\"type\": \"Unigram\", "
+        "\"unk_id\": 0, \"vocab\": [[\"<unk>\", 0], [\"a\", -1], [\"b\", -1]]}}";
+    static const int32_t tokens[] = {1, 2, 2, 2, 1};
+    static const unsigned char continues[] = {0, 1, 0, 0, 1};
+    const struct tokenizer_names names = {.pad = NULL};
+    const struct tokenizer_options options = {.lower_case = 0};
+    struct tokenizer *tokenizer;
+    struct documents documents = {0};
+    json *object;
+    assert_int_equal(json_read_memory("t", file, sizeof file - 1, &object, NULL), BERTH_OK);
+    assert_int_equal(tokenizer_open_pipeline("t", object, &names, &options, &tokenizer, NULL),
+                     BERTH_OK);
+    json_free(object);
+    assert_int_equal(documents_add_text(&documents, tokenizer, text, sizeof text - 1, NULL),
+                     BERTH_OK);
+    assert_int_equal(documents.token_count, 5);
+    assert_memory_equal(documents.tokens, tokens, sizeof tokens);
+    assert_memory_equal(documents.continues, continues, sizeof continues);
+    tokenizer_close(tokenizer);
+    documents_done(&documents);
+}
+
 static void test_documents_from_text(void **state) {
     (void)state;
     static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##c\n.\n";
     static const char text[] = "\n a bc.\nA .\r\n  \t\r\n\n\xc2\xad\nb\r\xe3\x80\x80\x1c\nac";
     static const int32_t tokens[] = {5, 6, 7, 8, 5, 8, 6, 5, 7};
+    static const unsigned char continues[] = {0, 0, 1, 0, 0, 0, 0, 0, 1};
     struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE, .lower_case = 1};
     struct tokenizer *tokenizer;
     struct documents documents = {0};
@@ -278,6 +307,7 @@ static void test_documents_from_text(void **state) {
     assert_int_equal(documents.sentence_count, 4);
     assert_int_equal(documents.token_count, 9);
     assert_memory_equal(documents.tokens, tokens, sizeof tokens);
+    assert_memory_equal(documents.continues, continues, sizeof continues);
     assert_int_equal(documents.documents[1], 2);
     assert_int_equal(documents.sentences[1], 4);
     tokenizer_close(tokenizer);
@@ -296,7 +326,7 @@ static struct documents shard_of(int shard) {
             for (int k = 0; k < TOKENS; k++) {
                 sentence[k] = 104 + (shard * 7919 + i * 131 + j * 17 + k) % 800;
             }
-            assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
+            put_sentence(&documents, sentence, TOKENS);
         }
         assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
@@ -413,7 +443,8 @@ static void test_cut_is_binomial(void **state) {
         for (int k = 0; k < TOKENS; k++) {
             sentence[k] = 104 + k;
         }
-        assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
+        assert_int_equal(documents_add_sentence(&documents, sentence, NULL, TOKENS, NULL),
+                         BERTH_OK);
         assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     for (int python = 0; python < 2; python++) {
@@ -424,7 +455,6 @@ static void test_cut_is_binomial(void **state) {
                                                                              .seed = 3,
                                                                              .python = python});
         options.vocab_size = 2 * TOKENS;
-        options.continues = NULL;
         struct instances made = make_good(&documents, &options);
         double sum = 0, squares = 0, count = 0;
         assert_int_equal(made.counts.cut, made.count);
@@ -467,13 +497,21 @@ static void test_stops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_python_random),   cmocka_unit_test(test_python_instances),
-        cmocka_unit_test(test_fractions),       cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_whole_words),     cmocka_unit_test(test_refuses_options),
-        cmocka_unit_test(test_memory_runs_out), cmocka_unit_test(test_documents_from_text),
-        cmocka_unit_test(test_source),          cmocka_unit_test(test_longest_source),
-        cmocka_unit_test(test_shards_differ),   cmocka_unit_test(test_shard_stream),
-        cmocka_unit_test(test_cut_is_binomial), cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_python_random),
+        cmocka_unit_test(test_python_instances),
+        cmocka_unit_test(test_fractions),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_whole_words),
+        cmocka_unit_test(test_refuses_options),
+        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_words_of_a_pipeline),
+        cmocka_unit_test(test_documents_from_text),
+        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_longest_source),
+        cmocka_unit_test(test_shards_differ),
+        cmocka_unit_test(test_shard_stream),
+        cmocka_unit_test(test_cut_is_binomial),
+        cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests_name("instances", tests, NULL, NULL);
 }

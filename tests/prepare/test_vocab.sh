@@ -33,6 +33,20 @@ grep -q 'option threads: expected a whole number from 0 to 4096' err || die "too
 run 2 --text a.txt --output other.txt --vocab vocab.txt
 grep -q 'unknown option --vocab' err || die "an option of other jobs is taken"
 
+for kind in bpe unigram; do
+    run 0 --text a.txt b.txt --model_type $kind --size 300 --output $kind.json
+    run 0 --text b.txt a.txt --model_type $kind --size 300 --threads 3 --output again.json --force
+    cmp $kind.json again.json || die "threads or order change the vocabulary of $kind"
+    printf 'Zürich lower\n' | "$BERTH" tokenize --vocab $kind.json --special - >out 2>err || die "$kind.json is refused"
+    grep -q '^<s> .* </s>$' out && ! grep -q unk out || die "the tokens of $kind: $(cat out)"
+done
+run 0 --text a.txt --model_type bpe --size 300 --do_lower_case true --output lower.json
+grep -q '"Lowercase"' lower.json && ! grep -q '"Lowercase"' bpe.json || die "the case of bpe"
+run 2 --text a.txt --model_type words --output other.txt
+grep -q 'wordpiece' err || die "another type: no choices"
+run 78 --text a.txt --model_type unigram --size 20 --output other.txt
+grep -q 'for the special pieces and the characters' err || die "too small a size of unigram"
+
 mkdir -p dump/wikicorpus_en/AA
 printf '<doc id="1" url="u" title="Secret">\nSecret\n\nplain words plain\n\n</doc>\n' \
     >dump/wikicorpus_en/AA/wiki_00

@@ -403,6 +403,35 @@ static void test_unigram(void **state) {
     }
 }
 
+// A piece that is left out may still replace another in the same round: the library then keeps one
+// piece and not the other.
+static void test_unigram_replacements(void **state) {
+    (void)state;
+    static const struct {
+        const char *word;
+        uint64_t count;
+    } words[] = {{"sasa", 2},     {"mimikato", 3}, {"raminomi", 2}, {"kasarano", 4},
+                 {"nokakara", 4}, {"ra", 1},       {"no", 3},       {"satomimi", 2},
+                 {"tora", 3},     {"ratoto", 2},   {"torarara", 4}, {"kakarami", 1},
+                 {"ratomi", 6},   {"nonokara", 4}, {"ka", 5},       {"mika", 3}};
+    static const char kept[] = "\xE2\x96\x81tora", left_out[] = "\xE2\x96\x81ka";
+    struct word_counts counts = {0};
+    struct unigram_pieces pieces;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char word[16];
+        const int length = snprintf(word, sizeof word, "\xE2\x96\x81%s", words[i].word);
+        assert_int_equal(word_counts_add(&counts, word, (size_t)length, words[i].count, NULL),
+                         BERTH_OK);
+    }
+    assert_int_equal(unigram_train(&counts, 17, 5, &silent, NULL, &pieces, NULL), BERTH_OK);
+    assert_int_not_equal(string_index_find(&pieces.texts, kept, sizeof kept - 1),
+                         STRING_INDEX_NONE);
+    assert_int_equal(string_index_find(&pieces.texts, left_out, sizeof left_out - 1),
+                     STRING_INDEX_NONE);
+    unigram_pieces_done(&pieces);
+    word_counts_done(&counts);
+}
+
 static void test_unigram_form(void **state) {
     (void)state;
     struct word_counts counts = {0};
@@ -472,11 +501,17 @@ static void test_others_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),         cmocka_unit_test(test_against_slow_trainer),
-        cmocka_unit_test(test_rules),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_unigram_form),  cmocka_unit_test(test_others_out_of_memory),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_out_of_memory_at_a_full_index),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_against_slow_trainer),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_unigram_replacements),
+        cmocka_unit_test(test_unigram_form),
+        cmocka_unit_test(test_others_out_of_memory),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_out_of_memory_at_a_full_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,12 @@ static enum berth_status reserve(struct documents *documents, size_t tokens,
         return no_memory(needed * sizeof *ids, error);
     }
     documents->tokens = ids;
+    unsigned char *continues =
+        memory_grow(documents->continues, &documents->continues_capacity, needed, 1);
+    if (continues == NULL) {
+        return no_memory(needed, error);
+    }
+    documents->continues = continues;
     needed = documents->sentence_count + 2;
     uint64_t *ends =
         memory_grow(documents->sentences, &documents->sentence_capacity, needed, sizeof *ends);
@@ -39,12 +45,16 @@ static enum berth_status finish_sentence(struct documents *documents, struct ber
 }
 
 enum berth_status documents_add_sentence(struct documents *documents, const int32_t *tokens,
-                                         size_t count, struct berth_error *error) {
+                                         const unsigned char *continues, size_t count,
+                                         struct berth_error *error) {
     if (count == 0) {
         return BERTH_OK;
     }
     TRY(reserve(documents, count, error));
     memcpy(documents->tokens + documents->token_count, tokens, count * sizeof *tokens);
+    for (size_t i = 0; i < count; i++) {
+        documents->continues[documents->token_count + i] = continues != NULL && continues[i];
+    }
     documents->token_count += count;
     return finish_sentence(documents, error);
 }
@@ -75,6 +85,8 @@ static enum berth_status put_line(struct documents *documents, const struct toke
     }
     TRY(reserve(documents, pieces->count, error));
     for (size_t i = 0; i < pieces->count; i++) {
+        documents->continues[documents->token_count] =
+            i > 0 && pieces->items[i].word == pieces->items[i - 1].word;
         documents->tokens[documents->token_count++] = pieces->items[i].id;
         documents->unknown += pieces->items[i].id == unknown;
     }
@@ -99,6 +111,7 @@ enum berth_status documents_add_text(struct documents *documents, const struct t
 
 void documents_done(struct documents *documents) {
     memory_free(documents->tokens);
+    memory_free(documents->continues);
     memory_free(documents->sentences);
     memory_free(documents->documents);
     token_list_done(&documents->pieces);

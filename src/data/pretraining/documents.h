@@ -13,17 +13,20 @@
 // sentences [documents[i], documents[i + 1]).
 struct documents {
     int32_t *tokens;
-    uint64_t *sentences; // [sentence_count + 1]
-    uint32_t *documents; // [count + 1]
+    unsigned char *continues; // of each token: whether it is in the same word as the one before it
+    uint64_t *sentences;      // [sentence_count + 1]
+    uint32_t *documents;      // [count + 1]
     size_t token_count, sentence_count, count;
-    size_t token_capacity, sentence_capacity, capacity;
+    size_t token_capacity, continues_capacity, sentence_capacity, capacity;
     size_t unknown;           // [UNK] tokens that documents_add_text added
     struct token_list pieces; // of one line, scratch space; pieces.ill_formed is for all lines
 };
 
-// Appends a sentence to the current document; ignores one without tokens.
+// Appends a sentence to the current document; ignores one without tokens. `continues`: as in struct
+// documents; NULL: each token is a word.
 enum berth_status documents_add_sentence(struct documents *documents, const int32_t *tokens,
-                                         size_t count, struct berth_error *error);
+                                         const unsigned char *continues, size_t count,
+                                         struct berth_error *error);
 // Ends the current document; drops it if it has no sentences.
 enum berth_status documents_end_document(struct documents *documents, struct berth_error *error);
 // Appends the text of a shard: one sentence per line, an empty line after each document. As in

@@ -25,16 +25,15 @@ struct maker {
 // A run of tokens of the documents; truncating the pair shortens it at both ends.
 struct span {
     const int32_t *tokens;
+    const unsigned char *continues;
     size_t count;
 };
 
-static const int32_t *tokens_of(const struct maker *maker, size_t sentence) {
-    return maker->documents->tokens + maker->documents->sentences[sentence];
-}
-
 static struct span span_of(const struct maker *maker, size_t first, size_t end) {
-    const uint64_t *sentences = maker->documents->sentences;
-    return (struct span){tokens_of(maker, first), (size_t)(sentences[end] - sentences[first])};
+    const struct documents *documents = maker->documents;
+    const uint64_t begin = documents->sentences[first];
+    return (struct span){documents->tokens + begin, documents->continues + begin,
+                         (size_t)(documents->sentences[end] - begin)};
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -85,7 +84,9 @@ void instances_done(struct instances *instances) {
 
 // A coin toss for each token decides whether it is cut off at the front or at the end.
 static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
-    span->tokens += draws_heads(&maker->draws, tokens);
+    const size_t heads = draws_heads(&maker->draws, tokens);
+    span->tokens += heads;
+    span->continues += heads;
     span->count -= tokens;
 }
 
@@ -104,9 +105,16 @@ static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
     }
 }
 
-static void put_tokens(struct instances *to, const int32_t *tokens, size_t count) {
-    memcpy(to->tokens + to->token_count, tokens, count * sizeof *tokens);
-    to->token_count += count;
+static void put_special(struct instances *to, int32_t token) {
+    to->tokens[to->token_count++] = token;
+}
+
+// Puts tokens at place `at` of an instance.
+static void put_span(struct maker *maker, const struct span *span, size_t at) {
+    struct instances *to = maker->instances;
+    memcpy(to->tokens + to->token_count, span->tokens, span->count * sizeof *span->tokens);
+    memcpy(maker->masking.continues + at, span->continues, span->count);
+    to->token_count += span->count;
 }
 
 static enum berth_status put_pair(struct maker *maker, struct span a, struct span b, int is_random,
@@ -122,11 +130,11 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
                                   .length = (uint16_t)(a.count + b.count + 3),
                                   .second = (uint16_t)(a.count + 2),
                                   .is_random = (uint8_t)is_random};
-    put_tokens(to, &maker->options->cls, 1);
-    put_tokens(to, a.tokens, a.count);
-    put_tokens(to, &maker->options->sep, 1);
-    put_tokens(to, b.tokens, b.count);
-    put_tokens(to, &maker->options->sep, 1);
+    put_special(to, maker->options->cls);
+    put_span(maker, &a, 1);
+    put_special(to, maker->options->sep);
+    put_span(maker, &b, instance->second);
+    put_special(to, maker->options->sep);
     to->counts.random_next += (uint64_t)is_random;
     masking_apply(&maker->masking, instance);
     return BERTH_OK;

@@ -27,9 +27,7 @@ struct instance_options {
     int python;     // use CPython's random numbers
     int whole_word; // mask all pieces of a word or none
     int32_t cls, sep, mask, vocab_size;
-    const unsigned char *continues; // [vocab_size] 1: the id continues a word ("##"); may be NULL
-                                    // without whole_word
-    const atomic_int *stop;         // polled; NULL: never
+    const atomic_int *stop; // polled; NULL: never
 };
 
 enum { INSTANCE_LENGTH_MAX = 8192 };

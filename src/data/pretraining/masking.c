@@ -11,10 +11,11 @@ enum berth_status masking_reserve(struct masking *masking, struct berth_error *e
     size_t length = (size_t)masking->options->max_length;
     masking->words = memory_array(length, sizeof *masking->words);
     masking->candidates = memory_array(length, sizeof *masking->candidates);
+    masking->continues = memory_array(length, 1);
     masking->covered = memory_array(length, 1);
     masking->labels = memory_array(length, sizeof *masking->labels);
-    return masking->words != NULL && masking->candidates != NULL && masking->covered != NULL &&
-                   masking->labels != NULL
+    return masking->words != NULL && masking->candidates != NULL && masking->continues != NULL &&
+                   masking->covered != NULL && masking->labels != NULL
                ? BERTH_OK
                : error_no_memory(error, 16 * length, "pre-training instances");
 }
@@ -22,6 +23,7 @@ enum berth_status masking_reserve(struct masking *masking, struct berth_error *e
 void masking_done(struct masking *masking) {
     memory_free(masking->words);
     memory_free(masking->candidates);
+    memory_free(masking->continues);
     memory_free(masking->covered);
     memory_free(masking->labels);
 }
@@ -34,7 +36,7 @@ static size_t find_words(struct masking *masking, const int32_t *tokens, size_t 
         if (tokens[i] == options->cls || tokens[i] == options->sep) {
             continue;
         }
-        if (options->whole_word && count > 0 && options->continues[tokens[i]]) {
+        if (options->whole_word && count > 0 && masking->continues[i]) {
             // Pieces after a [SEP] that lost the start of their word to truncation belong to the
             // word before.
             masking->words[count - 1].count = (uint16_t)(i + 1 - masking->words[count - 1].begin);

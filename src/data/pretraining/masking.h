@@ -17,10 +17,11 @@ struct masking {
     const struct instance_options *options;
     struct draws *draws;
     struct instances *instances;
-    struct word *words;     // of one instance that may be masked
-    uint32_t *candidates;   // indices of words, in the order of their choice
-    unsigned char *covered; // [max_length] positions that are predicted
-    int32_t *labels;        // [max_length] the original ids
+    struct word *words;       // of one instance that may be masked
+    uint32_t *candidates;     // indices of words, in the order of their choice
+    unsigned char *continues; // [max_length] of the instance: whether it is in the word before
+    unsigned char *covered;   // [max_length] positions that are predicted
+    int32_t *labels;          // [max_length] the original ids
 };
 
 // Allocates the arrays; the caller has set the other fields. Free with masking_done, also after a
@@ -30,7 +31,7 @@ void masking_done(struct masking *masking);
 // The number of masked positions of an instance of `length` tokens; whole words may fill fewer.
 size_t masking_count(const struct instance_options *options, size_t length);
 // Masks the tokens of an instance, the last of `instances`, and adds its predictions, for which the
-// caller has reserved room.
+// caller has reserved room; it has also set `continues`.
 void masking_apply(struct masking *masking, struct instance *instance);
 
 #endif

@@ -25,7 +25,6 @@ struct job {
     const char **names; // of the shards to make, borrowed from `shards`
     size_t count;
     json *shards; // their manifest
-    unsigned char *continues;
 };
 
 // --- the vocabulary -----------------------------------------------------------------------------
@@ -50,16 +49,10 @@ static enum berth_status set_vocabulary(struct job *job, struct berth_error *err
     struct tokenizer_special special = tokenizer_special_ids(request->tokenizer);
     size_t size = tokenizer_size(request->tokenizer);
     TRY(instance_stage_check(request, error));
-    job->continues = memory_array_zeroed(size, 1);
-    if (job->continues == NULL) {
-        return error_no_memory(error, size, "the vocabulary");
-    }
-    tokenizer_find_continuations(request->tokenizer, job->continues);
     request->options.cls = special.cls;
     request->options.sep = special.sep;
     request->options.mask = special.mask;
     request->options.vocab_size = (int32_t)size;
-    request->options.continues = job->continues;
     return BERTH_OK;
 }
 
@@ -363,7 +356,6 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
     stage_close(&job.stage);
     json_free(job.shards);
     memory_free(job.names);
-    memory_free(job.continues);
     return status;
 }
 
@@ -479,6 +471,5 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
 done:
     instances_done(&instances);
     documents_done(&documents);
-    memory_free(job.continues);
     return status;
 }
