@@ -17,10 +17,11 @@
 
 // --- paths --------------------------------------------------------------------------------------
 
-// A path as a value, which needs no memory and is never freed; path_in(folder, name).text may be an
-// argument, but no pointer to it may outlive the statement. One that is longer than the system
-// allows is cut at a length that the system refuses, too, so it never names another file. Of 4 KB:
-// not for recursive functions and long arrays.
+// A path as a value: it needs no memory, and nothing frees it. A call such as
+// file_exists(path_in(folder, name).text) is valid; a pointer to such a text is not valid after the
+// statement. A path that is longer than the system allows is cut to a length that the system
+// refuses too, so it never names another file. Each value takes 4 KB: recursive functions and long
+// arrays use path_join instead.
 struct path {
     char text[PATH_MAX + 1];
 };

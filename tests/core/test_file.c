@@ -596,7 +596,6 @@ static void test_long_paths(void **state) {
     (void)state;
     static const char *const longer[] = {"ab", "abc", "ab/c"};
     struct path folder = path_format("%s", scratch_folder);
-    struct berth_error error;
     char *bytes;
     size_t length = strlen(folder.text);
     scratch_write("a", "1");
@@ -605,8 +604,8 @@ static void test_long_paths(void **state) {
     assert_true(file_exists(path_in(folder.text, "a").text));
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
         const struct path path = path_in(folder.text, longer[i]);
-        assert_int_equal(file_read(path.text, 9, &bytes, &length, &error), BERTH_NO_INPUT);
-        assert_message_has(&error, "name too long");
+        assert_int_equal(file_read(path.text, 9, &bytes, &length, NULL), BERTH_NO_INPUT);
+        assert_int_equal(errno, ENAMETOOLONG);
         assert_int_equal(dir_list(path_parent(path.text).text, &(char **){NULL}, NULL),
                          BERTH_NO_INPUT);
         assert_int_equal(dir_make(path.text, NULL), BERTH_CANT_CREATE);
