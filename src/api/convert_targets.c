@@ -73,6 +73,11 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
         [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
     struct sentence sentence DONE_BY(sentence_done) = {0};
     TRY(sentence_read(conversion->input, &sentence, error));
+    if (sentence.dense_count > 0 || sentence.truncate_dim > 0) {
+        return error_set(
+            error, BERTH_CONFIG, "%s as gguf: llama.cpp's BERT has no %s; convert the model to hf",
+            conversion->input, sentence.dense_count > 0 ? "module Dense" : "truncate_dim");
+    }
     *number = sentence.found ? numbers[sentence.how.pooling] : 0;
     if (sentence.found && *number == 0) {
         log_warning(&conversion->log,
@@ -88,7 +93,7 @@ static enum berth_status write_tokens(const struct conversion *conversion, const
     OWNED const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
     char name[128];
     struct text_rules rules;
-    int pooling;
+    int pooling = 0;
     if (tokens == NULL) {
         return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
     }
