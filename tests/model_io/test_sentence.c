@@ -213,7 +213,7 @@ static void test_cut_vectors(void **state) {
 #define NORMALIZE "{\"path\": \"9_Normalize\", \"type\": \"x.Normalize\"}"
 
 static void write_dense(const char *config, const float *weight, const float *bias) {
-    char *folder = scratch("2_Dense");
+    const char *folder = scratch("2_Dense");
     struct tensor_out tensors[] = {
         {.name = "linear.weight", .dtype = TENSOR_F32, .rank = 2, .shape = {3, 2}, .data = weight},
         {.name = "linear.bias", .dtype = TENSOR_F32, .rank = 1, .shape = {3}, .data = bias}};
