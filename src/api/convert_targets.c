@@ -166,9 +166,11 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     enum activation activation = conversion->config.hidden_act;
     if (activation != ACTIVATION_GELU_ERF && activation != ACTIVATION_GELU_TANH) {
         return error_set(error, BERTH_CONFIG,
-                         "%s as gguf: the activation is %s, but llama.cpp's BERT computes gelu; "
+                         "%s as gguf: %s is %s, but llama.cpp's BERT computes gelu; "
                          "convert it to onnx",
-                         conversion->input, bert_activation_name(activation));
+                         conversion->input,
+                         architecture_key(bert_architecture(&conversion->config), "hidden_act"),
+                         bert_activation_name(activation));
     }
     TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     if (!rules.tokenize_chinese_chars) {
