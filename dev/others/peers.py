@@ -102,13 +102,15 @@ def poolings(given):
             folder = work / f"{mode}-{scaled}"
             sentence_transformers.SentenceTransformer(modules=parts, device="cpu").save(str(folder))
             check_sentences(given, folder, f"pooling {mode}{', scaled' if scaled else ''}")
-    dense = work / "dense"
-    sentence_transformers.SentenceTransformer(
-        modules=[Transformer(str(base)), Pooling(32), Dense(32, 8)],
-        device="cpu").save(str(dense))
-    refused = subprocess.run([given.build / "berth", "embed", "--model", str(dense), os.devnull],
-                             stderr=subprocess.PIPE, text=True)
-    assert refused.returncode == 78 and "Dense" in refused.stderr, refused.stderr
+    functions = [torch.nn.Tanh(), torch.nn.Identity(), torch.nn.ReLU(), torch.nn.GELU(), torch.nn.Sigmoid(), torch.nn.SiLU()]
+    for function in functions:
+        for after in ([], [Normalize()]):
+            parts = [Transformer(str(base)), Pooling(32), *after, Dense(32, 8, bias=not after, activation_function=function),
+                     Dense(8, 12, activation_function=torch.nn.Identity()), *after]
+            dense = work / f"dense-{type(function).__name__}-{len(after)}"
+            model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu", truncate_dim=10 if after else None)
+            model.save(str(dense))
+            check_sentences(given, dense, f"Dense with {type(function).__name__}")
 
 
 def rules(given):

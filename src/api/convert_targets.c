@@ -73,6 +73,11 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
         [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
     struct sentence sentence DONE_BY(sentence_done) = {0};
     TRY(sentence_read(conversion->input, &sentence, error));
+    if (sentence.dense_count > 0 || sentence.truncate_dim > 0) {
+        return error_set(
+            error, BERTH_CONFIG, "%s as gguf: llama.cpp's BERT has no %s; convert the model to hf",
+            conversion->input, sentence.dense_count > 0 ? "module Dense" : "truncate_dim");
+    }
     *number = sentence.found ? numbers[sentence.how.pooling] : 0;
     if (sentence.found && *number == 0) {
         log_warning(&conversion->log,
@@ -88,7 +93,7 @@ static enum berth_status write_tokens(const struct conversion *conversion, const
     OWNED const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
     char name[128];
     struct text_rules rules;
-    int pooling;
+    int pooling = 0;
     if (tokens == NULL) {
         return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
     }
@@ -161,9 +166,11 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     enum activation activation = conversion->config.hidden_act;
     if (activation != ACTIVATION_GELU_ERF && activation != ACTIVATION_GELU_TANH) {
         return error_set(error, BERTH_CONFIG,
-                         "%s as gguf: the activation is %s, but llama.cpp's BERT computes gelu; "
+                         "%s as gguf: %s is %s, but llama.cpp's BERT computes gelu; "
                          "convert it to onnx",
-                         conversion->input, bert_activation_name(activation));
+                         conversion->input,
+                         architecture_key(bert_architecture(&conversion->config), "hidden_act"),
+                         bert_activation_name(activation));
     }
     TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     if (!rules.tokenize_chinese_chars) {

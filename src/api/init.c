@@ -60,7 +60,8 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
     TRY(folder_read_shape(job_text(job, "config"), &config, error));
     TRY(check_free(output, error));
     TRY(write_model(output, &config, (uint64_t)job_integer(job, "seed"), error));
-    log_note(&job->log, "%s contains a randomly initialised model; it needs its vocabulary "
+    log_note(&job->log,
+             "%s contains a randomly initialised model; it needs its vocabulary "
              "before use",
              output);
     return BERTH_OK;
@@ -68,8 +69,9 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
 
 static const struct option_row settings[] = {
     {JOB_TEXT("config", NULL), .unit = "NAME|FILE", .aliases = "config_file",
-     .help = "model geometry: tiny, minilm, base or large of BERT, the name of a published model such "
-             "as roberta-base or distilbert-base-uncased, or a config.json or its folder"},
+     .help =
+         "model geometry: tiny, minilm, base or large of BERT, the name of a published model such "
+         "as roberta-base or distilbert-base-uncased, or a config.json or its folder"},
     {JOB_TEXT("output", NULL), .unit = "DIR", .aliases = "output_dir",
      .help = "folder for the model"},
     {JOB_INTEGER("seed", "42"), BETWEEN(0, 9e15), .unit = "N", .help = "seed of the weights"},

@@ -11,6 +11,8 @@
 #include "core/words.h"
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
+#include "model/config.h"
+#include "model/sentence.h"
 #include "settings/settings.h"
 #include "train/engine/inputs.h"
 
@@ -340,17 +342,20 @@ static double count_labels(const struct berth_model *model) {
     return (double)count;
 }
 
-static double config_number(const struct berth_model *model, const char *key) {
-    json *config = NULL;
-    double number = NAN;
-    if (model->config_json != NULL &&
-        json_read_memory(model->path, model->config_json, strlen(model->config_json), &config,
-                         NULL) == BERTH_OK) {
-        const json *value = json_member(config, key);
-        number = json_is_integer_value(value) ? (double)json_as_integer(value) : NAN;
-        json_free(config);
-    }
-    return number;
+// 0: there is no configuration that can be read.
+static int read_shape(const struct berth_model *model, struct bert_config *shape) {
+    return model->config_json != NULL &&
+           bert_config_read_memory(model->path, model->config_json, strlen(model->config_json),
+                                   shape, NULL) == BERTH_OK;
+}
+
+// The numbers of an embedding.
+static double count_dimensions(const struct berth_model *model) {
+    struct bert_config shape DONE_BY(bert_config_done) = {0};
+    struct sentence sentence DONE_BY(sentence_done) = {0};
+    return read_shape(model, &shape) && sentence_read(model->path, &sentence, NULL) == BERTH_OK
+               ? (double)sentence_width(&sentence, shape.hidden_size)
+               : NAN;
 }
 
 static double trained_number(const struct berth_run_result *trained, const char *fact) {
@@ -365,12 +370,14 @@ double berth_model_number(const struct berth_model *model, const char *fact) {
         return NAN;
     }
     if (strcmp(fact, "dimensions") == 0) {
-        return config_number(model, "hidden_size");
+        return count_dimensions(model);
     }
     if (strcmp(fact, "max_length") == 0) {
         const struct task_model *own = own_of(model);
-        return own != NULL ? (double)own->max_tokens
-                           : config_number(model, "max_position_embeddings");
+        struct bert_config shape DONE_BY(bert_config_done) = {0};
+        return own != NULL                 ? (double)own->max_tokens
+               : read_shape(model, &shape) ? (double)bert_positions(&shape)
+                                           : NAN;
     }
     if (strcmp(fact, "labels") == 0) {
         return count_labels(model);

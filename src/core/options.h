@@ -96,7 +96,8 @@ struct option_row {
     // The settings without which this one has no effect (settings/effects.h); NULL: it always has.
     // Requirements are separated by "; ", alternatives of one by " or ". "name": it is set (a text,
     // true, above 0); "!name": it is not; "name=one|other": it has one of these values, or auto;
-    // "name!=one": another. "processes" is set in a job of several, "ranks" if they divide the updates.
+    // "name!=one": another. "processes" is set in a job of several, "ranks" if they divide the
+    // updates.
     const char *only_with;
     // 1: training replaces the default by what it means for the data, which is then kept.
     int resolved;

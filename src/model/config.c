@@ -644,8 +644,8 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
 
 // The text itself, from a table; NULL: the class whose name ends so has no "classifier.weight".
 static const char *classifier_called(const char *end) {
-    static const char *const classifiers[] = {
-        "ForMultipleChoice", "ForSequenceClassification", "ForTokenClassification"};
+    static const char *const classifiers[] = {"ForMultipleChoice", "ForSequenceClassification",
+                                              "ForTokenClassification"};
     for (size_t i = 0; end != NULL && i < LENGTH(classifiers); i++) {
         if (strcmp(classifiers[i], end) == 0) {
             return classifiers[i];

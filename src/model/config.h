@@ -112,9 +112,9 @@ enum berth_status bert_config_write(const struct bert_config *config, const char
 // Whether the source's first "architectures" is the class that is `name` of a BERT.
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
                                               int *answer, struct berth_error *error);
-// Whether the source's first "architectures" and `architecture`, a class of BERT, are different classifiers: of texts,
-// of words or of choices, whose tensors have the same names. *other is then the end of its name,
-// "ForTokenClassification"; else NULL.
+// Whether the source's first "architectures" and `architecture`, a class of BERT, are different
+// classifiers: of texts, of words or of choices, whose tensors have the same names. *other is then
+// the end of its name, "ForTokenClassification"; else NULL.
 enum berth_status bert_config_other_classifier(const struct bert_config *config,
                                                const char *architecture, const char **other,
                                                struct berth_error *error);

@@ -388,14 +388,14 @@ static enum berth_status check_classifier(const struct reading *reading,
         return BERTH_OK;
     }
     TRY(bert_config_other_classifier(config, head->architecture, &other, error));
-    return other == NULL ? BERTH_OK
-                         : error_set(error, BERTH_CONFIG,
-                                     "%s: the model is a %s%s: its tensor \"classifier.weight\" is "
-                                     "not the head of %s; fine-tune the model: training starts "
-                                     "with a new head",
-                                     reading->weights.file.path,
-                                     reading->table->architecture->class_prefix, other,
-                                     head->title);
+    return other == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: the model is a %s%s: its tensor \"classifier.weight\" is "
+                           "not the head of %s; fine-tune the model: training starts "
+                           "with a new head",
+                           reading->weights.file.path, reading->table->architecture->class_prefix,
+                           other, head->title);
 }
 
 static void reading_done(struct reading *reading) {

@@ -143,6 +143,23 @@ static int is_cross_encoder(const json *modules) {
     return json_length(modules) == 1 && is_body(json_at(modules, 0));
 }
 
+// A Normalize before it becomes its own.
+static enum berth_status add_dense(const char *folder, const char *module,
+                                   struct sentence *sentence, struct berth_error *error) {
+    struct sentence_dense *dense = &sentence->dense[sentence->dense_count];
+    const int64_t inputs = sentence->dense_count > 0 ? dense[-1].outputs : 0;
+    sentence->dense_count++;
+    TRY(sentence_dense_read(folder, module, dense, error));
+    dense->normalizes = sentence->how.normalize;
+    sentence->how.normalize = 0;
+    return inputs == 0 || inputs == dense->inputs
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s/%s/config.json: key \"in_features\": expected %lld, as the module "
+                           "before it has, found %lld",
+                           folder, module, (long long)inputs, (long long)dense->inputs);
+}
+
 static enum berth_status read_module(const char *folder, const json *module, size_t index,
                                      struct sentence *sentence, struct berth_error *error) {
     const char *class = class_of(module), *path = json_text(json_member(module, "path"));
@@ -157,15 +174,19 @@ static enum berth_status read_module(const char *folder, const json *module, siz
     if (index == 1 && strcmp(class, "Pooling") == 0 && is_plain_name(path)) {
         return read_pooling(folder, path, sentence, error);
     }
-    if (index == 2 && strcmp(class, "Normalize") == 0) {
+    if (index >= 2 && strcmp(class, "Normalize") == 0) {
         sentence->how.normalize = 1;
         return BERTH_OK;
+    }
+    if (index >= 2 && strcmp(class, "Dense") == 0 && is_plain_name(path) &&
+        sentence->dense_count < SENTENCE_DENSE_MAX) {
+        return add_dense(folder, path, sentence, error);
     }
     return error_set(error, BERTH_CONFIG,
                      "%s: " MODULES_FILE
                      ": entry %zu is a module %s in \"%s\"; supported are a Transformer in the "
-                     "folder itself, a Pooling and a Normalize, in this order",
-                     folder, index, class, path);
+                     "folder itself, a Pooling, and then at most %d modules Dense and Normalize",
+                     folder, index, class, path, SENTENCE_DENSE_MAX);
 }
 
 static enum berth_status read_modules(const char *folder, const json *modules,
@@ -238,6 +259,20 @@ static int has_prompt(const json *prompts, const char *name) {
            strcmp(name, "document") == 0;
 }
 
+static enum berth_status read_truncation(const json *object, const char *path, int64_t *dimensions,
+                                         struct berth_error *error) {
+    static const char key[] = "truncate_dim";
+    const json *value = json_member(object, key);
+    if (value == NULL || json_is_null_value(value)) {
+        return BERTH_OK;
+    }
+    TRY(json_get_integer(object, path, key, dimensions, error));
+    return *dimensions >= 1
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected at least 1, found %lld",
+                           path, key, (long long)*dimensions);
+}
+
 static enum berth_status read_prompt(const char *folder, struct sentence *sentence,
                                      struct berth_error *error) {
     json *object;
@@ -247,13 +282,8 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
         sentence->prompts = json_write(object, JSON_INDENT_2_SORTED);
         status = sentence->prompts != NULL ? BERTH_OK : error_no_memory(error, 0, path);
     }
-    const json *cut = json_member(object, "truncate_dim");
-    if (status == BERTH_OK && cut != NULL && !json_is_null_value(cut)) {
-        status =
-            error_set(error, BERTH_CONFIG,
-                      "%s: key \"truncate_dim\": truncated embeddings are not supported; remove "
-                      "the key and truncate the vectors yourself",
-                      path);
+    if (status == BERTH_OK) {
+        status = read_truncation(object, path, &sentence->truncate_dim, error);
     }
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");
@@ -332,7 +362,28 @@ enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
     return status;
 }
 
+int64_t sentence_width(const struct sentence *sentence, int64_t hidden) {
+    const size_t count = sentence->dense_count;
+    const int64_t whole = count > 0 ? sentence->dense[count - 1].outputs : hidden;
+    const int64_t cut = sentence->truncate_dim;
+    return cut > 0 && cut < whole ? cut : whole;
+}
+
+enum berth_status sentence_check_width(const struct sentence *sentence, const char *folder,
+                                       int64_t hidden, struct berth_error *error) {
+    return sentence->dense_count == 0 || sentence->dense[0].inputs == hidden
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: the first module Dense has \"in_features\" %lld, but the model has "
+                           "%lld columns; use the modules of this model",
+                           folder, (long long)sentence->dense[0].inputs, (long long)hidden);
+}
+
 void sentence_done(struct sentence *sentence) {
+    for (size_t i = 0; i < sentence->dense_count; i++) {
+        sentence_dense_done(&sentence->dense[i]);
+    }
+    sentence->dense_count = 0;
     memory_free(sentence->prompt);
     memory_free(sentence->prompts);
     sentence->prompt = sentence->prompts = NULL;

@@ -3,14 +3,16 @@
 // config.json, sentence_bert_config.json and config_sentence_transformers.json. Read in the layouts
 // of versions 2 to 6, written in that of versions before 6, which all versions read.
 //
-// Leaves out modules other than Transformer, Pooling and Normalize (Dense, ...), the concatenation
-// of several poolings, and vectors cut to their first numbers; they are refused by name.
+// Leaves out modules other than Transformer, Pooling, Normalize and Dense (sentence_dense.h), the
+// concatenation of several poolings, and folders whose Transformer is in a folder of its own; they
+// are refused by name.
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
 #include "core/log.h"
 #include "core/pooling.h"
 #include "format/json/json.h"
+#include "model/sentence_dense.h"
 
 #include <stdint.h>
 
@@ -20,12 +22,18 @@ struct berth_embedding {
     int normalize; /* scale to length 1 */
 };
 
+#define SENTENCE_DENSE_MAX 4
+
 struct sentence {
     int found; // 0: no modules.json, or that of a cross-encoder; the other fields are unset
     struct berth_embedding how;
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
-    char *prompt;       // prefix of every text; NULL: none
-    char *prompts;      // config_sentence_transformers.json as it was; NULL: there was none
+    // Between the pooling and how.normalize, in their order.
+    struct sentence_dense dense[SENTENCE_DENSE_MAX];
+    size_t dense_count;
+    int64_t truncate_dim; // a vector's first numbers that are kept in the end; 0: all
+    char *prompt;         // prefix of every text; NULL: none
+    char *prompts;        // config_sentence_transformers.json as it was; NULL: there was none
 };
 
 // The poolings' names in sentence-transformers.
@@ -37,6 +45,11 @@ extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
+// The numbers of an embedding of a model with `hidden` columns.
+int64_t sentence_width(const struct sentence *sentence, int64_t hidden);
+// BERTH_CONFIG, naming the folder, if the first Dense does not read `hidden` columns.
+enum berth_status sentence_check_width(const struct sentence *sentence, const char *folder,
+                                       int64_t hidden, struct berth_error *error);
 
 // Replaces how to embed by the settings of these names, where they are set: `pooling` is one of the
 // names above or NULL, `normalize` 0, 1 or -1.

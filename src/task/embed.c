@@ -61,6 +61,8 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
         &(struct predictor_kind){.head = PARAM_HEAD_EMBEDDING, .usual_length = LENGTH_OF_MODEL}, 2,
         opening, error));
     const struct sentence *sentence = sentence_of(model);
+    TRY(sentence_check_width(sentence, model->config.model.model_name_or_path,
+                             model->network->predictor.files.shape.hidden_size, error));
     const struct berth_embedding own =
         sentence->found ? sentence->how
                         : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
@@ -80,17 +82,6 @@ static size_t width(const struct task_model *model) {
 
 // --- embeddings ---------------------------------------------------------------------------------
 
-static void scale_to_one(float *values, size_t size) {
-    double sum = 0;
-    for (size_t i = 0; i < size; i++) {
-        sum += (double)values[i] * (double)values[i];
-    }
-    double length = fmax(sqrt(sum), 1e-12); // as in sentence-transformers
-    for (size_t i = 0; i < size; i++) {
-        values[i] = (float)((double)values[i] / length);
-    }
-}
-
 struct pass {
     const struct task_model *model;
     struct text_inputs inputs;
@@ -108,9 +99,29 @@ static void shorten(struct task_text *text, int normalize) {
     } else if (wanted < text->width) {
         text->width = wanted;
         if (normalize) {
-            scale_to_one(text->rows, wanted);
+            sentence_scale_to_one(text->rows, (int64_t)wanted);
         }
     }
+}
+
+// The text's rows become what the modules after the pooling make of `pooled`; 0: out of memory.
+static int put_rows(const struct task_model *model, struct task_text *text, const float *pooled,
+                    int64_t count) {
+    const struct sentence *sentence = sentence_of(model);
+    if (task_text_rows(text, 1, (size_t)count) == NULL) {
+        return 0;
+    }
+    memcpy(text->rows, pooled, (size_t)count * sizeof *pooled);
+    for (size_t i = 0; i < sentence->dense_count; i++) {
+        const struct sentence_dense *dense = &sentence->dense[i];
+        OWNED float *input = text->rows;
+        text->rows = NULL;
+        if (task_text_rows(text, 1, (size_t)dense->outputs) == NULL) {
+            return 0;
+        }
+        sentence_dense_apply(dense, input, text->rows);
+    }
+    return 1;
 }
 
 static void receive(void *context, size_t index, const float *pooled, int64_t count) {
@@ -118,15 +129,17 @@ static void receive(void *context, size_t index, const float *pooled, int64_t co
     struct task_text *text = pass->inputs.texts[index];
     const int asked = text->settings.normalize;
     const int normalize = asked < 0 ? usual_of(pass->model).normalize : asked;
-    float *numbers = task_text_rows(text, 1, (size_t)count);
-    if (numbers == NULL) {
+    const int64_t cut = sentence_of(pass->model)->truncate_dim;
+    if (!put_rows(pass->model, text, pooled, count)) {
         return;
     }
-    memcpy(numbers, pooled, (size_t)count * sizeof *numbers);
     if (normalize) {
-        scale_to_one(numbers, (size_t)count);
+        sentence_scale_to_one(text->rows, (int64_t)text->width);
     }
-    if (text_check_finite(text, numbers, (size_t)count) && text->settings.dimensions > 0) {
+    if (cut > 0 && (size_t)cut < text->width) {
+        text->width = (size_t)cut; // without a new length, as in sentence-transformers
+    }
+    if (text_check_finite(text, text->rows, text->width) && text->settings.dimensions > 0) {
         shorten(text, normalize);
     }
 }
@@ -405,8 +418,20 @@ static void note_prompt(const struct task_open *args) {
     }
 }
 
+// Losses and scores are of the pooled vectors.
+static enum berth_status refuse_modules(const struct task_open *args, const char *what,
+                                        struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG,
+                     "%s: Berth does not %s a model with %s; `berth embed` makes its vectors",
+                     args->config->model.model_name_or_path, what,
+                     args->files->sentence.dense_count > 0 ? "a module Dense" : "truncate_dim");
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
+    if (args->files->sentence.dense_count > 0) {
+        return refuse_modules(args, "train", error);
+    }
     TRY(settle_loss(own, args, error));
     note_loss(own, args);
     note_prompt(args);
@@ -422,6 +447,9 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
                                          struct task_set *set, struct berth_error *error) {
+    if (args->files->sentence.dense_count > 0 || args->files->sentence.truncate_dim > 0) {
+        return refuse_modules(args, "evaluate", error);
+    }
     TRY(number_texts(own, error));
     TRY(make_features(own, args, set, error));
     own->size = (size_t)args->files->shape.hidden_size;
@@ -466,7 +494,7 @@ static void receive_vector(void *set, size_t index, const float *vector, int64_t
     struct embed *own = ((struct task_set *)set)->own;
     float *to = own->vectors + index * own->size;
     memcpy(to, vector, (size_t)count * sizeof *vector);
-    scale_to_one(to, (size_t)count);
+    sentence_scale_to_one(to, (size_t)count);
 }
 
 static size_t result_bytes(const struct task_set *set) {

@@ -359,7 +359,7 @@ cp -r squad-minilm relu
 sed -i 's/"hidden_act": *"[a-z]*"/"hidden_act": "relu"/' relu/config.json
 run convert relu other --to gguf --allow-lossy
 expect_code 78
-expect_err "relu as gguf: the activation is relu, but llama.cpp's BERT computes gelu"
+expect_err "relu as gguf: hidden_act is relu, but llama.cpp's BERT computes gelu"
 rm -r relu
 mv squad-minilm/vocab.txt .
 run convert squad-minilm mute --to gguf --allow-lossy

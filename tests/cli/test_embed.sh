@@ -155,11 +155,11 @@ run embed --model "$work/sentence" "$work/texts.txt"
 expect_code 78
 expect_err "found several"
 echo '[{"type": "x.Transformer", "path": ""}, {"type": "x.Pooling", "path": "1_Pooling"},
-       {"type": "x.Dense", "path": "2_Dense"}]' >"$work/sentence/modules.json"
+       {"type": "x.LSTM", "path": "2_LSTM"}]' >"$work/sentence/modules.json"
 echo '{}' >"$work/sentence/1_Pooling/config.json"
 run embed --model "$work/sentence" "$work/texts.txt"
 expect_code 78
-expect_err "a module Dense"
+expect_err "a module LSTM"
 
 # --- tokenizer.json instead of vocab.txt --------------------------------------------------------
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the settings of sentence-transformers folders: every pooling in each of the two layouts,
 // lengths and prompts, what is refused and by which name, and copies of the modules' files.
+#include "core/file.h"
 #include "core/scratch.h"
+#include "format/safetensors/safetensors.h"
 #include "model/sentence.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define TRANSFORMER "{\"path\": \"\", \"type\": \"sentence_transformers.models.Transformer\"}"
 #define POOLING "{\"path\": \"1_Pooling\", \"type\": \"sentence_transformers.models.Pooling\"}"
@@ -57,8 +60,10 @@ static void test_refusals(void **state) {
         {MODULES(""), "{\"include_prompt\": false}", "pooling without the default prompt"},
         {MODULES(""), "[", "1_Pooling/config.json"},
         {MODULES(", " POOLING), "{}", "entry 2 is a module Pooling in \"1_Pooling\""},
-        {MODULES(", {\"path\": \"2_Dense\", \"type\": \"Dense\"}"), "{}",
-         "entry 2 is a module Dense in \"2_Dense\""},
+        {MODULES(", {\"path\": \"2_LSTM\", \"type\": \"LSTM\"}"), "{}",
+         "entry 2 is a module LSTM in \"2_LSTM\""},
+        {MODULES(", {\"path\": \"../Dense\", \"type\": \"Dense\"}"), "{}",
+         "entry 2 is a module Dense in \"../Dense\""},
         {"[]", "{}", "expected a Transformer and a Pooling, found 0 modules"},
         {"[" POOLING ", " TRANSFORMER "]", "{}", "entry 0 is a module Pooling"},
         {"[{\"path\": \"0_T\", \"type\": \"x.Transformer\"}]", "{}",
@@ -193,8 +198,95 @@ static void test_cut_vectors(void **state) {
     struct berth_error error = {0};
     write_folder(MODULES(", {\"path\": \"2_Normalize\", \"type\": \"x.Normalize\"}"), "{}");
     scratch_write("config_sentence_transformers.json", "{\"truncate_dim\": 16}");
+    assert_int_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_OK);
+    assert_int_equal(sentence_width(&sentence, 32), 16);
+    assert_int_equal(sentence_width(&sentence, 8), 8);
+    sentence_done(&sentence);
+    scratch_write("config_sentence_transformers.json", "{\"truncate_dim\": 0}");
     assert_int_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_CONFIG);
-    assert_message_has(&error, "key \"truncate_dim\"");
+    assert_message_has(&error, "key \"truncate_dim\": expected at least 1, found 0");
+}
+
+// --- Dense --------------------------------------------------------------------------------------
+
+#define DENSE(number) "{\"path\": \"" number "_Dense\", \"type\": \"x.Dense\"}"
+#define NORMALIZE "{\"path\": \"9_Normalize\", \"type\": \"x.Normalize\"}"
+
+static void write_dense(const char *config, const float *weight, const float *bias) {
+    const char *folder = scratch("2_Dense");
+    struct tensor_out tensors[] = {
+        {.name = "linear.weight", .dtype = TENSOR_F32, .rank = 2, .shape = {3, 2}, .data = weight},
+        {.name = "linear.bias", .dtype = TENSOR_F32, .rank = 1, .shape = {3}, .data = bias}};
+    assert_int_equal(dir_make(folder, NULL), BERTH_OK);
+    scratch_write("2_Dense/config.json", config);
+    assert_int_equal(safetensors_write(scratch("2_Dense/model.safetensors"), tensors,
+                                       bias != NULL ? 2 : 1, NULL, NULL),
+                     BERTH_OK);
+}
+
+static const float weight[] = {1, 0, 0, 2, -1, 1}, bias[] = {0.5f, 0, -0.25f};
+
+static void test_dense(void **state) {
+    (void)state;
+    struct sentence sentence;
+    float x[2] = {3, 4}, y[3];
+    write_folder(MODULES(", " NORMALIZE ", " DENSE("2") ", " NORMALIZE), "{}");
+    write_dense("{\"in_features\": 2, \"out_features\": 3, \"activation_function\": "
+                "\"torch.nn.modules.activation.Tanh\"}",
+                weight, bias);
+    assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+    assert_int_equal(sentence.dense_count, 1);
+    assert_int_equal(sentence_width(&sentence, 2), 3);
+    assert_true(sentence.how.normalize);
+    sentence_dense_apply(&sentence.dense[0], x, y);
+    const double expected[] = {tanh(1.1), tanh(1.6), tanh(-0.05)};
+    for (int i = 0; i < 3; i++) {
+        assert_true(fabs((double)y[i] - expected[i]) < 1e-6);
+    }
+    assert_int_equal(sentence_check_width(&sentence, "m", 2, NULL), BERTH_OK);
+    assert_int_equal(sentence_check_width(&sentence, "m", 4, NULL), BERTH_CONFIG);
+    sentence_done(&sentence);
+    write_folder(MODULES(", " DENSE("2")), "{}");
+    write_dense("{\"in_features\": 2, \"out_features\": 3, \"bias\": false, "
+                "\"activation_function\": \"torch.nn.modules.linear.Identity\"}",
+                weight, NULL);
+    assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+    assert_false(sentence.how.normalize);
+    sentence_dense_apply(&sentence.dense[0], (float[]){3, 4}, y);
+    assert_true(y[0] == 3 && y[1] == 8 && y[2] == 1);
+    sentence_done(&sentence);
+}
+
+static void test_refused_dense(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *message;
+    } cases[] = {
+        {"{\"in_features\": 2, \"out_features\": 0}", "key \"out_features\": expected 1 to"},
+        {"{\"out_features\": 3}", "key \"in_features\": expected 1 to"},
+        {"{\"in_features\": 2, \"out_features\": 3, \"activation_function\": \"x.Softsign\"}",
+         "expected a class of torch named Identity, Tanh, ReLU, GELU, Sigmoid, SiLU, found"},
+        {"{\"in_features\": 2, \"out_features\": 3, \"use_residual\": true}", "\"use_residual\""},
+        {"{\"in_features\": 2, \"out_features\": 3, \"module_input_name\": \"token_embeddings\"}",
+         "key \"module_input_name\": expected \"sentence_embedding\""},
+        {"{\"in_features\": 3, \"out_features\": 3}", "\"linear.weight\" with 3 x 3 numbers"},
+        {"{\"in_features\": 2, \"out_features\": 3, \"bias\": 1}", "key \"bias\": expected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sentence sentence;
+        struct berth_error error = {0};
+        write_folder(MODULES(", " DENSE("2")), "{}");
+        write_dense(cases[i].config, weight, bias);
+        assert_int_not_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_OK);
+        assert_message_has(&error, cases[i].message);
+        assert_message_has(&error, "2_Dense");
+    }
+    struct sentence sentence;
+    struct berth_error error = {0};
+    write_folder(MODULES(", " DENSE("2") ", " DENSE("2")), "{}");
+    write_dense("{\"in_features\": 2, \"out_features\": 3}", weight, bias);
+    assert_int_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_CONFIG);
+    assert_message_has(&error, "key \"in_features\": expected 3, as the module before it has");
 }
 
 // Writes the settings, copies what was written, and reads the copy.
@@ -275,6 +367,8 @@ int main(void) {
         SCRATCH_TEST(test_lengths_and_prompts),
         SCRATCH_TEST(test_refused_settings),
         SCRATCH_TEST(test_cut_vectors),
+        SCRATCH_TEST(test_dense),
+        SCRATCH_TEST(test_refused_dense),
         SCRATCH_TEST(test_written_and_copied),
         SCRATCH_TEST(test_copies_of_odd_modules),
     };

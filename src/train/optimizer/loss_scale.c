@@ -18,8 +18,9 @@ const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp
 }
 
 // Sets *fixed to the scale if it is static.
-static enum berth_status read_kind(const struct optimizer_settings *settings, int is_fp16, enum loss_scale_kind *kind,
-                                   double *fixed, struct berth_error *error) {
+static enum berth_status read_kind(const struct optimizer_settings *settings, int is_fp16,
+                                   enum loss_scale_kind *kind, double *fixed,
+                                   struct berth_error *error) {
     const char *text = loss_scale_text(settings, is_fp16);
     *fixed = 1;
     if (strcmp(text, "none") == 0) {
@@ -40,7 +41,8 @@ static enum berth_status read_kind(const struct optimizer_settings *settings, in
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_settle(struct loss_scale *scale, const struct optimizer_settings *settings, int is_fp16,
+enum berth_status loss_scale_settle(struct loss_scale *scale,
+                                    const struct optimizer_settings *settings, int is_fp16,
                                     struct berth_error *error) {
     double fixed;
     TRY(read_kind(settings, is_fp16, &scale->kind, &fixed, error));
@@ -65,7 +67,8 @@ enum berth_status loss_scale_settle(struct loss_scale *scale, const struct optim
     return BERTH_OK;
 }
 
-enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16, struct berth_error *error) {
+enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16,
+                                   struct berth_error *error) {
     struct loss_scale scale = {0};
     return loss_scale_settle(&scale, settings, is_fp16, error);
 }

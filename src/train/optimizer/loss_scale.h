@@ -61,11 +61,13 @@ const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp
 // init_loss_scale, loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. The
 // changing part gets its initial values unless it was restored. Another loss_scale is BERTH_USAGE,
 // an init_loss_scale below the minimum BERTH_CONFIG.
-enum berth_status loss_scale_settle(struct loss_scale *scale, const struct optimizer_settings *settings, int is_fp16,
+enum berth_status loss_scale_settle(struct loss_scale *scale,
+                                    const struct optimizer_settings *settings, int is_fp16,
                                     struct berth_error *error);
 
 // Only the checks of loss_scale_settle.
-enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16, struct berth_error *error);
+enum berth_status loss_scale_check(const struct optimizer_settings *settings, int is_fp16,
+                                   struct berth_error *error);
 
 // Records an update and whether its gradient overflowed. Not for LOSS_SCALE_NONE.
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow);

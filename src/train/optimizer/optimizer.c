@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/optimizer.h"
 
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,17 +100,14 @@ enum berth_status optimizer_settle(struct optimizer_settings *settings, struct b
                          settings->min_coeff, settings->max_coeff);
     }
     settings->optimizer = row->name;
-    settings->adam_epsilon =
-        isnan(settings->adam_epsilon) ? row->epsilon : settings->adam_epsilon;
+    settings->adam_epsilon = isnan(settings->adam_epsilon) ? row->epsilon : settings->adam_epsilon;
     settings->weight_decay =
         isnan(settings->weight_decay) ? row->weight_decay : settings->weight_decay;
     if (settings->bias_correction < 0) {
         settings->bias_correction = row->bias_correction;
     }
-    settings->no_decay =
-        settings->no_decay != NULL ? settings->no_decay : row->no_decay;
-    settings->clip_by =
-        settings->clip_by != NULL ? settings->clip_by : row->clip_by;
+    settings->no_decay = settings->no_decay != NULL ? settings->no_decay : row->no_decay;
+    settings->clip_by = settings->clip_by != NULL ? settings->clip_by : row->clip_by;
     return BERTH_OK;
 }
 
