@@ -164,10 +164,6 @@ char *file_parent(const char *path) {
     return length == 0 ? memory_string(".") : memory_string_of(path, length);
 }
 
-enum berth_status path_no_memory(struct berth_error *error) {
-    return error_no_memory(error, 0, "a path");
-}
-
 // --- reading ------------------------------------------------------------------------------------
 
 static int is_one_of(int errno_value, const int *values, size_t count) {

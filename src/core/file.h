@@ -43,8 +43,6 @@ size_t path_parent_length(const char *path, size_t length);
 // memory.
 char *path_join(const char *folder, const char *name);
 char *file_parent(const char *path);
-// Reports BERTH_NO_MEMORY for a path that could not be allocated.
-enum berth_status path_no_memory(struct berth_error *error);
 
 // --- reading ------------------------------------------------------------------------------------
 

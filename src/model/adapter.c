@@ -48,7 +48,7 @@ static enum berth_status read_config(const char *folder, json **config, char **p
     *config = NULL;
     *path = path_join(folder, ADAPTER_CONFIG);
     if (*path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     return file_exists(*path) ? json_read_file(*path, config, error) : BERTH_OK;
 }
@@ -57,14 +57,14 @@ enum berth_status adapter_is_in(const char *folder, int *found, struct berth_err
     char *path = path_join(folder, ADAPTER_CONFIG);
     *found = path != NULL && file_exists(path);
     memory_free(path);
-    return path != NULL ? BERTH_OK : path_no_memory(error);
+    return path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 static enum berth_status find_cached(const char *name, char **folder, struct berth_error *error) {
     char *root = hub_cache_root();
     struct hub_snapshot snapshot = {.folder = NULL};
     enum berth_status status =
-        root == NULL ? path_no_memory(error)
+        root == NULL ? error_no_memory(error, 0, "a path")
                      : hub_snapshot_find(root, "model", name, HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK) {
         *folder = snapshot.folder;
@@ -80,7 +80,7 @@ static enum berth_status find_named(const char *name, char **folder, struct bert
         return hub_is_id(name) ? find_cached(name, folder, error) : BERTH_OK;
     }
     *folder = memory_string(name);
-    return *folder != NULL ? BERTH_OK : path_no_memory(error);
+    return *folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 enum berth_status adapter_find_base(const char *folder, char **base, struct berth_error *error) {
@@ -453,7 +453,7 @@ static enum berth_status open_own(struct adapter *adapter, const char *folder,
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = path_join(folder, names[i]);
         const int is_there = path != NULL && file_exists(path);
-        const enum berth_status status = path == NULL ? path_no_memory(error)
+        const enum berth_status status = path == NULL ? error_no_memory(error, 0, "a path")
                                          : is_there   ? tensor_file_open(&adapter->own, path, error)
                                                       : BERTH_OK;
         memory_free(path);
@@ -482,7 +482,7 @@ enum berth_status adapter_merge(const char *folder, struct tensor_file *file,
     merged.path = memory_string(file->path);
     enum berth_status status = adapter != NULL && merged.path != NULL
                                    ? read_config(folder, &config, &config_path, error)
-                                   : path_no_memory(error);
+                                   : error_no_memory(error, 0, "a path");
     if (status != BERTH_OK) {
         goto done;
     }

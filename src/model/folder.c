@@ -115,7 +115,7 @@ enum berth_status folder_has_file(const char *path, const char *name, int *found
     char *file = folder_file(path, name);
     *found = file != NULL && file_exists(file);
     memory_free(file);
-    return file != NULL ? BERTH_OK : path_no_memory(error);
+    return file != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 char *folder_config_path(const char *path) {
@@ -166,7 +166,7 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
                                      struct berth_error *error) {
     char *file = folder_config_path(path);
     if (file == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status = require_config(path, file, error);
     if (status == BERTH_OK) {
@@ -492,7 +492,7 @@ enum berth_status folder_write_config(const char *folder, const struct bert_conf
                                       const struct param_table *table, struct berth_error *error) {
     char *path = path_join(folder, "config.json");
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status =
         bert_config_write(config, param_head_row(table->head)->architecture, path, error);
@@ -506,7 +506,7 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     TRY(folder_write_config(folder, config, table, error));
     char *path = path_join(folder, FOLDER_WEIGHTS);
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status = write_tensors(path, table, buffer, error);
     memory_free(path);

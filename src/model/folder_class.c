@@ -24,7 +24,7 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
     *object = NULL;
     char *path = folder_file(folder, name);
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status = file_exists(path) ? json_read_file(path, object, error) : BERTH_OK;
     memory_free(path);

@@ -92,7 +92,7 @@ static enum berth_status read_whole(const char *folder, const struct vocabulary_
         return BERTH_OK;
     }
     char *path = folder_file(folder, TOKENIZER_FILE);
-    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
+    enum berth_status status = path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     *found = path != NULL && file_exists(path);
     if (*found) {
         status = vocabulary_file_rules(path, rules, is_other, error);
@@ -170,7 +170,7 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
     char *from = folder_file(path, name), *to = path_join(target, name);
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
-        status = path_no_memory(error);
+        status = error_no_memory(error, 0, "a path");
     } else if (file_exists(from)) {
         status = file_copy(from, to, error);
     }
@@ -184,8 +184,8 @@ static enum berth_status copy_vocab(const char *vocab_path, const char *target,
                                     struct berth_error *error) {
     struct vocabulary_file file = {0};
     char *to = path_join(target, VOCAB_FILE);
-    enum berth_status status =
-        to != NULL ? vocabulary_file_read(vocab_path, &file, error) : path_no_memory(error);
+    enum berth_status status = to != NULL ? vocabulary_file_read(vocab_path, &file, error)
+                                          : error_no_memory(error, 0, "a path");
     if (status == BERTH_OK) {
         status = file_write(to, file.bytes, file.length, error);
     }
@@ -254,7 +254,7 @@ static enum berth_status write_member(const json *value, const char *folder, con
     char *path = path_join(folder, name);
     enum berth_status status = path != NULL
                                    ? json_write_file(value, JSON_INDENT_2_SORTED, path, error)
-                                   : path_no_memory(error);
+                                   : error_no_memory(error, 0, "a path");
     memory_free(path);
     return status;
 }
@@ -355,7 +355,7 @@ static enum berth_status copy_tokens(const char *source, const struct text_rules
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
     char *path = path_join(target, SPECIALS_FILE);
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     enum berth_status status = BERTH_OK;
     if (!file_exists(path)) {
@@ -388,8 +388,8 @@ static enum berth_status write_words(const char *source, const char *vocab_path,
     }
     TRY(folder_words_read(source, class, &object, error));
     char *path = path_join(target, TOKENIZER_FILE);
-    enum berth_status status =
-        path != NULL ? json_write_file(object, JSON_COMPACT, path, error) : path_no_memory(error);
+    enum berth_status status = path != NULL ? json_write_file(object, JSON_COMPACT, path, error)
+                                            : error_no_memory(error, 0, "a path");
     memory_free(path);
     json_free(object);
     TRY(status);
@@ -420,7 +420,7 @@ static enum berth_status copy_pipeline(const char *source, const char *vocab_pat
          *to = path_join(target, TOKENIZER_FILE);
     const int is_own = own != NULL && (vocab_path == NULL || path_is_same(vocab_path, own));
     enum berth_status status = to == NULL || (source != NULL && own == NULL)
-                                   ? path_no_memory(error)
+                                   ? error_no_memory(error, 0, "a path")
                                    : file_copy(is_own ? own : vocab_path, to, error);
     for (size_t i = 0; status == BERTH_OK && is_own && i < sizeof others / sizeof *others; i++) {
         status = folder_copy_file(source, target, others[i], error);

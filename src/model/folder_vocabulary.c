@@ -49,7 +49,8 @@ enum berth_status folder_find_vocabulary(const char *folder, char **path,
     }
     char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
     int use_whole = 0;
-    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : path_no_memory(error);
+    enum berth_status status =
+        text != NULL && whole != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     if (status == BERTH_OK && file_exists(whole)) {
         use_whole = !file_exists(text);
         status = use_whole ? BERTH_OK : prefer_whole(folder, whole, file, &use_whole, error);

@@ -25,7 +25,7 @@ static enum berth_status find_file(const char *folder, const char *const *list, 
     for (size_t i = 0; i < count; i++) {
         *path = path_join(folder, list[i]);
         if (*path == NULL) {
-            return path_no_memory(error);
+            return error_no_memory(error, 0, "a path");
         }
         if (file_exists(*path)) {
             return BERTH_OK;

@@ -167,7 +167,7 @@ enum berth_status folder_words_path(const char *folder, char **path,
         return has_words ? BERTH_OK : check_other_files(folder, error);
     }
     *path = folder_file(folder, (*class)->file);
-    return *path != NULL ? BERTH_OK : path_no_memory(error);
+    return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 struct words_files {
@@ -178,8 +178,8 @@ struct words_files {
 static enum berth_status read_file(const char *folder, const char *name, size_t limit, char **bytes,
                                    size_t *length, struct berth_error *error) {
     char *path = folder_file(folder, name);
-    const enum berth_status status =
-        path != NULL ? file_read(path, limit, bytes, length, error) : path_no_memory(error);
+    const enum berth_status status = path != NULL ? file_read(path, limit, bytes, length, error)
+                                                  : error_no_memory(error, 0, "a path");
     memory_free(path);
     return status;
 }

@@ -43,7 +43,7 @@ static enum berth_status read_member(const char *folder, const char *module, con
     *path = inside != NULL ? path_join(inside, name) : NULL;
     memory_free(inside);
     if (*path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     return file_exists(*path) ? json_read_file(*path, object, error) : BERTH_OK;
 }
@@ -353,7 +353,7 @@ static enum berth_status read_casing(const char *folder, int *lower_case,
 enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
                                        struct berth_error *error) {
     char *modules = folder_file(folder, MODULES_FILE);
-    enum berth_status status = modules != NULL ? BERTH_OK : path_no_memory(error);
+    enum berth_status status = modules != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
     *lower_case = 0;
     if (status == BERTH_OK && file_exists(modules)) {
         status = read_casing(folder, lower_case, error);
@@ -400,7 +400,7 @@ static enum berth_status write_member(const char *folder, const char *name, json
     char *path = path_join(folder, name);
     enum berth_status status = path != NULL
                                    ? json_write_file(value, JSON_INDENT_2_SORTED, path, error)
-                                   : path_no_memory(error);
+                                   : error_no_memory(error, 0, "a path");
     memory_free(path);
     json_free(value);
     return status;
@@ -440,7 +440,7 @@ static enum berth_status write_pooling(const struct sentence *sentence, int64_t 
 static enum berth_status prepare_normalize_folder(const struct sentence *sentence,
                                                   const char *folder, struct berth_error *error) {
     char *path = path_join(folder, NORMALIZE_FOLDER);
-    enum berth_status status = path == NULL              ? path_no_memory(error)
+    enum berth_status status = path == NULL              ? error_no_memory(error, 0, "a path")
                                : sentence->how.normalize ? dir_make(path, error)
                                                          : dir_remove(path, error);
     memory_free(path);
@@ -455,7 +455,7 @@ static enum berth_status write_prompts(const struct sentence *sentence, const ch
     char *path = path_join(folder, PROMPTS_FILE);
     enum berth_status status =
         path != NULL ? file_write(path, sentence->prompts, strlen(sentence->prompts), error)
-                     : path_no_memory(error);
+                     : error_no_memory(error, 0, "a path");
     memory_free(path);
     return status;
 }
@@ -467,7 +467,8 @@ enum berth_status sentence_write(const struct sentence *sentence, int64_t size, 
     TRY(write_member(folder, LENGTH_FILE, lengths, error));
     TRY(write_prompts(sentence, folder, error));
     char *inside = path_join(folder, POOLING_FOLDER);
-    enum berth_status status = inside != NULL ? dir_make(inside, error) : path_no_memory(error);
+    enum berth_status status =
+        inside != NULL ? dir_make(inside, error) : error_no_memory(error, 0, "a path");
     if (status == BERTH_OK) {
         status = write_pooling(sentence, size, inside, error);
     }
@@ -503,7 +504,8 @@ static enum berth_status copy_modules(const char *folder, const char *target, co
             continue;
         }
         char *from = folder_file(folder, name), *to = path_join(target, name);
-        status = from != NULL && to != NULL ? copy_all(from, to, error) : path_no_memory(error);
+        status = from != NULL && to != NULL ? copy_all(from, to, error)
+                                            : error_no_memory(error, 0, "a path");
         memory_free(from);
         memory_free(to);
     }

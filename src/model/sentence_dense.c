@@ -153,7 +153,7 @@ enum berth_status sentence_dense_read(const char *folder, const char *module,
     int has_bias = 1;
     *dense = (struct sentence_dense){.inputs = 0};
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     TRY(read_config(path, dense, &has_bias, error));
     return read_weights(inside, dense, has_bias, error);

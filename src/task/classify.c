@@ -465,7 +465,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     struct classify_part *part = &own->parts[own->part_count++];
     part->suffix = suffix;
     part->path = memory_string(path);
-    return part->path != NULL ? BERTH_OK : path_no_memory(error);
+    return part->path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
 // Adds the mismatched file of a split, if there is one.
@@ -484,7 +484,7 @@ static enum berth_status add_mismatched(struct classify *own, const struct setti
         return BERTH_OK;
     }
     if (status != BERTH_OK) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     status = add_part(own, path, "_mm", error);
     memory_free(path);

@@ -21,7 +21,7 @@ static enum berth_status read_architecture(const char *folder, char *name, size_
     json *config = NULL;
     *name = '\0';
     if (path == NULL) {
-        return path_no_memory(error);
+        return error_no_memory(error, 0, "a path");
     }
     TRY(file_exists(path) ? json_read_file(path, &config, error) : BERTH_OK);
     const char *first = json_text(json_at(json_member(config, "architectures"), 0));
@@ -90,7 +90,7 @@ static enum berth_status task_of_file(const char *path, const struct task_row **
                                       struct berth_error *error) {
     char *folder = file_parent(path);
     const enum berth_status status =
-        folder != NULL ? task_of_folder(folder, task, error) : path_no_memory(error);
+        folder != NULL ? task_of_folder(folder, task, error) : error_no_memory(error, 0, "a path");
     memory_free(folder);
     return status;
 }

@@ -126,7 +126,7 @@ static enum berth_status check_origin(const struct shard_list *shards, const str
     for (size_t i = 0; i < shards->count && status == BERTH_OK; i++) {
         char *folder = file_parent(shards->items[i].path);
         if (folder == NULL) {
-            status = path_no_memory(error);
+            status = error_no_memory(error, 0, "a path");
         } else if (last == NULL || strcmp(folder, last) != 0) {
             status = check_folder(folder, args, error);
         }
