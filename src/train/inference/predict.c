@@ -229,8 +229,7 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
         .divides = 1};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     if (!job->after_training) {
-        settings_note_effects(config, config, job->task->jobs & JOB_PREDICT, job->comm->size,
-                              &job->log);
+        settings_note_effects(config, config, JOB_PREDICT, job->comm->size, &job->log);
     }
     struct task_open args = {.use = job->use,
                              .config = config,

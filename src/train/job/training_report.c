@@ -146,7 +146,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
         checkpoints = plan->config->run.skip_checkpoint ? 0 : checkpoint; // of a stop
     }
     LOG_RECORD(log, BERTH_PLAN, "files",
-               log_text("run.run.run.run.run.run.output_dir", plan->config->run.output_dir),
+               log_text("output_dir", plan->config->run.output_dir),
                log_text("resumed_from", plan->resume_folder),
                steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
                                                  : log_integer("checkpoint_every_steps", every),
