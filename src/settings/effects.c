@@ -64,7 +64,8 @@ static int value_of(const struct effects *effects, const char *name, char value[
 static void print_reason(const struct effects *effects, const char *name, int is_wanted,
                          const char *value, char reason[VALUE_SIZE]) {
     const struct option_row *row = option_find(name);
-    const int is_open = row != NULL && row->type == OPTION_TEXT && row->choices == NULL;
+    const int is_path = row != NULL && row->unit != NULL &&
+                        (strcmp(row->unit, "DIR") == 0 || strncmp(row->unit, "FILE", 4) == 0);
     if (row == NULL) {
         snprintf(reason, VALUE_SIZE, "%s",
                  settings_are_independent(effects->used) ? "with independent workers"
@@ -73,7 +74,7 @@ static void print_reason(const struct effects *effects, const char *name, int is
         snprintf(reason, VALUE_SIZE, "with loss_scaler plain");
     } else if (value[0] == '\0' || (is_wanted && row->type == OPTION_FLAG)) {
         snprintf(reason, VALUE_SIZE, "without %s", name);
-    } else if (!is_wanted && is_open) {
+    } else if (!is_wanted && is_path) {
         snprintf(reason, VALUE_SIZE, "with %s", name);
     } else {
         snprintf(reason, VALUE_SIZE, "with %s %s", name, value);

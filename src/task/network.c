@@ -6,7 +6,7 @@
 
 #include "core/finite.h"
 #include "core/memory.h"
-#include "settings/settings.h"
+#include "settings/effects.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
 #include "train/machine/machine.h"
@@ -105,6 +105,7 @@ enum berth_status network_load(struct task_model *model, const struct task_openi
     fair_lock_release(network->lock);
     TRY(status);
     network->threads = machine_threads(&model->config.machine);
+    settings_note_effects(&model->config, &model->config, model->task->job, 1, opening->log);
     clear_strings(&model->config);
     return BERTH_OK;
 }

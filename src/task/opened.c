@@ -7,7 +7,7 @@
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/folder.h"
-#include "settings/effects.h"
+#include "settings/settings.h"
 #include "task/network.h"
 
 #include <stdio.h>
@@ -124,7 +124,6 @@ static enum berth_status open_parts(struct task_model *model, const struct task_
     }
     model->max_tokens = config->features.max_seq_length; // which a network fits to its positions
     TRY(model->task->open(model, opening, error));
-    settings_note_effects(config, config, model->task->job, 1, opening->log);
     return BERTH_OK;
 }
 

@@ -83,37 +83,37 @@ def dynamic(value):
 
 # What no pair of runs shows on every machine: the source that must read the setting.
 READERS = {
-    "threads": ("src/train/machine/machine.c", r"config->threads"),           # the same results for any number
+    "threads": ("src/train/machine/machine.c", r"settings->threads"),           # the same results for any number
     # Other processes are there or not (tests/comm, tests/lab).
-    "comm": ("src/train/machine/machine.c", r"config->comm"),
-    "comm_timeout": ("src/train/machine/machine.c", r"config->comm_timeout"),
-    "start_timeout": ("src/train/machine/machine.c", r"config->start_timeout"),
+    "comm": ("src/train/machine/machine.c", r"config->machine\.comm"),
+    "comm_timeout": ("src/train/machine/machine.c", r"config->machine\.comm_timeout"),
+    "start_timeout": ("src/train/machine/machine.c", r"config->machine\.start_timeout"),
     # Memory does not change by itself (tests/train/test_replica_check.c).
-    "replica_check_steps": ("src/train/engine/update.c", r"config->replica_check_steps"),
-    "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"config->consecutive_hysteresis"),
-    "min_loss_scale": ("src/train/optimizer/loss_scale.c", r"config->min_loss_scale"),
+    "replica_check_steps": ("src/train/job/rules.c", r"config->engine\.replica_check_steps"),
+    "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"settings->consecutive_hysteresis"),
+    "min_loss_scale": ("src/train/optimizer/loss_scale.c", r"settings->min_loss_scale"),
     # The same results in another number of batches.
-    "predict_batch_size": ("src/train/engine/infer.c", r"config->predict_batch_size"),
+    "predict_batch_size": ("src/train/inference/evaluate.c", r"config->task\.predict_batch_size"),
     # Figures of time alone.
-    ("hidden_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->hidden_dropout_prob"),
-    ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
+    ("hidden_dropout_prob", "bench"): ("src/train/job/rules.c", r"config->model\.hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "bench"): ("src/train/job/rules.c", r"config->model\.attention_probs_dropout_prob"),
     # Answers without their scores.
-    ("doc_stride", "show squad"): ("src/task/squad_input.c", r"config->doc_stride"),
-    ("doc_overlap", "show squad"): ("src/task/squad_input.c", r"config->doc_overlap"),
+    ("doc_stride", "show squad"): ("src/task/squad_input.c", r"config->features\.doc_stride"),
+    ("doc_overlap", "show squad"): ("src/task/squad_input.c", r"config->features\.doc_overlap"),
     # Its losses fall so evenly that no factor finds a spike.
-    ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->spike_factor"),
+    ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->run\.spike_factor"),
     # No model here has a head for tokens and tensors beside it.
-    ("strict", "predict tokens"): ("src/train/engine/inputs.c", r"\.strict = config->strict"),
+    ("strict", "predict tokens"): ("src/train/engine/inputs.c", r"\.strict = settings->strict"),
     # Words, without their scores.
-    ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"config->tokenize_chinese_chars"),
-    ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(config"),
-    ("gelu", "show squad"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
+    ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"settings->tokenize_chinese_chars"),
+    ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(&config->machine"),
+    ("gelu", "show squad"): ("src/train/engine/inputs.c", r"settings->gelu, \"tanh\""),
     # Ranks of vectors, which the other form does not change.
-    ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"config->gelu, \"tanh\""),
+    ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"settings->gelu, \"tanh\""),
     # It has no output to suppress.
-    ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
-    "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
-    "on_save_error": ("src/train/job/loop_saving.c", r"config->on_save_error"),   # of a disk that is full
+    ("quiet", "tokenize"): ("cli/messages.c", r"config\.report\.quiet"),
+    "no_progress": ("src/report/reporter.c", r"settings->no_progress"),  # of a terminal
+    "on_save_error": ("src/train/job/loop_saving.c", r"config->run\.on_save_error"),   # of a disk that is full
 }
 
 CASES = {

@@ -362,6 +362,6 @@ same_files json json-given model.safetensors
 rm -r json/checkpoint-6 json/model.safetensors
 run $unrated --deepspeed_config 1e-3.json --lr_scaling linear --resume_from_checkpoint auto --output json
 expect_code 0
-expect_err "resume: learning_rate was 0.002 and is now 0.001"
+expect_err "resume: lr_scaling multiplied learning_rate by 2 and now by 1"
 expect_err "lr_scaling has no effect in one process"
 finish

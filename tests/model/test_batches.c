@@ -454,7 +454,8 @@ static void first_bad_number_is_found(void **state) {
 
 static size_t activation_bytes(const struct mode *mode, enum bert_keep keep, int keeps_masks) {
     struct bert_config config = tiny_config(768, 12, 3072, 12);
-    struct param_table table = {.head = PARAM_HEAD_SPAN, .pooler_weight = -1};
+    struct param_table table = {
+        .head = PARAM_HEAD_SPAN, .pooler_weight = -1, .projection_weight = -1};
     struct device device = {.keeps_masks = keeps_masks};
     struct bert model = {.config = &config,
                          .table = &table,
@@ -492,7 +493,8 @@ static void memory_is_what_the_table_says(void **state) {
 
 static void lack_of_memory_is_reported(void **state) {
     struct bert_config config = tiny_config(48, 3, 100, 2);
-    struct param_table table = {.head = PARAM_HEAD_SPAN, .pooler_weight = -1};
+    struct param_table table = {
+        .head = PARAM_HEAD_SPAN, .pooler_weight = -1, .projection_weight = -1};
     struct device device = {.keeps_masks = 0};
     struct bert model = {
         .config = &config, .table = &table, .device = &device, .compute = DTYPE_F32};

@@ -134,8 +134,8 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
         .attention_dropout = 0.1};
     struct settings config;
     settings_init(&config);
-    config.optimizer.optimizer = setting->optimizer;
-    config.engine.loss_average = setting->average;
+    config.optimizer.optimizer = setting->optimizer != NULL ? setting->optimizer : "adamw";
+    config.engine.loss_average = setting->average != NULL ? setting->average : "update";
     config.model.hidden_dropout_prob = config.model.attention_probs_dropout_prob = 0.1;
     config.optimizer.max_grad_norm = 0.5;
     CHECK(optimizer_settle(&config.optimizer, NULL) == BERTH_OK);

@@ -80,10 +80,10 @@ static void test_rules_of_the_number_of_updates(void **state) {
         int drop_last;
         int64_t run, schedule;
     } cases[] = {
-        {NULL, 0, 0, 0, 20, 20},     {"run", 0, 0, 0, 20, 20},    {"run", 7, 0, 0, 7, 7},
-        {"run", 0, 3, 0, 8, 8},      {"epochs", 0, 0, 0, 20, 20}, {"epochs", 7, 0, 0, 7, 20},
-        {"epochs", 0, 3, 0, 8, 20},  {"epochs", 0, 0, 1, 18, 18}, {"epochs", 7, 0, 1, 7, 18},
-        {"examples", 0, 0, 0, 7, 7}, {"examples", 9, 0, 0, 9, 9}, // 7.8
+        {"run", 0, 0, 0, 20, 20},    {"run", 7, 0, 0, 7, 7},      {"run", 0, 3, 0, 8, 8},
+        {"epochs", 0, 0, 0, 20, 20}, {"epochs", 7, 0, 0, 7, 20},  {"epochs", 0, 3, 0, 8, 20},
+        {"epochs", 0, 0, 1, 18, 18}, {"epochs", 7, 0, 1, 7, 18},  {"examples", 0, 0, 0, 7, 7},
+        {"examples", 9, 0, 0, 9, 9}, // 7.8
         {"examples", 0, 0, 1, 7, 7}, {"examples", 0, 2, 0, 5, 5}, {"examples", 9, 2, 0, 9, 9},
         {"examples", 0, 3, 0, 7, 7},
     };
@@ -123,11 +123,6 @@ static void test_updates_by_examples(void **state) {
         assert_int_equal(b.total_steps, cases[i].steps);
         assert_int_equal(b.schedule_steps, cases[i].steps);
     }
-    struct settings config = make(32, 0, 0);
-    struct batching b;
-    struct berth_error error;
-    config.engine.steps_rule = "passes";
-    assert_int_equal(batching_apply_steps_rule(&b, &config.engine, 1, &error), BERTH_USAGE);
 }
 
 // With virtual_ranks an update has the same micro-batches on any number of ranks. None is larger

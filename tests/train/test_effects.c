@@ -56,8 +56,8 @@ static void test_schedules(void **state) {
 
 static void test_a_constant_rate_has_no_warmup(void **state) {
     (void)state;
-    expect("warmup_steps has no effect with schedule constant\n"
-           "warmup_proportion has no effect with schedule constant\n",
+    expect("warmup_proportion has no effect with schedule constant\n"
+           "warmup_steps has no effect with schedule constant\n",
            LIST("warmup_steps", "3", "warmup_proportion", "0.2", "schedule", "constant"), NONE);
     expect("", LIST("warmup_steps", "0", "warmup_proportion", "0", "schedule", "constant"), NONE);
     expect("", LIST("warmup_steps", "3", "schedule", "constant_warmup"), NONE);
@@ -81,8 +81,8 @@ static void test_other_options(void **state) {
     expect("clip_by has no effect with max_grad_norm 0\n", LIST("clip_by", "both"),
            LIST("max_grad_norm", "0"));
     expect("save_steps has no effect with skip_checkpoint true\n"
-           "save_strategy has no effect with skip_checkpoint true\n"
            "save_total_limit has no effect with skip_checkpoint true\n"
+           "save_strategy has no effect with skip_checkpoint true\n"
            "on_save_error has no effect with skip_checkpoint true\n",
            LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue",
                 "save_strategy", "steps", "skip_checkpoint", "true"),
@@ -112,8 +112,8 @@ static void a_deepspeed_file_names_the_folder_of_scalars(void **state) {
 
 static void test_loss_scales(void **state) {
     (void)state;
-    expect("init_loss_scale has no effect with loss_scale none\n"
-           "loss_scaler has no effect with loss_scale none\n"
+    expect("loss_scaler has no effect with loss_scale none\n"
+           "init_loss_scale has no effect with loss_scale none\n"
            "min_loss_scale has no effect with loss_scale none\n"
            "loss_scale_window has no effect with loss_scale none\n"
            "hysteresis has no effect with loss_scale none\n"

@@ -217,6 +217,7 @@ static void test_held_out_lines(void **state) {
     assert_null(strstr(log, "has no effect"));
     memory_free(log);
     run.config.task.validation_file = fixture_keep("more.txt");
+    run.config.features.validation_split_percentage = 7;
     run.config.run.output_dir = fixture_keep("both");
     fixture_expect(&run, BERTH_OK,
                    "validation_split_percentage has no effect with validation_file");

@@ -551,8 +551,6 @@ static void test_the_optimizers_offered_are_those_that_exist(void **state) {
 static void test_refusals(void **state) {
     struct settings config;
     settings_init(&config);
-    config.optimizer.optimizer = "adagrad";
-    refuse(&config, BERTH_USAGE, "nvlamb");
     config.optimizer.optimizer = "lamb";
     config.optimizer.adam_w_mode = 0;
     refuse(&config, BERTH_CONFIG, "not to lamb");

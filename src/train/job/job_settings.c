@@ -99,6 +99,10 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
     TRY(check_profile(job, error));
     TRY(optimizer_settle(&config->optimizer, error));
     note_rates(job);
+    if (job->comm->size == 1 && config->engine.zero_stage == 3) {
+        log_note(&job->log, "zero_stage 3 works only in one process: dividing the weights is not "
+                            "supported; use zero_stage 2 with several processes");
+    }
     TRY(sharding_of(config, job->comm, &job->sharding, error));
     TRY(loss_scale_check(&config->optimizer, config->machine.precision == BERTH_FP16, error));
     if (!settings_resume(&job->config)) {

@@ -31,6 +31,7 @@ const json *progress_sizes(const json *state) {
 // The progress of the same run when it has done nothing yet.
 static struct progress progress_of(const struct progress *run, json *log) {
     return (struct progress){.jobs = run->jobs,
+                             .rate_factor = run->rate_factor,
                              .feed = run->feed,
                              .files = run->files,
                              .last_loss = NAN,
@@ -41,7 +42,7 @@ static struct progress progress_of(const struct progress *run, json *log) {
 }
 
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
-    static const struct progress run = {.jobs = JOB_FINETUNE};
+    static const struct progress run = {.jobs = JOB_FINETUNE, .rate_factor = 1};
     *progress = progress_of(&run, json_new_array());
     return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
@@ -364,6 +365,20 @@ static enum berth_status check_settings(const struct progress_source *source,
     return BERTH_OK;
 }
 
+// The rates of both runs are their settings times these; files without one have it in the settings.
+static void note_rate_factor(const struct progress *progress,
+                             const struct progress_source *source) {
+    const json *found = json_member(progress_own_keys(source->state), "rate_factor");
+    const double then = json_is_number_value(found) ? json_as_real(found) : 1;
+    char text[96];
+    if (then != progress->rate_factor) {
+        number_format(text, sizeof text,
+                      "resume: lr_scaling multiplied learning_rate by %.10g and now by %.10g", then,
+                      progress->rate_factor);
+        log_note(source->log, "%s", text);
+    }
+}
+
 static enum berth_status read_loss_scale(struct loss_scale *scale, const json *object,
                                          const char *path, struct berth_error *error) {
     TRY(json_get_real(object, path, "scale", &scale->scale, error));
@@ -576,6 +591,7 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     struct progress found = progress_of(progress, NULL);
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
+    note_rate_factor(progress, source);
     if (source->config->run.phase2 && !was_set(source, "phase2")) {
         begin_phase(&found);
         log_note(source->log, "second phase, after %" PRId64 " updates of the first", found.step);
