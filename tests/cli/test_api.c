@@ -495,7 +495,7 @@ static void every_allocation_may_fail(void **state) {
         memory_fail_at(0, 0);
         assert_int_equal(jobs[i](&error), BERTH_OK);
         const uint64_t calls = memory_fail_at(0, 0);
-        assert_true(calls > 1);
+        assert_true(calls > 0);
         for (uint64_t call = 1; call <= calls; call++) {
             assert_int_equal(dir_remove(scratch("fresh"), NULL), BERTH_OK);
             error.message[0] = '\0';

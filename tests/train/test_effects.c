@@ -89,9 +89,9 @@ static void test_other_options(void **state) {
            LIST("async_save", "true"));
     expect("", LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue"), NONE);
     expect("", LIST("skip_checkpoint", "true"), LIST("save_steps", "1000"));
-    expect("logging_axis has no effect without logging_dir\n"
+    expect("vocab_multiple has no effect with model_name_or_path\n"
            "initializer has no effect with model_name_or_path\n"
-           "vocab_multiple has no effect with model_name_or_path\n",
+           "logging_axis has no effect without logging_dir\n",
            LIST("logging_axis", "steps", "initializer", "truncated_normal", "vocab_multiple", "8",
                 "model_name_or_path", "model"),
            NONE);
