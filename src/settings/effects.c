@@ -12,11 +12,44 @@
 #define VALUE_SIZE 128
 #define CLAUSES_SIZE 256
 
-// What is noted: settings as they were given, and as the job uses them.
+// What requirements are judged by: the settings as the job uses them, and its processes.
 struct effects {
-    const struct settings *given, *used;
+    const struct settings *used;
     int processes;
 };
+
+// "name", "!name", "name=one|other" or "name!=one".
+struct clause {
+    char name[OPTION_NAME_SIZE], values[CLAUSES_SIZE];
+    int is_negative, has_values; // "!" before the name or the values; there are some
+};
+
+// Reads one clause; returns what follows it.
+static const char *read_clause(const char *at, struct clause *clause) {
+    *clause = (struct clause){.is_negative = *at == '!'};
+    at += clause->is_negative;
+    const size_t length = strcspn(at, "=!; ");
+    snprintf(clause->name, sizeof clause->name, "%.*s", (int)length, at);
+    at += length;
+    clause->has_values = *at == '=' || *at == '!';
+    if (clause->has_values) {
+        clause->is_negative = *at == '!';
+        at += 1 + clause->is_negative;
+        const size_t size = strcspn(at, "; ");
+        snprintf(clause->values, sizeof clause->values, "%.*s", (int)size, at);
+        at += size;
+    }
+    return at;
+}
+
+static const char BETWEEN_REQUIREMENTS[] = "; ", BETWEEN_ALTERNATIVES[] = " or ";
+
+// Skips the separator if it is the next text.
+static int skip(const char **at, const char *separator) {
+    const int is_there = strncmp(*at, separator, strlen(separator)) == 0;
+    *at += is_there ? strlen(separator) : 0;
+    return is_there;
+}
 
 // The rule of a dynamic loss scale is loss_scaler's; by default only fp16 has one.
 static const char *loss_scale_of(const struct settings *used) {
@@ -97,46 +130,20 @@ static int is_one_of(const char *values, const char *value) {
     }
 }
 
-// Whether one clause holds: "name", "!name", "name=one|other", "name!=one". If not, *reason says
-// why.
-static int holds(const struct effects *effects, const char *clause, char reason[VALUE_SIZE]) {
-    char name[OPTION_NAME_SIZE], value[VALUE_SIZE];
-    const int is_negative = *clause == '!';
-    const char *start = clause + is_negative;
-    const size_t length = strcspn(start, "=!");
-    snprintf(name, sizeof name, "%.*s", (int)length, start);
-    const int is_set = value_of(effects, name, value);
-    const int is_unequal = start[length] == '!', has_values = start[length] != '\0';
-    int good = is_set != is_negative;
-    if (has_values) {
-        const char *values = start + length + 1 + is_unequal;
-        const int is_one = is_one_of(values, value);
-        good = strcmp(value, "auto") == 0 || is_one != is_unequal;
-    }
+// If a clause does not hold, *reason says why.
+static int holds(const struct effects *effects, const struct clause *clause,
+                 char reason[VALUE_SIZE]) {
+    char value[VALUE_SIZE];
+    const int is_set = value_of(effects, clause->name, value);
+    const int good =
+        clause->has_values
+            ? strcmp(value, "auto") == 0 || is_one_of(clause->values, value) != clause->is_negative
+            : is_set != clause->is_negative;
     if (!good) {
-        print_reason(effects, name, !is_negative, value, reason);
+        print_reason(effects, clause->name, !clause->is_negative && !clause->has_values, value,
+                     reason);
     }
     return good;
-}
-
-// Whether one of the alternatives of a requirement, separated by " or ", holds.
-static int one_holds(const struct effects *effects, char *alternatives, char reason[VALUE_SIZE]) {
-    char first[VALUE_SIZE] = "";
-    while (alternatives != NULL) {
-        char *next = strstr(alternatives, " or ");
-        if (next != NULL) {
-            *next = '\0';
-        }
-        if (holds(effects, alternatives, reason)) {
-            return 1;
-        }
-        if (first[0] == '\0') {
-            snprintf(first, sizeof first, "%s", reason);
-        }
-        alternatives = next != NULL ? next + strlen(" or ") : NULL;
-    }
-    snprintf(reason, VALUE_SIZE, "%s", first);
-    return 0;
 }
 
 // "No warm-up" and the like, asked for by name, is no mistake.
@@ -146,26 +153,28 @@ static int is_off(const struct settings *given, const struct option_row *row) {
     return strcmp(value, "0") == 0 || strcmp(value, "none") == 0;
 }
 
+// Notes the first requirement of which no alternative holds, by its first alternative.
 static void note_row(const struct effects *effects, const struct option_row *row,
                      const struct berth_log *log) {
-    char clauses[CLAUSES_SIZE], reason[VALUE_SIZE], *clause = clauses;
-    snprintf(clauses, sizeof clauses, "%s", row->only_with);
-    while (clause != NULL) {
-        char *next = strstr(clause, "; ");
-        if (next != NULL) {
-            *next = '\0';
+    const char *at = row->only_with;
+    int good;
+    do {
+        char first[VALUE_SIZE] = "", reason[VALUE_SIZE];
+        good = 0;
+        do {
+            struct clause clause;
+            at = read_clause(at, &clause);
+            good |= holds(effects, &clause, first[0] == '\0' ? first : reason);
+        } while (skip(&at, BETWEEN_ALTERNATIVES));
+        if (!good) {
+            log_note(log, "%s has no effect %s", row->name, first);
         }
-        if (!one_holds(effects, clause, reason)) {
-            log_note(log, "%s has no effect %s", row->name, reason);
-            return;
-        }
-        clause = next != NULL ? next + strlen("; ") : NULL;
-    }
+    } while (good && skip(&at, BETWEEN_REQUIREMENTS));
 }
 
 void settings_note_effects(const struct settings *given, const struct settings *used, unsigned jobs,
                            int processes, const struct berth_log *log) {
-    const struct effects effects = {given, used, processes};
+    const struct effects effects = {used, processes};
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         if (row->only_with != NULL && (row->jobs & jobs) != 0 &&
@@ -175,8 +184,7 @@ void settings_note_effects(const struct settings *given, const struct settings *
     }
 }
 
-// --- what it needs, in words
-// ----------------------------------------------------------------------
+// --- in words ------------------------------------------------------------------------------------
 
 // "EE or LE"
 static void put_values(struct buffer *text, const char *values) {
@@ -186,39 +194,22 @@ static void put_values(struct buffer *text, const char *values) {
         if (length > 0) {
             buffer_put_text(text, separator);
             buffer_put(text, at, length);
-            separator = " or ";
+            separator = BETWEEN_ALTERNATIVES;
         }
         at += length;
     }
 }
 
-static void put_clause(struct buffer *text, const char *clause, size_t size) {
-    char copy[CLAUSES_SIZE];
-    snprintf(copy, sizeof copy, "%.*s", (int)size, clause);
-    const int is_negative = copy[0] == '!';
-    char *name = copy + is_negative, *rest = name + strcspn(name, "=!");
-    const int is_unequal = *rest == '!';
-    const char *values = *rest != '\0' ? rest + 1 + is_unequal : "";
-    *rest = '\0';
-    const int is_many = strcmp(name, "processes") == 0 || strcmp(name, "ranks") == 0;
-    buffer_put_text(text, is_negative || is_unequal ? "not with " : "only with ");
-    buffer_put_text(text, is_many ? "several processes" : name);
-    put_values(text, values);
-}
-
 void settings_put_only_with(struct buffer *text, const struct option_row *row) {
     const char *at = row->only_with;
     while (at != NULL && *at != '\0') {
-        const char *next = strpbrk(at, "; ");
-        const size_t size = next != NULL ? (size_t)(next - at) : strlen(at);
-        put_clause(text, at, size);
-        at += size;
-        if (strncmp(at, "; ", 2) == 0) {
-            buffer_put_text(text, "; ");
-            at += 2;
-        } else if (strncmp(at, " or ", 4) == 0) {
-            buffer_put_text(text, " or ");
-            at += 4;
-        }
+        struct clause clause;
+        at = read_clause(at, &clause);
+        buffer_put_text(text, clause.is_negative ? "not with " : "only with ");
+        buffer_put_text(text, option_find(clause.name) == NULL ? "several processes" : clause.name);
+        put_values(text, clause.values);
+        buffer_put_text(text, skip(&at, BETWEEN_REQUIREMENTS)   ? BETWEEN_REQUIREMENTS
+                              : skip(&at, BETWEEN_ALTERNATIVES) ? BETWEEN_ALTERNATIVES
+                                                                : "");
     }
 }
