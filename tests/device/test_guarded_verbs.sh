@@ -63,7 +63,7 @@ compared=0
 for file in $(cd cpu && find . -name '*.safetensors' -o -name '*predictions.json' -o -name '*.tsv' \
     -o -name 'predict_results*.txt' -o -name eval_results.txt); do
     what="bytes of $file"
-    cmp -s "device/cpu/$file" "guarded/$file" || fail "differ from the CPU's"
+    cmp -s "cpu/$file" "guarded/$file" || fail "differ from the CPU's"
     compared=$((compared + 1))
 done
 what="files that were compared"
