@@ -38,14 +38,13 @@ void task_text_check_fit(const struct task_model *model, struct task_text *text)
 }
 
 struct berth_item *task_text_items(struct task_text *text, size_t count) {
-    text->items = memory_array_zeroed(count, sizeof *text->items);
+    text->items = memory_array(count, sizeof *text->items);
     if (text->items == NULL) {
         task_text_fail(text, BERTH_NO_MEMORY, "out of memory");
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        text->items[i].text = "";
-        text->items[i].start = text->items[i].end = text->items[i].id = -1;
+        text->items[i] = (struct berth_item){.text = "", .start = -1, .end = -1, .id = -1};
     }
     text->item_count = count;
     return text->items;

@@ -38,17 +38,22 @@ static void add_segment(const struct task_model *model, struct task_text *text, 
                         const struct token *tokens, size_t count) {
     const struct tokenizer *tokenizer = model->tokenizer;
     const int type = second && !tokenizer_rules_of(tokenizer)->one_type;
-    struct text_position begin = {0};
+    const enum offset_unit unit = text->settings.unit;
+    struct text_position position = {0};
     for (size_t i = 0; i < count; i++) {
-        text_position_advance(&begin, text->texts[second], (int64_t)tokens[i].begin);
-        struct text_position end = begin;
-        text_position_advance(&end, text->texts[second], (int64_t)tokens[i].end);
-        text->items[text->item_count++] =
-            (struct berth_item){.text = tokenizer_piece(tokenizer, tokens[i].id),
-                                .start = text_position_in(&begin, text->settings.unit),
-                                .end = text_position_in(&end, text->settings.unit),
-                                .id = tokens[i].id,
-                                .group = type};
+        struct berth_item *item = &text->items[text->item_count++];
+        *item = (struct berth_item){.text = tokenizer_piece(tokenizer, tokens[i].id),
+                                    .start = (int64_t)tokens[i].begin,
+                                    .end = (int64_t)tokens[i].end,
+                                    .id = tokens[i].id,
+                                    .group = type};
+        if (unit != OFFSET_CODE_POINTS) { // those are the tokenizer's own
+            text_position_advance(&position, text->texts[second], item->start);
+            item->start = text_position_in(&position, unit);
+            struct text_position end = position; // a token may begin before the last one's end
+            text_position_advance(&end, text->texts[second], item->end);
+            item->end = text_position_in(&end, unit);
+        }
     }
     const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     const int separators = !second && text->texts[1] != NULL ? special.separators : 1;
@@ -96,14 +101,15 @@ static enum berth_status tokenize(const struct task_model *model, struct task_te
 static enum berth_status run_row(const struct task_model *model, struct task_text *const *texts,
                                  size_t count, struct berth_error *error) {
     (void)error;
+    struct token_list list = {0}; // of one text after another
     for (size_t i = 0; i < count; i++) {
-        struct token_list list = {0};
         struct berth_error own;
+        list.count = 0;
         if (tokenize(model, texts[i], &list, &own) != BERTH_OK) {
             task_text_fail(texts[i], own.status, own.message);
         }
-        token_list_done(&list);
     }
+    token_list_done(&list);
     return BERTH_OK;
 }
 
