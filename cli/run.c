@@ -219,7 +219,7 @@ static enum berth_status read_member(const char *where, const json *object, cons
         return BERTH_OK;
     }
     if (found == NULL || strlen(found) != json_text_length(value)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected a text%s", where, key,
+        return error_key(error, BERTH_BAD_DATA, where, key, "expected a text%s",
                          value == NULL ? ", found nothing" : "");
     }
     *text = cli_own(memory_string(found));
@@ -422,9 +422,9 @@ static enum berth_status fail(const struct run *run, size_t index,
                               const struct berth_outcome *outcome, struct berth_error *error) {
     return outcome->status == BERTH_FAILURE
                ? error_set(error, outcome->status, "text %zu: %s", index + 1, outcome->message)
-           : run->source != NULL ? error_set(error, outcome->status, "%s: line %zu: %s",
-                                             run->source, index + 1, outcome->message)
-                                 : error_set(error, outcome->status, "%s", outcome->message);
+           : run->source != NULL
+               ? error_line(error, outcome->status, run->source, index + 1, "%s", outcome->message)
+               : error_set(error, outcome->status, "%s", outcome->message);
 }
 
 // Adds the texts [first, first + count) to the output of the round.

@@ -542,9 +542,8 @@ static enum berth_status choose_optimizer(struct conversion *conversion, const s
     if (stage != NULL && !words_contain("0 1 2", ' ', stage)) {
         return error_set(error, BERTH_USAGE, "zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
-    if (ranks < 0 || ranks > DEEPSPEED_MAX_RANKS) {
-        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d", (long long)ranks,
-                         DEEPSPEED_MAX_RANKS);
+    if (ranks != 0) {
+        TRY(error_outside(error, "ranks", 1, DEEPSPEED_MAX_RANKS, ranks));
     }
     if (ranks > 0 && conversion->zero_stage < 1) {
         return error_set(error, BERTH_USAGE,

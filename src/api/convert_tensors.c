@@ -239,10 +239,10 @@ static enum berth_status add_part(struct collector *collector, const struct weig
         stack->shape[0] *= NAME_PARTS;
     }
     if (weight->rank < 1 || !fits_stack(collector, stack, weight)) {
-        return error_set(collector->error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": query, key and value differ in type or shape and "
-                         "cannot be stacked",
-                         collector->weights->file.path, weight->entry->name);
+        return error_tensor(collector->error, BERTH_BAD_DATA, collector->weights->file.path,
+                            weight->entry->name,
+                            "query, key and value differ in type or shape and "
+                            "cannot be stacked");
     }
     collector->parts[stack - collector->outgoing->list]++;
     char *to = (char *)stack->data + (size_t)name_part_of(weight->name) * bytes;

@@ -38,11 +38,10 @@ static enum berth_status read_line(const struct scoring *scoring, char *line, si
         found++;
     }
     return found == wanted ? BERTH_OK
-                           : error_set(error, BERTH_BAD_DATA,
-                                       "%s: line %zu: %zu tags, but the sentence in line %zu of %s "
-                                       "has %zu words",
-                                       scoring->path, sentence + 1, found, dataset->lines[sentence],
-                                       dataset->name, wanted);
+                           : error_line(error, BERTH_BAD_DATA, scoring->path, sentence + 1,
+                                        "%zu tags, but the sentence in line %zu of %s "
+                                        "has %zu words",
+                                        found, dataset->lines[sentence], dataset->name, wanted);
 }
 
 static enum berth_status read_lines(const struct scoring *scoring, struct berth_error *error) {

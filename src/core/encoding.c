@@ -150,10 +150,9 @@ enum berth_status encoding_read_text(const char *name, char **bytes, char **text
                                      struct berth_error *error) {
     TRY(encoding_normalise_owned(name, bytes, text, length, error));
     const size_t valid = utf8_text_prefix(*text, *length);
-    return valid == *length
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: line %zu: %s", name, line_of(*text, valid),
-                           (*text)[valid] == '\0'
-                               ? "a NUL byte; expected a text file: is it damaged?"
-                               : "not UTF-8; save the file as UTF-8");
+    return valid == *length ? BERTH_OK
+                            : error_line(error, BERTH_BAD_DATA, name, line_of(*text, valid), "%s",
+                                         (*text)[valid] == '\0'
+                                             ? "a NUL byte; expected a text file: is it damaged?"
+                                             : "not UTF-8; save the file as UTF-8");
 }

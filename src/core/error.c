@@ -7,6 +7,7 @@
 #include "core/terminal.h"
 #include "core/utf8.h"
 
+#include <inttypes.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,6 +75,50 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
         append(error, old_message);
     }
     return status;
+}
+
+enum berth_status error_tensor(struct berth_error *error, enum berth_status status,
+                               const char *file, const char *tensor, const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+    }
+    return error_prefix(error, status, "%s: tensor \"%s\"", file, tensor);
+}
+
+enum berth_status error_key(struct berth_error *error, enum berth_status status, const char *file,
+                            const char *key, const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+    }
+    return error_prefix(error, status, "%s: key \"%s\"", file, key);
+}
+
+enum berth_status error_line(struct berth_error *error, enum berth_status status, const char *file,
+                             size_t line, const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+    }
+    return error_prefix(error, status, "%s: line %zu", file, line);
+}
+
+enum berth_status error_outside(struct berth_error *error, const char *setting, int64_t low,
+                                int64_t high, int64_t found) {
+    return found >= low && found <= high ? BERTH_OK
+           : high == INT64_MAX
+               ? error_set(error, BERTH_USAGE, "%s: expected at least %" PRId64 ", found %" PRId64,
+                           setting, low, found)
+               : error_set(error, BERTH_USAGE,
+                           "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, setting, low,
+                           high, found);
 }
 
 enum berth_status error_copy(struct berth_error *error, const struct berth_error *other) {

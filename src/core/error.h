@@ -23,6 +23,23 @@ enum berth_status error_set_errno(struct berth_error *error, enum berth_status s
 enum berth_status error_prefix(struct berth_error *error, enum berth_status status,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+// As error_set, of a tensor, a key or a line (from 1) of a file: the message begins with
+// `FILE: tensor "NAME": `, `FILE: key "NAME": ` or `FILE: line N: `.
+enum berth_status error_tensor(struct berth_error *error, enum berth_status status,
+                               const char *file, const char *tensor, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+enum berth_status error_key(struct berth_error *error, enum berth_status status, const char *file,
+                            const char *key, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+enum berth_status error_line(struct berth_error *error, enum berth_status status, const char *file,
+                             size_t line, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+// BERTH_OK if the setting is from `low` to `high` (INT64_MAX: any number from `low`), else
+// BERTH_USAGE and "SETTING: expected LOW to HIGH, found N".
+enum berth_status error_outside(struct berth_error *error, const char *setting, int64_t low,
+                                int64_t high, int64_t found);
+
 // Fills `error` (if not NULL) with another error, unless that is BERTH_OK; returns its code.
 enum berth_status error_copy(struct berth_error *error, const struct berth_error *other);
 

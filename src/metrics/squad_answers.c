@@ -417,15 +417,8 @@ size_t squad_result_chosen(const struct squad_result *result) {
 
 static enum berth_status check_options(const struct squad_answer_options *options,
                                        struct berth_error *error) {
-    if (options->n_best_size < 1 || options->n_best_size > SQUAD_N_BEST_MAX) {
-        return error_set(error, BERTH_USAGE, "n_best_size is %lld; expected 1 to %d",
-                         (long long)options->n_best_size, SQUAD_N_BEST_MAX);
-    }
-    if (options->max_answer_length < 1) {
-        return error_set(error, BERTH_USAGE, "max_answer_length is %lld; expected 1 or more",
-                         (long long)options->max_answer_length);
-    }
-    return BERTH_OK;
+    TRY(error_outside(error, "n_best_size", 1, SQUAD_N_BEST_MAX, options->n_best_size));
+    return error_outside(error, "max_answer_length", 1, INT64_MAX, options->max_answer_length);
 }
 
 enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,

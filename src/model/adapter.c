@@ -120,10 +120,10 @@ static const char *const plain_starts[] = {"gaussian", "eva", "orthogonal"};
 
 static enum berth_status refuse_key(const struct adapter *adapter, const char *key,
                                     const char *expected, struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG,
-                     "%s: key \"%s\": expected %s; merge the adapter with merge_and_unload of PEFT "
+    return error_key(error, BERTH_CONFIG, adapter->config_path, key,
+                     "expected %s; merge the adapter with merge_and_unload of PEFT "
                      "and save_pretrained, and use the result",
-                     adapter->config_path, key, expected);
+                     expected);
 }
 
 static int is_off(const json *value) {
@@ -193,10 +193,10 @@ static enum berth_status find_alpha(const struct adapter *adapter, const char *m
 static enum berth_status refuse_tensor(const struct adapter *adapter,
                                        const struct tensor_entry *entry, const char *problem,
                                        struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: tensor \"%s\": %s; merge the adapter with merge_and_unload of PEFT and "
-                     "save_pretrained, and use the result",
-                     adapter->own.path, entry->name, problem);
+    return error_tensor(error, BERTH_BAD_DATA, adapter->own.path, entry->name,
+                        "%s; merge the adapter with merge_and_unload of PEFT and "
+                        "save_pretrained, and use the result",
+                        problem);
 }
 
 // The number of the base's tensor with our name; SIZE_MAX: none.

@@ -206,8 +206,7 @@ static enum berth_status read_integers(const json *object, const char *path,
         }
         TRY(json_get_integer(object, path, key, field, error));
         if (*field < row->minimum || *field > row->maximum) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": expected %lld to %lld, found %lld", path, key,
+            return error_key(error, BERTH_CONFIG, path, key, "expected %lld to %lld, found %lld",
                              (long long)row->minimum, (long long)row->maximum, (long long)*field);
         }
     }
@@ -225,9 +224,9 @@ static enum berth_status read_reals(const json *object, const char *path,
         }
         TRY(json_get_real(object, path, key, field, error));
         if (!(*field >= row->minimum && *field < row->maximum)) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": expected at least %g and less than %g, found %g",
-                             path, key, row->minimum, row->maximum, *field);
+            return error_key(error, BERTH_CONFIG, path, key,
+                             "expected at least %g and less than %g, found %g", row->minimum,
+                             row->maximum, *field);
         }
     }
     return BERTH_OK;
@@ -239,10 +238,10 @@ static enum berth_status refuse_activation(const char *path, const char *key, co
     for (size_t i = 0; i < LENGTH(activation_rows); i++) {
         words_add(known, sizeof known, activation_rows[i].name);
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: key \"%s\": expected one of %s; found \"%s\"; use a model with one of "
+    return error_key(error, BERTH_CONFIG, path, key,
+                     "expected one of %s; found \"%s\"; use a model with one of "
                      "these functions",
-                     path, key, known, name);
+                     known, name);
 }
 
 static enum berth_status read_activation(const json *object, const char *path,
@@ -296,10 +295,9 @@ static enum berth_status read_head(const json *object, const char *path, struct 
         config->num_labels = (int64_t)json_length(names);
     }
     if (config->num_labels < 1 || config->num_labels > LABELS_LIMIT) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: key \"%s\": expected 1 to %d classes, found %lld", path,
-                         json_is_object_value(names) ? "id2label" : "num_labels", LABELS_LIMIT,
-                         (long long)config->num_labels);
+        return error_key(
+            error, BERTH_CONFIG, path, json_is_object_value(names) ? "id2label" : "num_labels",
+            "expected 1 to %d classes, found %lld", LABELS_LIMIT, (long long)config->num_labels);
     }
     return read_problem(object, path, config, error);
 }
@@ -311,8 +309,8 @@ static enum berth_status read_dropout(const json *object, const char *path, cons
     }
     TRY(json_get_real(object, path, key, dropout, error));
     if (*dropout >= 1) {
-        return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected less than 1, found %g",
-                         path, key, *dropout);
+        return error_key(error, BERTH_CONFIG, path, key, "expected less than 1, found %g",
+                         *dropout);
     }
     return BERTH_OK;
 }
@@ -327,8 +325,8 @@ static enum berth_status read_embedding_size(const json *object, const char *pat
     TRY(json_get_integer(object, path, key, &config->embedding_size, error));
     return config->embedding_size >= 1 && config->embedding_size <= 1 << 20
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected 1 to %d, found %lld",
-                           path, key, 1 << 20, (long long)config->embedding_size);
+               : error_key(error, BERTH_CONFIG, path, key, "expected 1 to %d, found %lld", 1 << 20,
+                           (long long)config->embedding_size);
 }
 
 // Finds the architecture by "model_type"; a file without it is BERT's.
@@ -384,10 +382,9 @@ static enum berth_status check_kind(const json *object, const char *path,
     if (refused != NULL) {
         TRY(json_get_boolean(object, path, refused, &is_refused, error));
     }
-    return is_refused ? error_set(error, BERTH_CONFIG,
-                                  "%s: key \"%s\": expected false, found true; use a model "
-                                  "without it",
-                                  path, refused)
+    return is_refused ? error_key(error, BERTH_CONFIG, path, refused,
+                                  "expected false, found true; use a model "
+                                  "without it")
                       : BERTH_OK;
 }
 

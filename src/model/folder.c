@@ -247,10 +247,10 @@ static enum berth_status check_shape(const struct reading *reading, const struct
     tensor_print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
     tensor_print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape,
                        weight->rank);
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
-                     "the config.json",
-                     reading->weights.file.path, weight->entry->name, wanted, found);
+    return error_tensor(error, BERTH_BAD_DATA, reading->weights.file.path, weight->entry->name,
+                        "expected the shape %s, found %s: the weights do not fit "
+                        "the config.json",
+                        wanted, found);
 }
 
 // How many of their last components two names share.

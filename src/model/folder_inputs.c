@@ -172,12 +172,10 @@ static struct side find_side(const json *settings, const char *key, const json *
 static enum berth_status check_truncation(const json *settings, const json *whole,
                                           struct berth_error *error) {
     const struct side side = find_side(settings, "truncation_side", whole, "truncation");
-    return !side.is_left
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: key \"%s\": expected \"right\", found \"left\"; to keep the "
-                           "beginning of long texts, not their end, remove the key",
-                           side.file, side.key);
+    return !side.is_left ? BERTH_OK
+                         : error_key(error, BERTH_CONFIG, side.file, side.key,
+                                     "expected \"right\", found \"left\"; to keep the "
+                                     "beginning of long texts, not their end, remove the key");
 }
 
 int64_t folder_token_limit(const json *object, const char *key) {
@@ -197,10 +195,10 @@ static enum berth_status read_split(const json *settings, const struct vocabular
     TRY(json_get_boolean(settings, SETTINGS_FILE, key, split_special, error));
     return !*split_special || file == NULL || vocabulary_file_first_added(file) == NULL
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           SETTINGS_FILE ": key \"%s\": true is not supported with added tokens, "
-                                         "such as \"%.*s\"; set it to false to find them in texts",
-                           key, UTF8_SHOWN(vocabulary_file_first_added(file), 40));
+               : error_key(error, BERTH_CONFIG, SETTINGS_FILE, key,
+                           "true is not supported with added tokens, "
+                           "such as \"%.*s\"; set it to false to find them in texts",
+                           UTF8_SHOWN(vocabulary_file_first_added(file), 40));
 }
 
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,

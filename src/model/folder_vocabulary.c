@@ -88,11 +88,10 @@ static enum berth_status check_names(const char *file, const json *object,
     for (size_t i = 0; i < SPECIAL_TOKENS; i++) {
         const char *text = text_of(json_member(object, special_tokens[i].key));
         if (text != NULL && strcmp(text, special_tokens[i].text) != 0) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": expected %s, found %.*s; only BERT's own names are "
+            return error_key(error, BERTH_CONFIG, file, special_tokens[i].key,
+                             "expected %s, found %.*s; only BERT's own names are "
                              "supported: rename the token in the vocabulary and in this file",
-                             file, special_tokens[i].key, special_tokens[i].text,
-                             UTF8_SHOWN(text, 40));
+                             special_tokens[i].text, UTF8_SHOWN(text, 40));
         }
     }
     return BERTH_OK;
@@ -104,10 +103,8 @@ static enum berth_status add_token(struct vocabulary_file *file, const struct so
                                    const json *token, int64_t id, struct berth_error *error) {
     const char *text = text_of(token);
     if (text == NULL) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: key \"%s\": expected tokens as strings or as objects with \"content\"",
-            source->file, source->key);
+        return error_key(error, BERTH_BAD_DATA, source->file, source->key,
+                         "expected tokens as strings or as objects with \"content\"");
     }
     struct added_token added = {.text = text};
     if (json_is_object_value(token)) {

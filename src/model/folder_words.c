@@ -23,10 +23,10 @@ static enum berth_status check_processor(const struct words *words, struct berth
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json *value = json_member(words->input->settings, keys[i]);
         if (words->class->takes_ends && value != NULL && (json_truth(value) || has_own)) {
-            return error_set(error, BERTH_CONFIG,
-                             SETTINGS_FILE ": key \"%s\": expected none for the class %s; save "
-                                           "a " TOKENIZER_FILE " with transformers",
-                             keys[i], words->class->name);
+            return error_key(error, BERTH_CONFIG, SETTINGS_FILE, keys[i],
+                             "expected none for the class %s; save "
+                             "a " TOKENIZER_FILE " with transformers",
+                             words->class->name);
         }
     }
     for (int i = 0; has_own && i < 2; i++) {

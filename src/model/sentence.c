@@ -222,9 +222,9 @@ static enum berth_status check_arguments(const json *object, const char *path,
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct json_walk walk = {.object = json_member(object, rows[i].key)};
         if (json_is_object_value(walk.object) && json_walk_next(&walk)) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": settings such as \"%.*s\" are not read here; %s",
-                             path, rows[i].key, UTF8_SHOWN(walk.key, 40), rows[i].remedy);
+            return error_key(error, BERTH_CONFIG, path, rows[i].key,
+                             "settings such as \"%.*s\" are not read here; %s",
+                             UTF8_SHOWN(walk.key, 40), rows[i].remedy);
         }
     }
     return BERTH_OK;
@@ -267,10 +267,9 @@ static enum berth_status read_truncation(const json *object, const char *path, i
         return BERTH_OK;
     }
     TRY(json_get_integer(object, path, key, dimensions, error));
-    return *dimensions >= 1
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected at least 1, found %lld",
-                           path, key, (long long)*dimensions);
+    return *dimensions >= 1 ? BERTH_OK
+                            : error_key(error, BERTH_CONFIG, path, key,
+                                        "expected at least 1, found %lld", (long long)*dimensions);
 }
 
 static enum berth_status read_prompt(const char *folder, struct sentence *sentence,

@@ -70,8 +70,8 @@ static enum berth_status read_size(const json *object, const char *path, const c
     TRY(json_get_integer(object, path, key, size, error));
     return *size >= 1 && *size <= FEATURES_LIMIT
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected 1 to %d, found %lld",
-                           path, key, FEATURES_LIMIT, (long long)*size);
+               : error_key(error, BERTH_CONFIG, path, key, "expected 1 to %d, found %lld",
+                           FEATURES_LIMIT, (long long)*size);
 }
 
 static enum berth_status check_place(const json *object, const char *path,
@@ -84,10 +84,10 @@ static enum berth_status check_place(const json *object, const char *path,
             TRY(json_get_text(object, path, keys[i], &name, error));
         }
         if (strcmp(name, "sentence_embedding") != 0) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": expected \"sentence_embedding\", found \"%.*s\": a "
+            return error_key(error, BERTH_CONFIG, path, keys[i],
+                             "expected \"sentence_embedding\", found \"%.*s\": a "
                              "module of single tokens is not supported",
-                             path, keys[i], UTF8_SHOWN(name, 40));
+                             UTF8_SHOWN(name, 40));
         }
     }
     TRY(json_get_boolean(object, path, "use_residual", &has_residual, error));

@@ -22,9 +22,9 @@ int vocabulary_file_is_json(const char *path) {
 
 static enum berth_status refuse(const char *path, const char *part, const char *expected,
                                 const char *found, struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG,
-                     "%s: key \"%s\": expected %s, found %s, so that the tokenizer is not BERT's",
-                     path, part, expected, found != NULL ? found : "none");
+    return error_key(error, BERTH_CONFIG, path, part,
+                     "expected %s, found %s, so that the tokenizer is not BERT's", expected,
+                     found != NULL ? found : "none");
 }
 
 // Checks that a part of the pipeline has this type.
@@ -173,8 +173,8 @@ static enum berth_status read_added(struct vocabulary_file *file, struct tokens 
         const json *token = json_at(list, i);
         const char *text = json_text(json_member(token, "content"));
         if (text == NULL) {
-            return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": entry %zu has no \"content\"",
-                             tokens->path, key, i);
+            return error_key(error, BERTH_BAD_DATA, tokens->path, key,
+                             "entry %zu has no \"content\"", i);
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
         TRY(check_place(file, tokens, token, error));

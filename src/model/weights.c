@@ -79,10 +79,9 @@ static struct weight *add(struct weights *weights, const struct tensor_entry *en
 static enum berth_status add_stack(struct weights *weights, const struct tensor_entry *entry,
                                    const char *stacked, struct berth_error *error) {
     if (entry->rank < 1 || entry->shape[0] % NAME_PARTS != 0) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected query, key and value stacked along the rows, "
-                         "found a number of rows that is not a multiple of 3",
-                         weights->file.path, entry->name);
+        return error_tensor(error, BERTH_BAD_DATA, weights->file.path, entry->name,
+                            "expected query, key and value stacked along the rows, "
+                            "found a number of rows that is not a multiple of 3");
     }
     for (int part = 0; part < NAME_PARTS; part++) {
         struct weight *weight = add(weights, entry, NAME_STACKED);
@@ -157,8 +156,9 @@ static enum berth_status check_layout(const struct tensor_file *file,
     for (size_t i = 0; i < sizeof refused_layouts / sizeof *refused_layouts; i++) {
         const struct layout_row *row = &refused_layouts[i];
         if (text_ends_with(entry->name, row->ending)) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": expected %s, found %s; %s",
-                             file->path, entry->name, row->expected, row->found, row->remedy);
+            return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
+                                "expected %s, found %s; %s", row->expected, row->found,
+                                row->remedy);
         }
     }
     return BERTH_OK;
@@ -182,10 +182,8 @@ static enum berth_status check_scale(const struct tensor_file *file, const struc
         return BERTH_OK;
     }
     if (!text_ends_with(entry->name, MATRIX)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected a name that ends in \"" MATRIX
-                         "\" of a matrix of type I8",
-                         file->path, entry->name);
+        return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
+                            "expected a name that ends in \"" MATRIX "\" of a matrix of type I8");
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type I8: expected \"%s_scale"
@@ -201,10 +199,10 @@ static enum berth_status check_zero_point(const struct tensor_file *file,
     return zero == NULL || (zero->dtype == TENSOR_I8 && zero->rank == scale->rank &&
                             memcmp(zero->shape, scale->shape, sizeof zero->shape) == 0)
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: tensor \"%s\": expected type I8 and the shape of \"%s\", found "
-                           "another shape or type",
-                           file->path, zero->name, scale->name);
+               : error_tensor(error, BERTH_BAD_DATA, file->path, zero->name,
+                              "expected type I8 and the shape of \"%s\", found "
+                              "another shape or type",
+                              scale->name);
 }
 
 enum berth_status weights_check_integers(const struct weights *weights, const struct weight *weight,
@@ -302,10 +300,11 @@ static enum berth_status check_architecture(const struct weights *weights,
     for (size_t i = 0; i < weights->count; i++) {
         const char *found = architecture_of_tensor(weights->list[i].name);
         if (found != NULL) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": this is %s; expected a model with BERT's layers "
-                             "and learned absolute positions, such as bert-base-uncased",
-                             weights->file.path, weights->list[i].entry->name, found);
+            return error_tensor(error, BERTH_BAD_DATA, weights->file.path,
+                                weights->list[i].entry->name,
+                                "this is %s; expected a model with BERT's layers "
+                                "and learned absolute positions, such as bert-base-uncased",
+                                found);
         }
     }
     return BERTH_OK;
@@ -610,10 +609,9 @@ enum berth_status weights_check_tie(const struct weights *weights, const struct 
         TRY(compare_numbers(weights, copy, source, &same, error));
     }
     return same ? BERTH_OK
-                : error_set(
-                      error, BERTH_CONFIG,
-                      "%s: tensor \"%s\": expected the values of \"%s\", found others: a model "
-                      "whose decoder is not tied to the word embeddings "
-                      "(\"tie_word_embeddings\": false) cannot predict words here",
-                      weights->file.path, copy->entry->name, source->entry->name);
+                : error_tensor(error, BERTH_CONFIG, weights->file.path, copy->entry->name,
+                               "expected the values of \"%s\", found others: a model "
+                               "whose decoder is not tied to the word embeddings "
+                               "(\"tie_word_embeddings\": false) cannot predict words here",
+                               source->entry->name);
 }

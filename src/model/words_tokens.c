@@ -144,10 +144,9 @@ static enum berth_status read_token(const char *file, const char *key, const jso
                                     struct word_token *token, struct berth_error *error) {
     *token = (struct word_token){.text = text_of(value), .normalized = -1, .special = 1};
     if (token->text == NULL) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: key \"%s\": expected tokens as strings or as objects with "
-                         "\"content\"",
-                         file, key);
+        return error_key(error, BERTH_BAD_DATA, file, key,
+                         "expected tokens as strings or as objects with "
+                         "\"content\"");
     }
     if (json_is_object_value(value)) {
         token->special = 0;

@@ -311,8 +311,7 @@ static enum berth_status check_type(const char *path, const struct key *key, con
     }
     char full[160];
     join(full, key);
-    return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected %s", path, full,
-                     names[key->type]);
+    return error_key(error, BERTH_CONFIG, path, full, "expected %s", names[key->type]);
 }
 
 static enum berth_status check_section(const json *root, const char *path, const char *section,

@@ -91,11 +91,9 @@ struct pass {
 // if the whole was.
 static void shorten(struct task_text *text, int normalize) {
     const size_t wanted = (size_t)text->settings.dimensions;
-    char message[80];
-    if (wanted > text->width) {
-        snprintf(message, sizeof message, "dimensions: expected 1 to %zu, found %zu", text->width,
-                 wanted);
-        task_text_fail(text, BERTH_USAGE, message);
+    struct berth_error error;
+    if (error_outside(&error, "dimensions", 1, (int64_t)text->width, (int64_t)wanted) != BERTH_OK) {
+        task_text_fail(text, error.status, error.message);
     } else if (wanted < text->width) {
         text->width = wanted;
         if (normalize) {

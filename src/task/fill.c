@@ -151,8 +151,8 @@ static size_t words_of(struct pass *pass, size_t index) {
         (void)list_targets(pass, &list, targets, &error);
     }
     task_list_done(&list);
-    if (error.status == BERTH_OK && top > words) {
-        (void)error_set(&error, BERTH_USAGE, "top_k: expected 1 to %zu, found %zu", words, top);
+    if (error.status == BERTH_OK) {
+        (void)error_outside(&error, "top_k", 1, (int64_t)words, (int64_t)top);
     }
     if (error.status != BERTH_OK) {
         task_text_fail(text, error.status, error.message);

@@ -646,10 +646,10 @@ enum berth_status word_model_add_word(struct word_list *words, const char *text,
                                       const struct component_place *place,
                                       struct berth_error *error) {
     if (id < 0 || id >= INT32_MAX || (uint64_t)id >= words->count + (uint64_t)MODEL_GAPS) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: key \"%s\": \"%.*s\": expected an id from 0 to about the number of "
+        return error_key(error, BERTH_BAD_DATA, place->file, place->key,
+                         "\"%.*s\": expected an id from 0 to about the number of "
                          "words",
-                         place->file, place->key, UTF8_SHOWN(text, 40));
+                         UTF8_SHOWN(text, 40));
     }
     if ((size_t)id >= words->count) {
         const char **texts =

@@ -594,11 +594,11 @@ static void refuses_bad_input(void **state) {
         strstr(error.message, "question \"q\": the end logit of token 3 is not a finite"));
     question.options.n_best_size = 0;
     assert_int_equal(answer(&question, &error), BERTH_USAGE);
-    assert_non_null(strstr(error.message, "n_best_size is 0"));
+    assert_non_null(strstr(error.message, "n_best_size: expected 1 to 65536, found 0"));
     question.options.n_best_size = 20;
     question.options.max_answer_length = 0;
     assert_int_equal(answer(&question, &error), BERTH_USAGE);
-    assert_non_null(strstr(error.message, "max_answer_length is 0"));
+    assert_non_null(strstr(error.message, "max_answer_length: expected at least 1, found 0"));
     done(&question);
 }
 

@@ -186,10 +186,7 @@ enum berth_status text_sequences_build(const char *const *texts, size_t count,
                                        struct text_sequences *sequences,
                                        struct berth_error *error) {
     *sequences = (struct text_sequences){0};
-    if (rules->max_length < 4) {
-        return error_set(error, BERTH_USAGE, "max_seq_length: expected at least 4, found %lld",
-                         (long long)rules->max_length);
-    }
+    TRY(error_outside(error, "max_seq_length", 4, INT64_MAX, rules->max_length));
     struct builder builder = {.texts = texts,
                               .count = count,
                               .tokenizer = tokenizer,

@@ -26,10 +26,7 @@ struct builder {
 
 static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_length,
                                        struct berth_error *error) {
-    if (max_length < 4 || max_length > LENGTH_MAX) {
-        return error_set(error, BERTH_USAGE, "max_seq_length: expected 4 to %d, found %lld",
-                         LENGTH_MAX, (long long)max_length);
-    }
+    TRY(error_outside(error, "max_seq_length", 4, LENGTH_MAX, max_length));
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
         return error_set(error, BERTH_BAD_DATA,

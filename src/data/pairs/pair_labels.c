@@ -57,10 +57,10 @@ static enum berth_status check_classes(const struct pair_dataset *dataset,
         for (size_t k = 0; k < labels; k++) {
             if (numbers[list[k]] < 0) {
                 const char *name = dataset->labels[list[k]];
-                return error_set(error, BERTH_BAD_DATA,
-                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s%s%s",
-                                 dataset->name, example->line, UTF8_SHOWN(name, TABLE_SHOWN),
-                                 expected, regression_remedy(classes, name), dataset->label_remedy);
+                return error_line(error, BERTH_BAD_DATA, dataset->name, example->line,
+                                  "the model has no label \"%.*s\"; expected %s%s%s",
+                                  UTF8_SHOWN(name, TABLE_SHOWN), expected,
+                                  regression_remedy(classes, name), dataset->label_remedy);
             }
         }
     }

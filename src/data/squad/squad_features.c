@@ -37,22 +37,13 @@ struct builder {
     struct squad_failure failure; // of a document or an example
 };
 
-static enum berth_status check_option(const char *name, int64_t value, int64_t min,
-                                      struct berth_error *error) {
-    if (value >= min && value <= LENGTH_MAX) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_USAGE, "%s: expected %lld to %d, found %lld", name,
-                     (long long)min, LENGTH_MAX, (long long)value);
-}
-
 static enum berth_status check_options(const struct squad_feature_options *options,
                                        const struct tokenizer *tokenizer,
                                        struct berth_error *error) {
-    TRY(check_option("max_seq_length", options->max_length, 4, error));
-    TRY(check_option("doc_stride", options->doc_stride, 1, error));
-    TRY(check_option("doc_overlap", options->doc_overlap, 0, error));
-    TRY(check_option("max_query_length", options->max_query_length, 1, error));
+    TRY(error_outside(error, "max_seq_length", 4, LENGTH_MAX, options->max_length));
+    TRY(error_outside(error, "doc_stride", 1, LENGTH_MAX, options->doc_stride));
+    TRY(error_outside(error, "doc_overlap", 0, LENGTH_MAX, options->doc_overlap));
+    TRY(error_outside(error, "max_query_length", 1, LENGTH_MAX, options->max_query_length));
     if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
         return error_set(error, BERTH_CONFIG,
                          "features by Keras's rules have no windows to filter by words; leave one "

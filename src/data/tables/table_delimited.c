@@ -170,11 +170,11 @@ static enum berth_status count_error(const struct table_reader *reader, size_t l
                                      size_t fields) {
     size_t columns = reader->columns.count;
     const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
-    return error_set(reader->error, BERTH_BAD_DATA,
-                     "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
-                     reader->name, line, fields, number_plural((int64_t)fields), columns,
-                     fields < columns ? "nothing for" : "more text after",
-                     UTF8_SHOWN(last, TABLE_SHOWN));
+    return error_line(reader->error, BERTH_BAD_DATA, reader->name, line,
+                      "the row has %zu field%s, expected %zu; %s column \"%.*s\"", fields,
+                      number_plural((int64_t)fields), columns,
+                      fields < columns ? "nothing for" : "more text after",
+                      UTF8_SHOWN(last, TABLE_SHOWN));
 }
 
 static enum berth_status read_row(struct table_reader *reader, struct cursor *cursor) {

@@ -114,10 +114,10 @@ static enum berth_status read_object(struct table_reader *reader, const char *by
         return no_memory(reader);
     }
     if (status != BERTH_OK) {
-        return error_set(reader->error, status,
-                         "%s: line %zu: %s; " EXPECTED
-                         ", with no comma after it and no NaN, or one array of them",
-                         reader->name, line, problem.message);
+        return error_line(reader->error, status, reader->name, line,
+                          "%s; " EXPECTED
+                          ", with no comma after it and no NaN, or one array of them",
+                          problem.message);
     }
     status = add_object(reader, object, line);
     json_free(object);
@@ -166,10 +166,10 @@ static enum berth_status array_error(const struct table_reader *reader, const st
                                      const char *expected) {
     const int ends = *cursor->at == '\0';
     const size_t character = ends ? 0 : utf8_skip(cursor->at, strnlen(cursor->at, 4), 1);
-    return error_set(reader->error, BERTH_BAD_DATA,
-                     "%s: line %zu: expected %s in the array of rows, found %s%.*s%s", reader->name,
-                     cursor->line, expected, ends ? "the end of the file" : "\"", (int)character,
-                     cursor->at, ends ? "" : "\"");
+    return error_line(reader->error, BERTH_BAD_DATA, reader->name, cursor->line,
+                      "expected %s in the array of rows, found %s%.*s%s", expected,
+                      ends ? "the end of the file" : "\"", (int)character, cursor->at,
+                      ends ? "" : "\"");
 }
 
 // Reads the object at the cursor, and the comma or bracket after it; *is_last: it was a bracket.
@@ -199,9 +199,8 @@ static enum berth_status read_array(struct table_reader *reader, struct cursor *
     }
     skip_blanks(cursor);
     return *cursor->at == '\0' ? BERTH_OK
-                               : error_set(reader->error, BERTH_BAD_DATA,
-                                           "%s: line %zu: text after the array of rows",
-                                           reader->name, cursor->line);
+                               : error_line(reader->error, BERTH_BAD_DATA, reader->name,
+                                            cursor->line, "text after the array of rows");
 }
 
 enum berth_status table_read_json_lines(struct table_reader *reader) {

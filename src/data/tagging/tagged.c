@@ -62,11 +62,11 @@ static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const
         for (size_t i = dataset->starts[s]; i < dataset->starts[s + 1]; i++) {
             const char *tag = dataset->tag_names[dataset->tags[i]];
             if (numbers[dataset->tags[i]] < 0) {
-                return error_set(error, BERTH_BAD_DATA,
-                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s; "
-                                 "label_column names another column, 0 none",
-                                 dataset->name, tagged_line(dataset, s, i - dataset->starts[s]),
-                                 UTF8_SHOWN(tag, TABLE_SHOWN), expected);
+                return error_line(error, BERTH_BAD_DATA, dataset->name,
+                                  tagged_line(dataset, s, i - dataset->starts[s]),
+                                  "the model has no label \"%.*s\"; expected %s; "
+                                  "label_column names another column, 0 none",
+                                  UTF8_SHOWN(tag, TABLE_SHOWN), expected);
             }
         }
     }

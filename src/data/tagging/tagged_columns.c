@@ -41,10 +41,9 @@ static enum berth_status column_number(const struct tagged_reader *reader, const
 
 static enum berth_status missing_column(const struct columns *columns, const char *setting,
                                         size_t number) {
-    return error_set(columns->reader->error, BERTH_BAD_DATA,
-                     "%s: line %zu: %s: no column %zu, the line has %zu columns",
-                     columns->reader->dataset->name, columns->line, setting, number,
-                     columns->count);
+    return error_line(columns->reader->error, BERTH_BAD_DATA, columns->reader->dataset->name,
+                      columns->line, "%s: no column %zu, the line has %zu columns", setting, number,
+                      columns->count);
 }
 
 // Determines the columns from the settings and the first line.
@@ -72,10 +71,10 @@ static enum berth_status find_columns(struct columns *columns, const struct fiel
     }
     return !reader->has_tags || word != tag
                ? BERTH_OK
-               : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: line %zu: words and tags would be the same column, %" PRId64
-                           "; expected a word and its tag per line",
-                           reader->dataset->name, columns->line, word);
+               : error_line(reader->error, BERTH_BAD_DATA, reader->dataset->name, columns->line,
+                            "words and tags would be the same column, %" PRId64
+                            "; expected a word and its tag per line",
+                            word);
 }
 
 static enum berth_status split_fields(const struct columns *columns, char *line,
@@ -85,9 +84,9 @@ static enum berth_status split_fields(const struct columns *columns, char *line,
         char *end = at + strcspn(at, " \t\r");
         char *next = end + strspn(end, " \t\r");
         if (fields->count == COLUMNS_MAX) {
-            return error_set(columns->reader->error, BERTH_BAD_DATA,
-                             "%s: line %zu: more than %d columns; expected a word and its tag",
-                             columns->reader->dataset->name, columns->line, COLUMNS_MAX);
+            return error_line(columns->reader->error, BERTH_BAD_DATA,
+                              columns->reader->dataset->name, columns->line,
+                              "more than %d columns; expected a word and its tag", COLUMNS_MAX);
         }
         *end = '\0';
         fields->items[fields->count++] = at;
@@ -102,10 +101,9 @@ static enum berth_status other_count(const struct columns *columns, const struct
         snprintf(hint, sizeof hint, "; is line %zu a comment? only words and tags are read",
                  columns->hash);
     }
-    return error_set(columns->reader->error, BERTH_BAD_DATA,
-                     "%s: line %zu: expected %zu columns as in the lines before, found %zu%s",
-                     columns->reader->dataset->name, columns->line, columns->count, fields->count,
-                     hint);
+    return error_line(columns->reader->error, BERTH_BAD_DATA, columns->reader->dataset->name,
+                      columns->line, "expected %zu columns as in the lines before, found %zu%s",
+                      columns->count, fields->count, hint);
 }
 
 static enum berth_status read_line(struct columns *columns, const struct fields *fields) {

@@ -50,10 +50,10 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
     while (json_walk_next(&walk)) {
         const char *name = json_text(walk.value);
         if (name == NULL || !is_plain_file_name(name)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": expected the name of a file in the same folder, "
-                             "found \"%.*s\"",
-                             path, walk.key, UTF8_SHOWN(name != NULL ? name : "no text", 200));
+            return error_tensor(error, BERTH_BAD_DATA, path, walk.key,
+                                "expected the name of a file in the same folder, "
+                                "found \"%.*s\"",
+                                UTF8_SHOWN(name != NULL ? name : "no text", 200));
         }
         shards->names[listed++] = (char *)name;
     }
@@ -79,9 +79,8 @@ static enum berth_status check_file(const struct tensor_file *file, const char *
     for (size_t i = 0; i < file->count; i++) {
         const char *listed = json_text(json_member(map, file->entries[i].name));
         if (listed == NULL || strcmp(listed, name) != 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": the index places it in %s",
-                             file->path, file->entries[i].name,
-                             listed != NULL ? listed : "no file");
+            return error_tensor(error, BERTH_BAD_DATA, file->path, file->entries[i].name,
+                                "the index places it in %s", listed != NULL ? listed : "no file");
         }
     }
     return BERTH_OK;

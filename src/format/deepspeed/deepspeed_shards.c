@@ -18,7 +18,7 @@
 
 enum berth_status deepspeed_error(const char *path, const char *key, const char *expected,
                                   struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected %s", path, key, expected);
+    return error_key(error, BERTH_BAD_DATA, path, key, "expected %s", expected);
 }
 
 // --- finding the files --------------------------------------------------------------------------

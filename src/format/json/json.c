@@ -332,8 +332,8 @@ static const char *type_name(const json *value) {
 
 static enum berth_status wrong_type(const char *name, const char *key, const char *expected,
                                     const json *found, struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected %s, found %s", name, key,
-                     expected, type_name(found));
+    return error_key(error, BERTH_CONFIG, name, key, "expected %s, found %s", expected,
+                     type_name(found));
 }
 
 enum berth_status json_get_integer(const json *object, const char *name, const char *key,

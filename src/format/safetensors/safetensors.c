@@ -66,10 +66,10 @@ static enum berth_status read_shape(struct json_scan *scan, struct tensor_entry 
         }
         TRY(json_scan_unsigned(scan, &size, error));
         if (entry->rank == TENSOR_MAX_RANK || size > INT64_MAX) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": a shape of more than %d dimensions or of 2^63 or "
-                             "more elements",
-                             scan->name, entry->name, TENSOR_MAX_RANK);
+            return error_tensor(error, BERTH_BAD_DATA, scan->name, entry->name,
+                                "a shape of more than %d dimensions or of 2^63 or "
+                                "more elements",
+                                TENSOR_MAX_RANK);
         }
         entry->shape[entry->rank] = (int64_t)size;
     }
@@ -97,8 +97,8 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
     char *name;
     TRY(json_scan_text(scan, &name, error));
     if (!tensor_dtype_parse(name, entry)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.*s\"",
-                         scan->name, entry->name, UTF8_SHOWN(name, 40));
+        return error_tensor(error, BERTH_BAD_DATA, scan->name, entry->name,
+                            "unknown data type \"%.*s\"", UTF8_SHOWN(name, 40));
     }
     return BERTH_OK;
 }
@@ -129,16 +129,16 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
             header->container->ignored_keys++;
             TRY(json_scan_skip(scan, error));
         } else if (seen[i]++) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": duplicate key \"%s\"",
-                             scan->name, entry->name, key);
+            return error_tensor(error, BERTH_BAD_DATA, scan->name, entry->name,
+                                "duplicate key \"%s\"", key);
         } else {
             TRY(members[i].read(scan, entry, error));
         }
     }
     for (size_t i = 0; i < MEMBERS; i++) {
         if (!seen[i]) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": missing key \"%s\"",
-                             scan->name, entry->name, members[i].key);
+            return error_tensor(error, BERTH_BAD_DATA, scan->name, entry->name,
+                                "missing key \"%s\"", members[i].key);
         }
     }
     return BERTH_OK;
@@ -149,16 +149,14 @@ static enum berth_status check_size(const char *path, const struct tensor_entry 
                                     struct berth_error *error) {
     uint64_t bits = tensor_dtype_bits(entry->dtype_name), count;
     if (!tensor_entry_elements(entry, &count) || __builtin_mul_overflow(count, bits, &bits)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": its shape has more elements than can be counted", path,
-                         entry->name);
+        return error_tensor(error, BERTH_BAD_DATA, path, entry->name,
+                            "its shape has more elements than can be counted");
     }
     if (entry->end < entry->begin || bits % 8 != 0 || bits / 8 != entry->end - entry->begin) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": data_offsets [%" PRIu64 ", %" PRIu64 "], but %" PRIu64
-                         " elements of %s need %" PRIu64 " bits",
-                         path, entry->name, entry->begin, entry->end, count, entry->dtype_name,
-                         bits);
+        return error_tensor(error, BERTH_BAD_DATA, path, entry->name,
+                            "data_offsets [%" PRIu64 ", %" PRIu64 "], but %" PRIu64
+                            " elements of %s need %" PRIu64 " bits",
+                            entry->begin, entry->end, count, entry->dtype_name, bits);
     }
     return BERTH_OK;
 }
@@ -224,10 +222,10 @@ static enum berth_status check_order(struct safetensors *container, const char *
     for (size_t i = 0; i < container->count; i++) {
         const struct tensor_entry *entry = &container->entries[i];
         if (entry->begin != end) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": its data begins at byte %" PRIu64
-                             ", but the tensor before it ends at %" PRIu64,
-                             path, entry->name, entry->begin, end);
+            return error_tensor(error, BERTH_BAD_DATA, path, entry->name,
+                                "its data begins at byte %" PRIu64
+                                ", but the tensor before it ends at %" PRIu64,
+                                entry->begin, end);
         }
         end = entry->end;
     }

@@ -510,11 +510,10 @@ static enum berth_status compare_checksum(const struct bundle *bundle, size_t i,
                                           struct berth_error *error) {
     struct extra *extra = &bundle->extras[i];
     if (computed != extra->checksum) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": wrong checksum %08" PRIx32 ", expected %08" PRIx32
-                         ": the file is damaged",
-                         bundle->shards[extra->shard].path, bundle->entries[i].name, computed,
-                         extra->checksum);
+        return error_tensor(
+            error, BERTH_BAD_DATA, bundle->shards[extra->shard].path, bundle->entries[i].name,
+            "wrong checksum %08" PRIx32 ", expected %08" PRIx32 ": the file is damaged", computed,
+            extra->checksum);
     }
     atomic_store(&extra->verified, 1);
     return BERTH_OK;
@@ -550,10 +549,8 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
     size_t i = (size_t)(entry - bundle->entries);
     TRY(tensor_check_range(file->path, entry, first, bytes, error));
     if (bundle->extras[i].is_text) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: tensor \"%s\": expected numbers, found strings, which are not supported",
-            file->path, entry->name);
+        return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
+                            "expected numbers, found strings, which are not supported");
     }
     int verified = atomic_load(&bundle->extras[i].verified),
         whole = bytes == entry->end - entry->begin;

@@ -119,10 +119,9 @@ enum berth_status tensor_check_range(const char *path, const struct tensor_entry
     const uint64_t size = entry->end - entry->begin;
     return first <= size && bytes <= size - first
                ? BERTH_OK
-               : error_set(error, BERTH_INTERNAL,
-                           "%s: tensor \"%s\": read at offset %" PRIu64
-                           " of %zu bytes is out of range",
-                           path, entry->name, first, bytes);
+               : error_tensor(error, BERTH_INTERNAL, path, entry->name,
+                              "read at offset %" PRIu64 " of %zu bytes is out of range", first,
+                              bytes);
 }
 
 enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
@@ -148,9 +147,8 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error) {
     if (!tensor_is_convertible(entry->dtype)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected F32, F16, BF16 or F64, found %s", file->path,
-                         entry->name, entry->dtype_name);
+        return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
+                            "expected F32, F16, BF16 or F64, found %s", entry->dtype_name);
     }
     size_t size = tensor_dtype_size(entry->dtype);
     if (entry->dtype == TENSOR_F32) {
