@@ -51,11 +51,10 @@ static int skip(const char **at, const char *separator) {
     return is_there;
 }
 
-// The rule of a dynamic loss scale is loss_scaler's; by default only fp16 has one.
+// The rule of a dynamic loss scale is loss_scaler's.
 static const char *loss_scale_of(const struct settings *used) {
-    const char *text = used->optimizer.loss_scale;
+    const char *text = loss_scale_text(&used->optimizer, used->machine.precision == BERTH_FP16);
     double number;
-    text = text != NULL ? text : used->machine.precision == BERTH_FP16 ? "dynamic" : "none";
     const int is_zero = number_parse_real(text, &number) && number == 0;
     return is_zero || strcmp(text, "dynamic") == 0 ? used->optimizer.loss_scaler : text;
 }

@@ -4,6 +4,7 @@
 #ifndef BERTH_SETTINGS_OPTIMIZER_H
 #define BERTH_SETTINGS_OPTIMIZER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct optimizer_settings {
@@ -42,5 +43,10 @@ struct optimizer_settings {
     int64_t loss_scale_window, hysteresis;
     int consecutive_hysteresis;
 };
+
+// The loss scale, which by default is "dynamic" where the precision fp16 is asked for, else "none".
+static inline const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp16) {
+    return settings->loss_scale != NULL ? settings->loss_scale : is_fp16 ? "dynamic" : "none";
+}
 
 #endif

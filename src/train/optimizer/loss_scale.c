@@ -13,10 +13,6 @@ static enum loss_scale_kind dynamic_kind(const struct optimizer_settings *settin
     return strcmp(settings->loss_scaler, "plain") == 0 ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
 }
 
-const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp16) {
-    return settings->loss_scale != NULL ? settings->loss_scale : is_fp16 ? "dynamic" : "none";
-}
-
 // Sets *fixed to the scale if it is static.
 static enum berth_status read_kind(const struct optimizer_settings *settings, int is_fp16,
                                    enum loss_scale_kind *kind, double *fixed,

@@ -54,9 +54,6 @@ enum loss_scale_event {
     SCALE_EXHAUSTED  // overflow, and by the rules above it ends the run
 };
 
-// The setting loss_scale; by default "dynamic" where the precision fp16 is asked for, else "none".
-const char *loss_scale_text(const struct optimizer_settings *settings, int is_fp16);
-
 // Initialises from the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler,
 // init_loss_scale, loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. The
 // changing part gets its initial values unless it was restored. Another loss_scale is BERTH_USAGE,
