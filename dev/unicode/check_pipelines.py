@@ -231,7 +231,7 @@ def folder(path, files):
     return AutoTokenizer.from_pretrained(str(path)).backend_tokenizer
 
 
-def folders(lines, size=3000):
+def folders(lines, size=3500):
     """Folders whose words are in vocab.json and merges.txt, or in a model of sentencepiece."""
     def words():
         saved = json.loads(byte_level(lines, size // 2, False).to_str())["model"]
