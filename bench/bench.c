@@ -21,7 +21,7 @@
 struct bench {
     const struct bench_settings *settings;
     struct berth_log log;
-    struct comm *comm, silent; // `silent` exchanges nothing
+    struct comm *comm;
     struct settings config;    // with the optimizer's defaults
     struct state_sharding sharding;
     int64_t parts; // of an update
@@ -67,11 +67,6 @@ static void read_peak(struct bench *bench) {
 
 // --- ranks ---------------------------------------------------------------------------------------
 
-static int64_t exchange_nothing(struct comm *comm, const struct comm_range *range) {
-    (void)comm, (void)range;
-    return 0; // the ticket of no exchange
-}
-
 static enum berth_status open_cluster(struct bench *bench, struct berth_error *error) {
     const struct bench_cluster *asked = bench->settings->cluster;
     const struct comm_cluster cluster = {
@@ -93,8 +88,6 @@ static enum berth_status open_ranks(struct bench *bench, struct berth_error *err
 
 static enum berth_status settle_ranks(struct bench *bench, struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
-    bench->silent = *bench->comm;
-    bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
     bench->config = *settings->config;
     if (forecasts(bench) && settings->cluster->save_times != NULL) {
         TRY(rank_times_check_output(settings->cluster->save_times, error));
@@ -313,11 +306,15 @@ static enum berth_status silent_step(struct bench *bench, int64_t step, double *
     struct all_reduce *all_reduce = &bench->updater.all_reduce;
     struct update_result ignored;
     all_reduce_wait_all_weights(all_reduce);
-    all_reduce->comm = &bench->silent;
+    const int64_t ranges = bench->comm->stats(bench->comm).ranges;
+    all_reduce->exchange.is_silent = 1;
     const double begin = clock_now();
-    const enum berth_status status = train_step(bench, step, &ignored, error);
+    enum berth_status status = train_step(bench, step, &ignored, error);
     *seconds = clock_now() - begin;
-    all_reduce->comm = bench->comm;
+    all_reduce->exchange.is_silent = 0;
+    if (status == BERTH_OK && bench->comm->stats(bench->comm).ranges != ranges) {
+        status = error_set(error, BERTH_INTERNAL, "an update without its exchanges exchanged");
+    }
     return status;
 }
 

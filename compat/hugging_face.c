@@ -67,7 +67,8 @@ static const struct compat_flag arguments_flags[] = {
     ONLY(COMPAT_VALUE, "optim_target_modules", "",
          "Berth's options of the group optimizer set them"),
     ONLY(COMPAT_VALUE, "config_overrides", "", "--config_name names one with these values"),
-    ONLY(COMPAT_VALUE, "model_type", "bert", "Berth's models are BERT"),
+    ONLY(COMPAT_VALUE, "model_type", "bert roberta xlm-roberta camembert distilbert electra",
+         "the model's config.json names its architecture"),
     ONLY(COMPAT_VALUE, "model_revision", "main",
          "`berth fetch NAME --revision REVISION` downloads another one; name its folder"),
     FLAGS_END};

@@ -34,6 +34,7 @@ struct comm_range {
 
 struct comm_stats {
     uint64_t bytes;         // sent to other hosts by this rank
+    int64_t ranges;         // whose exchange was begun
     double busy_seconds;    // spent exchanging ranges
     double exposed_seconds; // of these, while a caller waited
     double call_seconds;    // while a caller waited for other operations

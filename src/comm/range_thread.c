@@ -219,6 +219,7 @@ int64_t range_thread_begun(struct range_thread *thread) {
 
 void range_thread_stats(struct range_thread *thread, struct comm_stats *stats) {
     pthread_mutex_lock(&thread->mutex);
+    stats->ranges += thread->begun;
     stats->busy_seconds += thread->busy_seconds;
     stats->exposed_seconds += thread->exposed_seconds;
     pthread_mutex_unlock(&thread->mutex);

@@ -57,8 +57,10 @@ const struct option_row option_rows[] = {
                        "folder, or in a folder vocab beside it"}}},
     {TEXT("files", model, config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS,
      .unit = "FILE", .aliases = "config",
-     .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
-             "a new model with random weights, or its geometry: tiny, minilm, base or large",
+     .help =
+         "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
+         "a new model with random weights, or a name: tiny, minilm, base, large, or a published "
+         "model's such as roberta-base",
      .shown = "that of the model folder"},
     {FLAG("files", model, pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, .has_auto = 1,
      .help = "require layer norms before the sub-layers (false: after them)", .shown = "either"},

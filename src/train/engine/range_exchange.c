@@ -211,6 +211,9 @@ static void finish(struct range_exchange *exchange, int64_t ticket) {
 // --- the interface ------------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
+    if (exchange->is_silent) {
+        return 0; // the ticket of no exchange
+    }
     if (exchange->is_direct) {
         return exchange->device->peers_reduce(exchange->device, range);
     }
@@ -219,6 +222,9 @@ int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm
 }
 
 int64_t range_exchange_gather(struct range_exchange *exchange, const struct comm_range *range) {
+    if (exchange->is_silent) {
+        return 0;
+    }
     if (exchange->is_direct) {
         return exchange->device->peers_gather(exchange->device, range);
     }
