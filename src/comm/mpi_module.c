@@ -249,10 +249,29 @@ static void free_job(struct mpi_job *job) {
     memory_free(job);
 }
 
+// Ends a process that has waited too long for the others to leave, without MPI_Abort, which may
+// crash beside MPI_Finalize; the launcher then ends the others. Time in which this process was
+// itself stopped does not count, so it sleeps a second at a time.
+static void *end_late(void *context) {
+    const struct mpi_job *job = context;
+    const struct timespec second = {.tv_sec = 1};
+    for (double passed = 0; passed < job->transport.timeout_seconds; passed++) {
+        nanosleep(&second, NULL);
+    }
+    dprintf(STDERR_FILENO,
+            "berth: error: rank %d: the work is done, but not all processes of the job have ended "
+            "in %.0f s (comm_timeout): one of them is stopped, or its host is unreachable\n",
+            job->transport.rank, job->transport.timeout_seconds);
+    _exit(BERTH_UNAVAILABLE);
+}
+
 static void leave(struct mpi_job *job) {
     int finalized;
     MPI_Finalized(&finalized);
     if (!finalized) {
+        pthread_t late;
+        const int is_watched =
+            job->transport.timeout_seconds > 0 && pthread_create(&late, NULL, end_late, job) == 0;
         if (job->initialized_here) {
             close_connections(job);
         }
@@ -261,6 +280,10 @@ static void leave(struct mpi_job *job) {
         }
         if (job->initialized_here) {
             MPI_Finalize();
+        }
+        if (is_watched) {
+            pthread_cancel(late);
+            pthread_join(late, NULL);
         }
     }
     free_job(job);

@@ -394,6 +394,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
         transport->close(transport, TRANSPORT_FAILED);
         return error_no_memory(error, sizeof *ranks, "the communicator");
     }
+    transport->timeout_seconds = settings->timeout_seconds;
     watchdog_init(&ranks->watchdog, transport);
     ranks->transport = &ranks->watchdog.transport;
     fault_init(&ranks->fault);

@@ -43,7 +43,9 @@ struct transport {
     const char *name; // "openmpi"
     void *state;
     int rank, size;
-    const char *version; // the library's: "Open MPI v4.1.4"
+    const char *version;    // the library's: "Open MPI v4.1.4"
+    double timeout_seconds; // of the end of the job, when the library waits for all processes; set
+                            // by whoever opened the transport; 0: no end
 
     // Begin to send and to receive.
     enum berth_status (*send)(struct transport *transport, struct transport_message *message,

@@ -285,7 +285,8 @@ struct comm;
 struct comm_range;
 
 struct device {
-    const char *name; // "cpu"
+    const char *name;    // "cpu"
+    const char *kernels; // "avx2"; devices of a kind with other kernels compute other last digits
     void *state;
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
     unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; the bit of i8 stands for the

@@ -131,7 +131,23 @@ for mpi in $mpis; do
     what="$mpi, two jobs"
     timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
     code=$?
-    refused "the job is \"doctor\" of $("$BERTH" --version), but \"train squad\" of $("$BERTH" --version)"
+    expect_code 78
+    once "rank 1 on host $(hostname): the job is \"doctor\" of $("$BERTH" --version), build "
+    # Its program is another build of the same version: a constant differs.
+    python3 - "$BERTH" "$work/rebuilt" <<'END'
+import sys
+
+data = bytearray(open(sys.argv[1], "rb").read())
+data[data.index(b"has other kernels than rank 0")] ^= 1
+open(sys.argv[2], "wb").write(data)
+END
+    chmod +x "$work/rebuilt"
+    what="$mpi, two builds"
+    timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 env BERTH_MODULE_PATH="$(dirname "$BERTH")" \
+        "$work/rebuilt" $train >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 78
+    once "rank 1 on host $(hostname): the job is \"train squad\" of $("$BERTH" --version), build "
     # It has a wrong word, which the program or the library finds; both have it.
     for wrong in "--nonsense 1" "--save_format what"; do
         unlike "$mpi" $train -- $wrong
@@ -145,9 +161,16 @@ for mpi in $mpis; do
     # It has other paths, threads and instructions. All then compute in a type in which every rank is fast.
     cp "$work/data.json" "$work/same.json"
     rm -rf "$work/unlike"
-    unlike "$mpi" finetune squad $settings --output "$work/unlike" -- --train "$work/same.json" --threads 2 \
+    if "$BERTH" doctor | grep -q '^instruction_sets *generic .'; then
+        unlike "$mpi" $train -- --instructions generic
+        expect_code 78
+        once "the device is cpu with generic kernels, but cpu with "
+    fi
+    unlike "$mpi" finetune squad $settings --zero_stage 1 --output "$work/unlike" -- --train "$work/same.json" --threads 2 \
         --instructions generic
     expect_code 0
+    ! "$BERTH" doctor | grep -q '^instruction_sets *generic .' ||
+        once "rank 1 (host $(hostname)) has other kernels than rank 0"
     grep -qE '^  precision +fp32$' "$err" || fail "not fp32"
     if "$BERTH" doctor | grep -qE '^precision +bf16$'; then
         once "rank 1 on host $(hostname) has no fast bf16, so all ranks compute in fp32"

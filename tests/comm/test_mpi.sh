@@ -133,6 +133,16 @@ for mpi in $mpis; do
     expect_code 0
     expect_lines 2 '^{"index":[01],"embedding":'
 
+    # A process that is stopped after the work, when MPI waits for all.
+    if [ -z "$SANITIZE" ]; then
+        launch_program "$mpi" 2 bash -c \
+            '[ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 0 ] || export LD_PRELOAD=$0; exec "$@"' "$STOP_AT_END" \
+            "$BERTH" embed --model "$work/model" "$work/texts" --comm_timeout 3
+        expect_code 69
+        expect_lines 2 '^{"index":[01],"embedding":'
+        expect_err "berth: error: rank 0: the work is done, but not all processes of the job have ended in 3 s (comm_timeout)"
+    fi
+
     # Launches that cannot work.
     launch_program "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78

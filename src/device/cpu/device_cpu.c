@@ -238,6 +238,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->threads = options->threads > 0 ? options->threads : cpu->processors;
     cpu->device = operations;
     cpu->device.state = cpu;
+    cpu->device.kernels = kernels->name;
     cpu->device.threads = cpu->threads;
     cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();

@@ -388,7 +388,7 @@ static void close_device(struct device *dev) {
 }
 
 static void fill_table(struct device *device) {
-    device->name = GPU_KIND;
+    device->name = device->kernels = GPU_KIND;
     device->dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_F16;
     device->fast_dtype = DTYPE_BF16;
     device->wants_word_rows = 1;

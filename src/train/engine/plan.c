@@ -406,7 +406,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     enum berth_status status = plan_memory_make(&memory, args, error);
     if (args->comm != NULL) {
         TRY(comm_settle(args->comm, status, error));
-        status = machine_compare_devices(args->comm, args->state->device, error);
+        status = machine_compare_devices(args->comm, args->state->device,
+                                         args->state->sharding.stage, args->log, error);
     }
     TRY(status);
     plan_memory_report(&memory, args->log);

@@ -261,22 +261,37 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
 }
 
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
+                                          int zero_stage, const struct berth_log *log,
                                           struct berth_error *error) {
-    enum berth_status status = BERTH_OK;
-    char first[32];
-    (void)snprintf(first, sizeof first, "%s", device->name);
+    char own[64], first[64];
     if (comm->size == 1) {
         return BERTH_OK;
     }
+    (void)snprintf(own, sizeof own, "%s with %s kernels", device->name, device->kernels);
+    memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
-    if (strcmp(first, device->name) != 0) {
-        status = error_set(
-            error, BERTH_CONFIG,
-            "the device is %s, but %s on rank 0, so their sums would differ; name a device that "
-            "all ranks have, or start ranks only on hosts that have it",
-            device->name, first);
+    TRY(comm->status(comm, error));
+    const size_t kind = strlen(device->name) + 1; // with the blank
+    const int is_other_kind = strncmp(own, first, kind) != 0, differs = strcmp(own, first) != 0;
+    int other = differs ? comm->size - comm->rank : 0; // the lowest such rank, from the last
+    enum berth_status status = BERTH_OK;
+    if (is_other_kind || (differs && zero_stage == 0)) {
+        status = error_set(error, BERTH_CONFIG,
+                           "the device is %s, but %s on rank 0, so their sums would differ; %s",
+                           own, first,
+                           is_other_kind ? "name a device that all ranks have, or start ranks only "
+                                           "on hosts that have it"
+                                         : "set instructions to those that all hosts have, or "
+                                           "zero_stage 1, with which each weight has one owner");
     }
-    return comm_settle(comm, status, error);
+    TRY(comm_settle_stop(comm, status, &other, error));
+    if (other > 0) {
+        log_note(log,
+                 "rank %d (host %s) has other kernels than rank 0: the last digits depend on "
+                 "which rank computes what",
+                 comm->size - other, comm->host_names[comm->size - other]);
+    }
+    return BERTH_OK;
 }
 
 // --- the ranks ----------------------------------------------------------------------------------

@@ -36,8 +36,10 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
                                       const struct comm *comm, const struct berth_log *log,
                                       struct device **device, struct berth_error *error);
 
-// BERTH_CONFIG: a rank has another kind of device than rank 0. All ranks call it.
+// BERTH_CONFIG: a rank has another kind of device than rank 0 or, where each rank keeps its own
+// copy of the weights (zero_stage 0), other kernels. All ranks call it.
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
+                                          int zero_stage, const struct berth_log *log,
                                           struct berth_error *error);
 
 // Opens the communicator config->comm ("auto": that of the launcher), which the caller closes. All

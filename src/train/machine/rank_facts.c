@@ -7,6 +7,7 @@
 #include "settings/settings.h"
 
 #include <inttypes.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,8 +98,8 @@ static enum berth_status report_mismatch(const struct comm *comm, const struct f
     const int has_source = *own->source != '\0';
     return error_set(error, has_source ? BERTH_BAD_DATA : BERTH_CONFIG,
                      "rank %d on host %s: %s%s%s%s is %s, but %s on rank 0 (host %s%s%s): it must "
-                     "be the same in all processes of a job; compare their command lines and the "
-                     "files named there",
+                     "be the same in all processes of a job; compare their programs, their command "
+                     "lines and the files named there",
                      comm->rank, comm->host_names[comm->rank], own->name, has_source ? " (" : "",
                      own->source, has_source ? ")" : "", shown(own->value), shown(first->value),
                      comm->host_names[0], has_source ? ", " : "", first->source);
@@ -164,13 +165,35 @@ enum berth_status rank_facts_compare_settings(struct comm *comm, const struct se
     return rank_facts_compare(&facts, comm, error);
 }
 
+// Adds the code and the constants of the file that holds this function to *data, a checksum.
+static int add_own_file(struct dl_phdr_info *file, size_t size, void *data) {
+    const uintptr_t here = (uintptr_t)add_own_file;
+    uint64_t sum = 0;
+    int is_own = 0;
+    (void)size;
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+        const uintptr_t begin = file->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W) == 0) {
+            is_own |= here - begin < segment->p_filesz;
+            sum = checksum_add(sum, checksum_bytes((const void *)begin, segment->p_filesz));
+        }
+    }
+    if (is_own) {
+        *(uint64_t *)data = sum;
+    }
+    return is_own; // which ends the walk
+}
+
 enum berth_status rank_facts_compare_job(struct comm *comm, const char *job,
                                          struct berth_error *error) {
     char own[TEXT_SIZE] = "", first[TEXT_SIZE];
+    uint64_t build = 0;
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    snprintf(own, sizeof own, "\"%s\" of berth %s", job, BERTH_VERSION);
+    (void)dl_iterate_phdr(add_own_file, &build);
+    snprintf(own, sizeof own, "\"%s\" of berth %s, build %016" PRIx64, job, BERTH_VERSION, build);
     memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
     TRY(comm->status(comm, error));

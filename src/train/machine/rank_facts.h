@@ -36,8 +36,9 @@ enum berth_status rank_facts_compare(struct rank_facts *facts, struct comm *comm
 // The same for the settings alone.
 enum berth_status rank_facts_compare_settings(struct comm *comm, const struct settings *config,
                                               struct berth_error *error);
-// Compares what the processes do, "train squad", and the program's version, before anything else:
-// other jobs and versions make other calls.
+// Compares what the processes do, "train squad", and the version and the build of the program (a
+// checksum of its code and constants), before anything else: other jobs and versions make other
+// calls, and other builds other numbers.
 enum berth_status rank_facts_compare_job(struct comm *comm, const char *job,
                                          struct berth_error *error);
 
