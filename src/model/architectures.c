@@ -74,7 +74,7 @@ static const struct architecture_default electra_defaults[] = {{"embedding_size"
 
 #define ROBERTA                                                                                    \
     .prefix = "roberta.", .tensors = roberta_tensors, .defaults = roberta_defaults,                \
-    .positions_follow_padding = 1, .class_dense = "classifier.dense",                              \
+    .positions_follow_padding = 1, .is_in_gguf = 1, .class_dense = "classifier.dense",             \
     .class_output = "classifier.out_proj", .class_activation = ACTIVATION_TANH,                    \
     .class_input_dropout = 1, .transform_is_gelu = 1
 

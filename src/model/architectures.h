@@ -38,7 +38,7 @@ struct architecture {
     int compares_sentences;         // 1: has a head for the next sentence
     int has_dialects; // 1: Google's, NVIDIA's and DeepSpeed's programs have it, with names of their
                       // own, and Berth knows the order of its parameters in transformers' Trainer
-    int is_in_gguf;   // 1: llama.cpp has it, with a tokenizer that Berth writes
+    int is_in_gguf;   // 1: llama.cpp computes it, as its architecture "bert"
     // The head for classes: logits = output(dropout(activation(dense(first row)))).
     const char *class_dense, *class_output;
     enum activation class_activation;
