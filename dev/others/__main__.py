@@ -59,7 +59,9 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),
         ("files of PyTorch and back, ONNX, int8", "files"),
-        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))]
+        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))] + [
+    ("architectures", "torch transformers tokenizers safetensors accelerate", "build", "checkpoints of the Trainer, read and written",
+     "architecture_trainers.checkpoints")]
 
 
 def missing(packages, needs, given):

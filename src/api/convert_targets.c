@@ -277,7 +277,6 @@ const struct convert_target convert_targets[] = {
      .unties = 1,
      .reader = "transformers",
      .trainer_groups = 1,
-     .takes = takes_dialects,
      .write = convert_to_trainer},
     {.name = "onnx",
      .dtypes = "f32",
