@@ -189,4 +189,5 @@ def outputs(given):
         llama = llama_cpp.Llama(str(case.convert()), embedding=True, verbose=False, n_ctx=80, n_threads=1,
                                 pooling_type=llama_cpp.LLAMA_POOLING_TYPE_NONE)
         check_tokens(case, llama, case.texts())
-        print(f"{name}: llama.cpp's tokens are equal, its hidden states {check_states(case, llama, [text for text in case.texts() if text in LINES]):.2g} apart", flush=True)
+        apart = check_states(case, llama, [text for text in case.texts() if text in LINES])
+        print(f"{name}: llama.cpp's tokens are equal, its hidden states {apart:.2g} apart", flush=True)
