@@ -136,7 +136,7 @@ static void number_tensors(const struct conversion *conversion, const struct ten
                            size_t count, char (*names)[WEIGHT_NAME_SIZE],
                            struct numbered *numbered) {
     const int is_tied = module_order_ties(&conversion->weights);
-    module_order order = bert_architecture(&conversion->config)->orders[0];
+    const struct module_order *order = bert_architecture(&conversion->config)->orders[0];
     for (size_t i = 0; i < count; i++) {
         const char *name = list[i].name;
         if (conversion->target->trainer_groups) {

@@ -155,9 +155,7 @@ static const struct kind {
      read_byte_pairs},
     {"Unigram", GGUF_UNIGRAM, unigram_parts, LENGTH(unigram_parts),
      "perhaps NFC, NFKC, Precompiled, Strip, Replace of \" {2,}\" and WhitespaceSplit, and then "
-     "Metaspace "
-     "with "
-     "U+2581, which puts one before a text if several blanks become one",
+     "Metaspace with U+2581, which puts one before a text if several blanks become one",
      read_unigram},
 };
 
@@ -261,14 +259,8 @@ static enum berth_status read_merges(struct reading *reading, const json *list,
     return BERTH_OK;
 }
 
+// The tokenizer was opened: beside ByteLevel, pieces have no prefix and no suffix.
 static enum berth_status read_byte_pairs(struct reading *reading, struct berth_error *error) {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    for (size_t i = 0; i < LENGTH(affixes); i++) {
-        const char *affix = json_text(json_member(reading->model, affixes[i]));
-        if (affix != NULL && affix[0] != '\0') {
-            return refuse_part(reading, "model", affixes[i], error);
-        }
-    }
     TRY(refuse_flag(reading, "ignore_merges", error));
     return read_merges(reading, json_member(reading->model, "merges"), error);
 }

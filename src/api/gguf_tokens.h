@@ -5,10 +5,10 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
-#include "core/log.h"
 #include "model/export_gguf.h"
 
 struct conversion;
+struct json_t;
 struct tokenizer;
 struct vocabulary;
 
@@ -28,7 +28,6 @@ enum berth_status gguf_tokens_of_pieces(const struct vocabulary *vocabulary,
 // Of another tokenizer.json at `path`, which was parsed. BERTH_CONFIG, naming the part, if
 // llama.cpp has no such tokenizer; a warning where its tokenizer differs. Call gguf_tokens_done,
 // even on failure.
-struct json_t;
 enum berth_status gguf_tokens_of_pipeline(const struct conversion *conversion, const char *path,
                                           const struct json_t *object, struct gguf_tokens *tokens,
                                           struct berth_error *error);

@@ -41,7 +41,7 @@ struct architecture {
     int has_pooler;                 // 1: transformers' model without a head has one
     // The orders in which transformers' modules register their parameters, that of the newest
     // version first. Where there are several, the shapes of parameters tell which one a file has.
-    module_order orders[ARCHITECTURE_ORDERS]; // NULL: no other
+    const struct module_order *orders[ARCHITECTURE_ORDERS]; // NULL: no other
     int has_dialects; // 1: Google's, NVIDIA's and DeepSpeed's programs have it, with names of their
                       // own
     int is_in_gguf;   // 1: llama.cpp computes it, as its architecture "bert"

@@ -38,9 +38,9 @@ static const char *const layer_order[] = {".attention.self.query.",
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 #define NO_PART SIZE_MAX
 
-static size_t find_first(const char *name, module_order order) {
-    for (size_t i = 0; order[i] != NULL; i++) {
-        if (strstr(name, order[i]) != NULL) {
+static size_t find_first(const char *name, const char *const *parts) {
+    for (size_t i = 0; parts[i] != NULL; i++) {
+        if (strstr(name, parts[i]) != NULL) {
             return i;
         }
     }
@@ -51,18 +51,19 @@ static int compare(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-static struct module_place place_of(module_order order, const char *name) {
+static struct module_place place_of(const struct module_order *order, const char *name) {
     static const char layers[] = ".layer.";
     const char *layer = strstr(name, layers);
     return (struct module_place){.name = name,
-                                 .part = find_first(name, order),
+                                 .part = find_first(name, order->parts),
                                  .layer =
                                      layer != NULL ? strtol(layer + strlen(layers), NULL, 10) : 0,
                                  .in_layer = layer != NULL ? find_first(name, layer_order) : 0,
                                  .is_bias = name_has_suffix(name, ".bias")};
 }
 
-struct module_place module_place_of(module_order order, const char *name, int is_tied) {
+struct module_place module_place_of(const struct module_order *order, const char *name,
+                                    int is_tied) {
     const struct module_place own = place_of(order, name);
     if (is_tied && strcmp(name, weight_ties[0].source) == 0) {
         const struct module_place other = place_of(order, weight_ties[0].copy);
@@ -90,7 +91,7 @@ int module_order_ties(const struct weights *weights) {
 }
 
 int module_order_compare(const char *left, const char *right) {
-    module_order order = architecture_at(0)->orders[0];
+    const struct module_order *order = architecture_at(0)->orders[0];
     const struct module_place x = place_of(order, left), y = place_of(order, right);
     return module_place_compare(&x, &y);
 }

@@ -8,10 +8,11 @@
 
 struct weights; // weights.h
 
-// Parts of names, in the order of the modules; of those in a name the first counts. A list that
-// ends with NULL. architectures.c has one for each way in which an architecture registers its
-// modules.
-typedef const char *const *module_order;
+// Parts of names, in the order of the modules, up to a NULL; of those in a name the first counts.
+// architectures.c has one for each way in which an architecture registers its modules.
+struct module_order {
+    const char *parts[17];
+};
 
 // The place of a parameter in a module.
 struct module_place {
@@ -23,7 +24,8 @@ struct module_place {
 // `name` is ours, or, with BERT's order, one in a dialect of names.h; not TensorFlow's, whose
 // optimizers do not number them. `is_tied`: the decoder of a head for masked words is the word
 // table, which counts where its first name is.
-struct module_place module_place_of(module_order order, const char *name, int is_tied);
+struct module_place module_place_of(const struct module_order *order, const char *name,
+                                    int is_tied);
 // As strcmp. Both places are of the same order.
 int module_place_compare(const struct module_place *left, const struct module_place *right);
 

@@ -47,7 +47,7 @@ static int compare_numbered(const void *a, const void *b) {
                                 &((const struct numbered *)b)->place);
 }
 
-static enum berth_status sort_by_module(struct reading *reading, module_order order,
+static enum berth_status sort_by_module(struct reading *reading, const struct module_order *order,
                                         struct berth_error *error) {
     const int is_tied = module_order_ties(reading->from->weights);
     OWNED struct numbered *list = memory_array(reading->count, sizeof *list);
@@ -67,7 +67,7 @@ static enum berth_status sort_by_module(struct reading *reading, module_order or
 
 // Lists the model's parameters in the order of the module, in which a file that holds the
 // optimizer, too, has them.
-static enum berth_status list_parameters(struct reading *reading, module_order order,
+static enum berth_status list_parameters(struct reading *reading, const struct module_order *order,
                                          struct berth_error *error) {
     const struct weights *weights = reading->from->weights;
     reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
@@ -271,7 +271,7 @@ static void reading_done(struct reading *reading) {
 }
 
 // Sets *is_found to whether all moments are where the order says.
-static enum berth_status try_order(struct reading *reading, module_order order,
+static enum berth_status try_order(struct reading *reading, const struct module_order *order,
                                    const struct param_table *table, int *is_found,
                                    struct berth_error *error) {
     reading_done(reading);
@@ -286,7 +286,7 @@ static enum berth_status try_order(struct reading *reading, module_order order,
 
 static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
                                   const char **missing, struct berth_error *error) {
-    const module_order *orders = state->table->architecture->orders;
+    const struct module_order *const *orders = state->table->architecture->orders;
     int is_found = 0;
     if (optimizer_member(reading, "state") == NULL) {
         *missing = no_optimizer;
