@@ -35,6 +35,10 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
     ("onnx", "onnx onnxruntime", "build model features", "logits of a model for questions", "onnx_graphs.model_of_yours"),
     ("gguf", "gguf", "build", "fields, tensors and tokens of tiny models", "gguf_values.golden"),
     ("gguf", "gguf", "build model", "fields, tensors and tokens of a model", "gguf_values.model_of_yours"),
+    ("gguf", "gguf torch transformers tokenizers safetensors sentencepiece", "build", "fields, tensors and tokens of architectures",
+     "gguf_models.fields"),
+    ("gguf", "gguf llama_cpp torch transformers tokenizers safetensors sentencepiece", "build",
+     "tokens and hidden states of llama.cpp", "gguf_models.outputs"),
     ("int8", "torch transformers compressed_tensors safetensors", "build model", "matrices and embeddings", "int8_values.model_of_yours"),
     ("deepspeed", "torch transformers deepspeed safetensors", "build", "outputs of loaded models, resumed optimizers",
      "conversions.deepspeed_engines"),
@@ -55,7 +59,9 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),
         ("files of PyTorch and back, ONNX, int8", "files"),
-        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))]
+        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))] + [
+    ("architectures", "torch transformers tokenizers safetensors accelerate", "build", "checkpoints of the Trainer, read and written",
+     "architecture_trainers.checkpoints")]
 
 
 def missing(packages, needs, given):

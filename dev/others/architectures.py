@@ -248,8 +248,8 @@ RUN = ["--max_steps", UPDATES, "--learning_rate", RATE, "--adam_epsilon", EPSILO
        "--save_strategy", "no", "--quiet"]
 
 
-def class_examples(row):
-    texts = [(line, other, LABELS["id2label"][i % 3]) for i, (line, other) in enumerate(zip(LINES, reversed(LINES)))]
+def class_examples(row, count=None):
+    texts = [(line, other, LABELS["id2label"][i % 3]) for i, (line, other) in enumerate(zip(LINES, reversed(LINES)))][:count]
     path = lines_file(row, ["first\tsecond\tlabel", *("\t".join(text) for text in texts)], "classes.tsv")
     words = ["finetune", "classify", "--train", path, "--text_column", "first", "--text_pair_column", "second",
              "--label_column", "label"]
@@ -257,8 +257,8 @@ def class_examples(row):
                    for first, second, label in texts]
 
 
-def tag_examples(row):
-    tagged = [[(word, LABELS["id2label"][len(word) % 3]) for word in line.split()] for line in LINES]
+def tag_examples(row, count=None):
+    tagged = [[(word, LABELS["id2label"][len(word) % 3]) for word in line.split()] for line in LINES[:count]]
     path = lines_file(row, ["".join(f"{word} {label}\n" for word, label in words) for words in tagged], "tags.txt")
     examples = []
     for words in tagged:
@@ -271,9 +271,9 @@ def tag_examples(row):
     return ["finetune", "tokens", "--train", path], examples
 
 
-def question_examples(row):
+def question_examples(row, count=None):
     context = "the quick brown fox jumped over the lazy dog in France"
-    answers = {"where is the fox ?": "France", "is the dog bad ?": "lazy", "the quick ?": "brown fox"}
+    answers = dict([("where is the fox ?", "France"), ("is the dog bad ?", "lazy"), ("the quick ?", "brown fox")][:count])
     questions = [{"id": question, "question": question, "answers": [{"text": answer, "answer_start": context.index(answer)}]}
                  for question, answer in answers.items()]
     path = lines_file(row, [json.dumps({"data": [{"paragraphs": [{"context": context, "qas": questions}]}]})], "squad.json")

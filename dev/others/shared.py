@@ -8,12 +8,16 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(program, *words):
-    """Standard output; ends the row where the program fails."""
+def outputs(program, *words):
+    """Standard output and the messages; ends the row where the program fails."""
     done = subprocess.run([program, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
         sys.exit(f"{pathlib.Path(program).name} {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
+    return done.stdout, done.stderr
+
+
+def run(program, *words):
+    return outputs(program, *words)[0]
 
 
 def berth(given, *words):

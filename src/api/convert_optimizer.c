@@ -3,7 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "model/module_order.h"
+#include "model/architectures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +34,14 @@ static enum berth_status read_moment(const struct conversion *conversion, const 
     return read_row(conversion, &weights, row, error);
 }
 
+// The names of a model without a head may have the encoder's prefix in one file only.
+static int are_of_one_parameter(const char *left, const char *right) {
+    char names[2][WEIGHT_NAME_SIZE];
+    (void)name_translate(left, names[0], WEIGHT_NAME_SIZE);
+    (void)name_translate(right, names[1], WEIGHT_NAME_SIZE);
+    return strcmp(left, right) == 0 || strcmp(names[0], names[1]) == 0;
+}
+
 static enum berth_status check_row(const struct conversion *conversion,
                                    const struct convert_optimizer *optimizer, int row,
                                    struct berth_error *error) {
@@ -42,7 +50,7 @@ static enum berth_status check_row(const struct conversion *conversion,
     for (size_t i = 0; i < master->count; i++) {
         const struct tensor_out *ours = &master->list[i], *theirs = &moment->list[i];
         if (i >= moment->count || moment->count != master->count ||
-            strcmp(ours->name, theirs->name) != 0 || ours->rank != theirs->rank ||
+            !are_of_one_parameter(ours->name, theirs->name) || ours->rank != theirs->rank ||
             memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s/" CONVERT_OPTIMIZER_FILE
@@ -112,23 +120,55 @@ static int group_of(const struct conversion *conversion, const struct optimizer 
                                                : convert_optimizer_decays(&trainer, theirs);
 }
 
-// Moves the tensors with weight decay to the front, and leaves out those in no group. All rows have
-// the same names in the same order.
+struct numbered {
+    struct module_place place;
+    size_t index; // in the rows
+};
+
+static int compare_numbered(const void *a, const void *b) {
+    return module_place_compare(&((const struct numbered *)a)->place,
+                                &((const struct numbered *)b)->place);
+}
+
+// The Trainer's modules are those of the architecture, whose order has our names; other programs
+// have BERT alone.
+static void number_tensors(const struct conversion *conversion, const struct tensor_out *list,
+                           size_t count, char (*names)[WEIGHT_NAME_SIZE],
+                           struct numbered *numbered) {
+    const int is_tied = module_order_ties(&conversion->weights);
+    const struct module_order *order = bert_architecture(&conversion->config)->orders[0];
+    for (size_t i = 0; i < count; i++) {
+        const char *name = list[i].name;
+        if (conversion->target->trainer_groups) {
+            (void)name_translate(name, names[i], WEIGHT_NAME_SIZE);
+            name = names[i];
+        }
+        numbered[i] = (struct numbered){module_place_of(order, name, is_tied), i};
+    }
+    qsort(numbered, count, sizeof *numbered, compare_numbered);
+}
+
+// Sorts the tensors by the order of the module, those with weight decay first, and leaves out those
+// in no group. All rows have the same names in the same order.
 static enum berth_status sort_by_group(const struct conversion *conversion,
                                        struct convert_optimizer *optimizer,
                                        struct berth_error *error) {
     const struct tensor_out *list = optimizer->rows[CONVERT_WEIGHTS].list;
     const size_t count = optimizer->rows[CONVERT_WEIGHTS].count;
     size_t used = 0;
+    OWNED char(*names)[WEIGHT_NAME_SIZE] = memory_array(count, sizeof *names);
+    OWNED struct numbered *numbered = memory_array(count, sizeof *numbered);
     OWNED size_t *order = memory_array(count, sizeof *order);
     OWNED struct tensor_out *sorted = memory_array(count, sizeof *sorted);
-    if (order == NULL || sorted == NULL) {
+    if (names == NULL || numbered == NULL || order == NULL || sorted == NULL) {
         return error_no_memory(error, count * sizeof *sorted, "the list of tensors");
     }
+    number_tensors(conversion, list, count, names, numbered);
     for (int group = 1; group >= 0; group--) {
         for (size_t i = 0; i < count; i++) {
-            if (group_of(conversion, &optimizer->facts.optimizer, list[i].name) == group) {
-                order[used++] = i;
+            const size_t index = numbered[i].index;
+            if (group_of(conversion, &optimizer->facts.optimizer, list[index].name) == group) {
+                order[used++] = index;
             }
         }
         optimizer->decaying = group ? used : optimizer->decaying;
@@ -143,11 +183,6 @@ static enum berth_status sort_by_group(const struct conversion *conversion,
     return BERTH_OK;
 }
 
-static int compare_order(const void *a, const void *b) {
-    return module_order_compare(((const struct tensor_out *)a)->name,
-                                ((const struct tensor_out *)b)->name);
-}
-
 // --- the interface ------------------------------------------------------------------------------
 
 enum berth_status convert_optimizer_read(const struct conversion *conversion,
@@ -157,10 +192,6 @@ enum berth_status convert_optimizer_read(const struct conversion *conversion,
     TRY(read_facts(conversion, optimizer, error));
     TRY(read_row(conversion, &conversion->weights, &optimizer->rows[CONVERT_WEIGHTS], error));
     TRY(read_moments(conversion, optimizer, error));
-    for (int row = 0; row < CONVERT_ROWS; row++) {
-        qsort(optimizer->rows[row].list, optimizer->rows[row].count,
-              sizeof *optimizer->rows[row].list, compare_order);
-    }
     return sort_by_group(conversion, optimizer, error);
 }
 

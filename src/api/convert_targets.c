@@ -2,6 +2,7 @@
 // The formats that berth_convert writes. A new format is a function and a row at the end of this
 // file.
 #include "api/conversion.h"
+#include "api/gguf_tokens.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -86,67 +87,62 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
     return BERTH_OK;
 }
 
-// `vocabulary` is empty if there is none.
-static enum berth_status write_tokens(const struct conversion *conversion, const char *path,
-                                      const float *buffer, const struct vocabulary *vocabulary,
-                                      struct berth_error *error) {
-    OWNED const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
-    char name[128];
-    struct text_rules rules;
-    int pooling = 0;
-    if (tokens == NULL) {
-        return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
-    }
-    for (size_t i = 0; i < vocabulary->count; i++) {
-        tokens[i] = vocabulary->text + vocabulary->starts[i];
-    }
-    name_model(conversion->input, name, sizeof name);
-    TRY(folder_text_rules(conversion->input, NULL, &rules, error));
-    TRY(find_pooling(conversion, &pooling, error));
-    struct export_gguf export = {.config = &conversion->config,
-                                 .table = &conversion->table,
-                                 .buffer = buffer,
-                                 .name = name,
-                                 .pooling = pooling,
-                                 .matrices = conversion->matrices,
-                                 .tokens = vocabulary->count > 0 ? tokens : NULL,
-                                 .token_count = vocabulary->count,
-                                 .lower_case = rules.lower_case,
-                                 .strip_accents = rules.strip_accents < 0 ? rules.lower_case
-                                                                          : rules.strip_accents};
-    return export_gguf_write(path, &export, error);
+static enum berth_status check_count(const struct conversion *conversion, const char *path,
+                                     int64_t words, struct berth_error *error) {
+    const struct bert_config *config = &conversion->config;
+    const char *model = conversion->input;
+    return conversion->vocab_file == NULL
+               ? folder_check_own_vocab(config, model, words, path, &conversion->log, error)
+               : folder_check_vocab(config, model, words, path, error);
 }
 
 enum berth_status conversion_parse_vocabulary(const struct conversion *conversion, const char *path,
                                               const struct vocabulary_file *file,
                                               struct vocabulary *vocabulary,
                                               struct berth_error *error) {
-    const char *model = conversion->input;
-    if (file->is_other) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: expected BERT's tokenizer, the only one that the format gguf is "
-                         "written with; convert the model to onnx or safetensors",
-                         path);
-    }
     TRY(vocabulary_read(vocabulary, path, file->bytes, file->length, error));
-    const int64_t words = (int64_t)vocabulary->count;
-    enum berth_status status =
-        conversion->vocab_file == NULL
-            ? folder_check_own_vocab(&conversion->config, model, words, path, &conversion->log,
-                                     error)
-            : folder_check_vocab(&conversion->config, model, words, path, error);
+    const enum berth_status status =
+        check_count(conversion, path, (int64_t)vocabulary->count, error);
     if (status != BERTH_OK) {
         vocabulary_done(vocabulary);
     }
     return status;
 }
 
-static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
-                                         struct vocabulary *vocabulary, struct berth_error *error) {
+// What llama.cpp needs of the tokenizer at `path`. `vocabulary`, of word pieces, is borrowed.
+static enum berth_status read_tokens(const struct conversion *conversion, const char *path,
+                                     struct vocabulary *vocabulary, struct gguf_tokens *tokens,
+                                     struct berth_error *error) {
     struct vocabulary_file file DONE_BY(vocabulary_file_done) = {0};
+    struct text_rules rules;
     const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
     TRY(folder_read_vocabulary(own, path, &file, error));
-    return conversion_parse_vocabulary(conversion, path, &file, vocabulary, error);
+    if (file.is_other) {
+        TRY(gguf_tokens_of_pipeline(conversion, path, file.object, tokens, error));
+        return check_count(conversion, path, (int64_t)tokens->tokens.count, error);
+    }
+    TRY(conversion_parse_vocabulary(conversion, path, &file, vocabulary, error));
+    TRY(folder_text_rules(conversion->input, NULL, &rules, error));
+    tokens->tokens.lower_case = rules.lower_case;
+    tokens->tokens.strip_accents = rules.strip_accents < 0 ? rules.lower_case : rules.strip_accents;
+    return gguf_tokens_of_pieces(vocabulary, tokens, error);
+}
+
+static enum berth_status write_model(const struct conversion *conversion, const float *buffer,
+                                     const struct gguf_tokens *tokens, struct berth_error *error) {
+    const struct path path = path_in(conversion->folder, "model.gguf");
+    char name[128];
+    int pooling = 0;
+    name_model(conversion->input, name, sizeof name);
+    TRY(find_pooling(conversion, &pooling, error));
+    const struct export_gguf export = {.config = &conversion->config,
+                                       .table = &conversion->table,
+                                       .buffer = buffer,
+                                       .name = name,
+                                       .pooling = pooling,
+                                       .matrices = conversion->matrices,
+                                       .tokens = tokens->tokens};
+    return export_gguf_write(path.text, &export, error);
 }
 
 static void warn_of_range(const struct conversion *conversion, const float *buffer) {
@@ -192,14 +188,14 @@ enum berth_status conversion_vocabulary_path(const struct conversion *conversion
 
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
-    const struct path path = path_in(conversion->folder, "model.gguf");
     OWNED char *vocab_path = NULL;
     struct vocabulary vocabulary DONE_BY(vocabulary_done) = {0};
+    struct gguf_tokens tokens DONE_BY(gguf_tokens_done) = {.texts = NULL};
     float *buffer;
     TRY(check_gguf(conversion, error));
     TRY(conversion_vocabulary_path(conversion, &vocab_path, error));
     if (file_exists(vocab_path)) {
-        TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
+        TRY(read_tokens(conversion, vocab_path, &vocabulary, &tokens, error));
     } else {
         log_note(&conversion->log,
                  "no vocab.txt and no tokenizer.json in %s: the GGUF file has no tokenizer",
@@ -208,7 +204,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
         warn_of_range(conversion, buffer);
-        status = write_tokens(conversion, path.text, buffer, &vocabulary, error);
+        status = write_model(conversion, buffer, &tokens, error);
     }
     free_weights(conversion, buffer);
     return status;
@@ -281,7 +277,6 @@ const struct convert_target convert_targets[] = {
      .unties = 1,
      .reader = "transformers",
      .trainer_groups = 1,
-     .takes = takes_dialects,
      .write = convert_to_trainer},
     {.name = "onnx",
      .dtypes = "f32",

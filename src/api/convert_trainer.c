@@ -11,6 +11,7 @@
 #include "core/number.h"
 #include "format/torch/optimizer_nodes.h"
 #include "format/torch/torch_nodes.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 
 #include <inttypes.h>
@@ -153,8 +154,8 @@ static void fill_group(struct optimizer_tree *tree, int group, const struct run_
     tree->groups[group] = node_many(NULL, TORCH_DICT, tree->members[group], GROUP_NODES);
 }
 
-// transformers' BertModel has a pooler after everything else, which a model of embeddings never
-// updates and whose weights Berth leaves out.
+// A model of transformers without a head may have a pooler after everything else, which a model of
+// embeddings never updates and whose weights Berth leaves out.
 static enum berth_status number_parameters(const struct conversion *conversion,
                                            const struct convert_optimizer *state,
                                            const float *updates, struct tensor_out *step,
@@ -163,7 +164,8 @@ static enum berth_status number_parameters(const struct conversion *conversion,
     const struct tensor_out *first = state->rows[CONVERT_EXP_AVG].list;
     const struct tensor_out *second = state->rows[CONVERT_EXP_AVG_SQ].list;
     const size_t decaying = state->decaying, all = state->rows[CONVERT_WEIGHTS].count;
-    const size_t pooler = conversion->head == PARAM_HEAD_NONE ? 1 : 0;
+    const int has_pooler = bert_architecture(&conversion->config)->has_pooler;
+    const size_t pooler = conversion->head == PARAM_HEAD_NONE && has_pooler ? 1 : 0;
     const struct optimizer_nodes_group groups[GROUPS] = {
         {first, second, decaying, pooler},
         {first + decaying, second + decaying, all - decaying, pooler}};

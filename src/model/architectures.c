@@ -72,11 +72,48 @@ static const struct architecture_default electra_defaults[] = {{"embedding_size"
                                                                {"intermediate_size", 1024},
                                                                {NULL, 0}};
 
+// --- orders of modules --------------------------------------------------------------------------
+
+// In the lists of parts, "classifier." is in the names of other layers, too: it comes after them.
+#define MASKED_HEAD                                                                                \
+    "cls.predictions.bias", "cls.predictions.transform.dense",                                     \
+        "cls.predictions.transform.LayerNorm.", "cls.predictions."
+#define OTHER_HEADS "classifier.dense.", "classifier.", "qa_outputs."
+#define BODY "encoder.layer.", "pooler."
+
+// Also of modules with layer norms before the sub-layers, which end with one.
+static const struct module_order bert_order = {
+    {"embeddings.word_", "embeddings.position_", "embeddings.token_type_", "embeddings.LayerNorm.",
+     ".FinalLayerNorm.", BODY, MASKED_HEAD, "cls.seq_relationship.", OTHER_HEADS}};
+
+#define ROBERTA_EMBEDDINGS                                                                         \
+    "embeddings.word_", "embeddings.token_type_", "embeddings.LayerNorm.", "embeddings.position_"
+
+// Before transformers 5, the order of RoBERTa and of the two others was BERT's.
+static const struct module_order roberta_order = {
+    {ROBERTA_EMBEDDINGS, BODY, MASKED_HEAD, OTHER_HEADS}};
+
+// Also of CamemBERT.
+static const struct module_order xlm_roberta_order = {
+    {MASKED_HEAD, OTHER_HEADS, ROBERTA_EMBEDDINGS, BODY}};
+
+static const struct module_order distilbert_order = {
+    {"embeddings.word_", "embeddings.position_", "embeddings.LayerNorm.", BODY,
+     "cls.predictions.transform.dense.", "cls.predictions.transform.LayerNorm.", "cls.predictions.",
+     "pre_classifier.", OTHER_HEADS}};
+
+static const struct module_order electra_order = {
+    {"embeddings.word_", "embeddings.position_", "embeddings.token_type_", "embeddings.LayerNorm.",
+     "embeddings_project.", BODY, "cls.predictions.transform.LayerNorm.",
+     "cls.predictions.transform.dense.", "cls.predictions.", OTHER_HEADS}};
+
+// --- rows ---------------------------------------------------------------------------------------
+
 #define ROBERTA                                                                                    \
     .prefix = "roberta.", .tensors = roberta_tensors, .defaults = roberta_defaults,                \
-    .positions_follow_padding = 1, .class_dense = "classifier.dense",                              \
-    .class_output = "classifier.out_proj", .class_activation = ACTIVATION_TANH,                    \
-    .class_input_dropout = 1, .transform_is_gelu = 1
+    .positions_follow_padding = 1, .has_pooler = 1, .is_in_gguf = 1,                               \
+    .class_dense = "classifier.dense", .class_output = "classifier.out_proj",                      \
+    .class_activation = ACTIVATION_TANH, .class_input_dropout = 1, .transform_is_gelu = 1
 
 static const struct architecture rows[] = {
     {.type = "bert",
@@ -85,14 +122,28 @@ static const struct architecture rows[] = {
      .prefix = "bert.",
      .types_separate_pairs = 1,
      .compares_sentences = 1,
+     .has_pooler = 1,
+     .orders = {&bert_order},
      .has_dialects = 1,
      .is_in_gguf = 1,
      .class_dense = "bert.pooler.dense",
      .class_output = "classifier",
      .class_activation = ACTIVATION_TANH},
-    {.type = "roberta", .title = "a RoBERTa", .class_prefix = "Roberta", ROBERTA},
-    {.type = "xlm-roberta", .title = "an XLM-RoBERTa", .class_prefix = "XLMRoberta", ROBERTA},
-    {.type = "camembert", .title = "a CamemBERT", .class_prefix = "Camembert", ROBERTA},
+    {.type = "roberta",
+     .title = "a RoBERTa",
+     .class_prefix = "Roberta",
+     .orders = {&roberta_order, &bert_order},
+     ROBERTA},
+    {.type = "xlm-roberta",
+     .title = "an XLM-RoBERTa",
+     .class_prefix = "XLMRoberta",
+     .orders = {&xlm_roberta_order, &bert_order},
+     ROBERTA},
+    {.type = "camembert",
+     .title = "a CamemBERT",
+     .class_prefix = "Camembert",
+     .orders = {&xlm_roberta_order, &bert_order},
+     ROBERTA},
     {.type = "distilbert",
      .title = "a DistilBERT",
      .class_prefix = "DistilBert",
@@ -102,6 +153,7 @@ static const struct architecture rows[] = {
      .defaults = distilbert_defaults,
      .refused_key = "sinusoidal_pos_embds",
      .attention_output_is_kept = 1,
+     .orders = {&distilbert_order},
      .is_in_gguf = 1,
      .span_dropout_key = "qa_dropout",
      .class_dropout_is_of_texts = 1,
@@ -116,6 +168,7 @@ static const struct architecture rows[] = {
      .defaults = electra_defaults,
      .types_separate_pairs = 1,
      .embedding_size_key = "embedding_size",
+     .orders = {&electra_order},
      .class_dense = "classifier.dense",
      .class_output = "classifier.out_proj",
      .class_activation = ACTIVATION_GELU_ERF,

@@ -6,6 +6,7 @@
 #define BERTH_MODEL_ARCHITECTURES_H
 
 #include "device/device.h"
+#include "model/module_order.h"
 
 #include <stddef.h>
 
@@ -18,6 +19,7 @@ struct architecture_default {
     double value;
 };
 
+#define ARCHITECTURE_ORDERS 2
 struct architecture {
     const char *type;         // "model_type" of config.json
     const char *title;        // for messages
@@ -36,9 +38,13 @@ struct architecture {
     int positions_follow_padding;   // 1: a text's first position is pad_token_id + 1
     int attention_output_is_kept;   // 1: no dropout after the attention's output layer
     int compares_sentences;         // 1: has a head for the next sentence
+    int has_pooler;                 // 1: transformers' model without a head has one
+    // The orders in which transformers' modules register their parameters, that of the newest
+    // version first. Where there are several, the shapes of parameters tell which one a file has.
+    const struct module_order *orders[ARCHITECTURE_ORDERS]; // NULL: no other
     int has_dialects; // 1: Google's, NVIDIA's and DeepSpeed's programs have it, with names of their
-                      // own, and Berth knows the order of its parameters in transformers' Trainer
-    int is_in_gguf;   // 1: llama.cpp has it, with a tokenizer that Berth writes
+                      // own
+    int is_in_gguf;   // 1: llama.cpp computes it, as its architecture "bert"
     // The head for classes: logits = output(dropout(activation(dense(first row)))).
     const char *class_dense, *class_output;
     enum activation class_activation;

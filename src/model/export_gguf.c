@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a GGUF file from two tables, one of keys and one of tensor names. Tokens have the "phantom
-// space" form of llama.cpp's WordPiece: a piece that begins a word gets a U+2581 prefix, one that
-// continues a word loses its "##"; special tokens are unchanged.
+// Writes a GGUF file from tables of keys, tensor names and tokenizers. Word pieces have the
+// "phantom space" form of llama.cpp: one that begins a word gets a U+2581 prefix, one that
+// continues a word loses its "##"; special tokens are unchanged. Other tokens are as in
+// tokenizer.json.
 #include "model/export_gguf.h"
 
 #include "core/memory.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
-#define MAX_VALUES 32
+#define MAX_VALUES 40
 
 // --- tensors ------------------------------------------------------------------------------------
 
@@ -74,6 +75,16 @@ int export_gguf_is_matrix(const struct param *param) {
            strstr(param->name, "token_type_embeddings") == NULL;
 }
 
+// llama.cpp counts positions from 0: the rows before a text's first one are left out.
+static void drop_unused_positions(const struct export_gguf *export, const struct param *param,
+                                  struct tensor_out *tensor) {
+    const int64_t first = export->config->first_position;
+    if (strcmp(param->name, "bert.embeddings.position_embeddings.weight") == 0) {
+        tensor->shape[0] = param->rows - first;
+        tensor->data = export->buffer + param->offset + first * param->cols;
+    }
+}
+
 // Fills tensors[table->count] and names[table->count]; returns the number of tensors.
 static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor *tensors,
                            struct tensor_name *names) {
@@ -92,6 +103,7 @@ static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor 
         if (param->rank == 1) {
             tensor->shape[0] = param->cols;
         }
+        drop_unused_positions(export, param, tensor);
         tensors[count].stored = export_gguf_is_matrix(param) ? export->matrices : TENSOR_F32;
         count++;
     }
@@ -100,88 +112,84 @@ static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor 
 
 // --- tokens -------------------------------------------------------------------------------------
 
-enum token_type { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_UNUSED = 5 }; // llama.cpp's numbers
-
-static const struct special_row {
-    const char *token;
-    const char *keys[2];
-} special_rows[] = {
-    // A text begins with BERT's [CLS] and ends with [SEP]; "seperator" is the key's spelling.
-    {"[CLS]", {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id"}},
-    {"[SEP]", {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id"}},
-    {"[UNK]", {"tokenizer.ggml.unknown_token_id"}},
-    {"[PAD]", {"tokenizer.ggml.padding_token_id"}},
-    {"[MASK]", {"tokenizer.ggml.mask_token_id"}},
-};
-
 struct tokens {
     const char **texts; // [count]
     int32_t *types;     // [count]
+    float *scores;      // [count]; NULL: none
     size_t count;
     char *block; // memory of the texts
 };
 
-static int is_special(const char *token) {
-    for (size_t i = 0; i < LENGTH(special_rows); i++) {
-        if (strcmp(token, special_rows[i].token) == 0) {
-            return 1;
-        }
-    }
-    return 0;
+#define UNUSED_SCORE (-10000.0F) // so that no text has the token
+
+static const char *text_of(const struct export_gguf_tokens *from, size_t i) {
+    return i < from->count && from->texts[i][0] != '\0' ? from->texts[i] : NULL;
 }
 
-static size_t block_size(const struct export_gguf *export, size_t count) {
+static size_t block_size(const struct export_gguf_tokens *from, size_t count) {
     size_t bytes = 0;
-    for (size_t i = 0; i < export->token_count; i++) {
-        bytes += strlen(export->tokens[i]) + 4;
+    for (size_t i = 0; i < count; i++) {
+        const char *text = text_of(from, i);
+        bytes += text != NULL ? strlen(text) + 4 : 40;
     }
-    return bytes + (count - export->token_count) * 40;
+    return bytes;
 }
 
 // Writes row i of the vocabulary to `to`; returns the number of characters, including the NUL.
-static size_t print_token(const struct export_gguf *export, size_t i, struct tokens *tokens,
+static size_t print_token(const struct export_gguf_tokens *from, size_t i, struct tokens *tokens,
                           char *to) {
-    static const char space[] = "\xE2\x96\x81"; // U+2581
+    const char *space = from->kind == GGUF_WORD_PIECES ? "\xE2\x96\x81" : ""; // U+2581
+    const char *text = text_of(from, i);
     tokens->texts[i] = to;
-    if (i >= export->token_count) {
-        tokens->types[i] = TOKEN_UNUSED;
+    if (text == NULL) {
+        tokens->types[i] = GGUF_TOKEN_UNUSED;
         return (size_t)sprintf(to, "%s[PAD%zu]", space, i) + 1;
     }
-    const char *token = export->tokens[i];
-    if (is_special(token)) {
-        tokens->types[i] = TOKEN_CONTROL;
-        return (size_t)sprintf(to, "%s", token) + 1;
+    tokens->types[i] = from->types[i];
+    if (from->types[i] == GGUF_TOKEN_CONTROL) {
+        return (size_t)sprintf(to, "%s", text) + 1;
     }
-    tokens->types[i] = TOKEN_NORMAL;
-    int continues = strncmp(token, "##", 2) == 0;
-    return (size_t)sprintf(to, "%s%s", continues ? "" : space, token + 2 * continues) + 1;
+    const int continues = from->kind == GGUF_WORD_PIECES && strncmp(text, "##", 2) == 0;
+    return (size_t)sprintf(to, "%s%s", continues ? "" : space, text + 2 * continues) + 1;
 }
 
 static void tokens_done(struct tokens *tokens) {
     memory_free(tokens->texts);
     memory_free(tokens->types);
+    memory_free(tokens->scores);
     memory_free(tokens->block);
+}
+
+static void fill_tokens(const struct export_gguf_tokens *from, struct tokens *tokens) {
+    char *to = tokens->block;
+    for (size_t i = 0; i < tokens->count; i++) {
+        to += print_token(from, i, tokens, to);
+        if (tokens->scores != NULL) {
+            tokens->scores[i] = text_of(from, i) != NULL ? from->scores[i] : UNUSED_SCORE;
+        }
+    }
 }
 
 static enum berth_status tokens_make(const struct export_gguf *export, struct tokens *tokens,
                                      struct berth_error *error) {
+    const struct export_gguf_tokens *from = &export->tokens;
     *tokens = (struct tokens){0};
-    if (export->tokens == NULL) {
+    if (from->count == 0) {
         return BERTH_OK;
     }
-    size_t count = (size_t) export->config->vocab_size, bytes = block_size(export, count);
+    const size_t count = (size_t) export->config->vocab_size, bytes = block_size(from, count);
+    const int is_scored = from->scores != NULL;
     tokens->texts = memory_array(count, sizeof *tokens->texts);
     tokens->types = memory_array(count, sizeof *tokens->types);
+    tokens->scores = is_scored ? memory_array(count, sizeof *tokens->scores) : NULL;
     tokens->block = memory_new(bytes);
-    if (tokens->texts == NULL || tokens->types == NULL || tokens->block == NULL) {
+    if (tokens->texts == NULL || tokens->types == NULL || tokens->block == NULL ||
+        (is_scored && tokens->scores == NULL)) {
         tokens_done(tokens);
         return error_no_memory(error, bytes, "the tokens");
     }
     tokens->count = count;
-    char *to = tokens->block;
-    for (size_t i = 0; i < count; i++) {
-        to += print_token(export, i, tokens, to);
-    }
+    fill_tokens(from, tokens);
     return BERTH_OK;
 }
 
@@ -209,30 +217,72 @@ static void add_array(struct values *values, const char *key, enum gguf_type typ
         (struct gguf_value){.key = key, .type = type, .elements = elements, .count = count};
 }
 
-static void add_specials(struct values *values, const struct export_gguf *export) {
-    for (size_t i = 0; i < LENGTH(special_rows); i++) {
-        for (size_t id = 0; id < export->token_count; id++) {
-            if (strcmp(export->tokens[id], special_rows[i].token) != 0) {
-                continue;
-            }
-            for (size_t k = 0; k < 2 && special_rows[i].keys[k] != NULL; k++) {
-                add_integer(values, special_rows[i].keys[k], GGUF_U32, (int64_t)id);
-            }
-            break;
+// A text begins with CLS and ends with SEP; "seperator" is the key's spelling.
+static void add_specials(struct values *values, const struct export_gguf_tokens *from) {
+    const struct {
+        const char *key;
+        int32_t id;
+    } rows[] = {{"tokenizer.ggml.bos_token_id", from->cls},
+                {"tokenizer.ggml.cls_token_id", from->cls},
+                {"tokenizer.ggml.eos_token_id", from->sep},
+                {"tokenizer.ggml.seperator_token_id", from->sep},
+                {"tokenizer.ggml.unknown_token_id", from->unknown},
+                {"tokenizer.ggml.padding_token_id", from->pad},
+                {"tokenizer.ggml.mask_token_id", from->mask}};
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        if (rows[i].id >= 0) {
+            add_integer(values, rows[i].key, GGUF_U32, rows[i].id);
         }
     }
 }
 
-static void add_tokenizer(struct values *values, const struct export_gguf *export,
+// llama.cpp puts CLS and SEP around word pieces by itself.
+static void add_ends(struct values *values, const struct export_gguf_tokens *from) {
+    add_integer(values, "tokenizer.ggml.add_bos_token", GGUF_BOOL, from->cls >= 0);
+    add_integer(values, "tokenizer.ggml.add_eos_token", GGUF_BOOL, from->sep >= 0);
+    add_integer(values, "tokenizer.ggml.add_sep_token", GGUF_BOOL, from->sep >= 0);
+}
+
+static void add_word_pieces(struct values *values, const struct export_gguf_tokens *from) {
+    add_integer(values, "tokenizer.ggml.normalizer.lowercase", GGUF_BOOL, from->lower_case);
+    add_integer(values, "tokenizer.ggml.normalizer.strip_accents", GGUF_BOOL, from->strip_accents);
+}
+
+static void add_byte_pairs(struct values *values, const struct export_gguf_tokens *from) {
+    add_ends(values, from);
+    add_array(values, "tokenizer.ggml.merges", GGUF_TEXT, from->merges, from->merge_count);
+}
+
+static void add_unigram(struct values *values, const struct export_gguf_tokens *from) {
+    add_ends(values, from);
+    add_integer(values, "tokenizer.ggml.add_space_prefix", GGUF_BOOL, from->adds_blank);
+    add_integer(values, "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, from->merges_blanks);
+    if (from->charsmap_length > 0) {
+        add_array(values, "tokenizer.ggml.precompiled_charsmap", GGUF_U8, from->charsmap,
+                  from->charsmap_length);
+    }
+}
+
+// "roberta-bpe" is how llama.cpp cuts a text into words: as GPT-2.
+static const struct tokenizer_row {
+    const char *model, *pre;
+    void (*add)(struct values *values, const struct export_gguf_tokens *from);
+} tokenizer_rows[] = {[GGUF_WORD_PIECES] = {"bert", "default", add_word_pieces},
+                      [GGUF_BYTE_PAIRS] = {"gpt2", "roberta-bpe", add_byte_pairs},
+                      [GGUF_UNIGRAM] = {"t5", "default", add_unigram}};
+
+static void add_tokenizer(struct values *values, const struct export_gguf_tokens *from,
                           const struct tokens *tokens) {
-    add_text(values, "tokenizer.ggml.model", "bert");
-    add_text(values, "tokenizer.ggml.pre", "default");
-    add_integer(values, "tokenizer.ggml.normalizer.lowercase", GGUF_BOOL, export->lower_case);
-    add_integer(values, "tokenizer.ggml.normalizer.strip_accents", GGUF_BOOL,
-                export->strip_accents);
+    const struct tokenizer_row *row = &tokenizer_rows[from->kind];
+    add_text(values, "tokenizer.ggml.model", row->model);
+    add_text(values, "tokenizer.ggml.pre", row->pre);
+    row->add(values, from);
     add_array(values, "tokenizer.ggml.tokens", GGUF_TEXT, tokens->texts, tokens->count);
+    if (tokens->scores != NULL) {
+        add_array(values, "tokenizer.ggml.scores", GGUF_F32, tokens->scores, tokens->count);
+    }
     add_array(values, "tokenizer.ggml.token_type", GGUF_I32, tokens->types, tokens->count);
-    add_specials(values, export);
+    add_specials(values, from);
 }
 
 static void add_model(struct values *values, const struct export_gguf *export) {
@@ -242,7 +292,7 @@ static void add_model(struct values *values, const struct export_gguf *export) {
     add_text(values, "general.name", export->name);
     add_integer(values, "general.file_type", GGUF_U32, export->matrices == TENSOR_F16);
     add_integer(values, "bert.vocab_size", GGUF_U32, config->vocab_size);
-    add_integer(values, "bert.context_length", GGUF_U32, config->max_position_embeddings);
+    add_integer(values, "bert.context_length", GGUF_U32, bert_positions(config));
     add_integer(values, "bert.embedding_length", GGUF_U32, config->hidden_size);
     add_integer(values, "bert.block_count", GGUF_U32, config->num_hidden_layers);
     add_integer(values, "bert.feed_forward_length", GGUF_U32, config->intermediate_size);
@@ -254,7 +304,9 @@ static void add_model(struct values *values, const struct export_gguf *export) {
     if (export->pooling > 0) {
         add_integer(values, "bert.pooling_type", GGUF_U32, export->pooling);
     }
-    add_integer(values, "tokenizer.ggml.token_type_count", GGUF_U32, config->type_vocab_size);
+    // llama.cpp refuses 0, also for a model without a table of types.
+    add_integer(values, "tokenizer.ggml.token_type_count", GGUF_U32,
+                config->type_vocab_size > 0 ? config->type_vocab_size : 1);
 }
 
 // --- the file -----------------------------------------------------------------------------------
@@ -265,7 +317,7 @@ static enum berth_status write_content(const char *path, const struct export_ggu
     struct values values = {.count = 0};
     add_model(&values, export);
     if (tokens->count > 0) {
-        add_tokenizer(&values, export, tokens);
+        add_tokenizer(&values, &export->tokens, tokens);
     }
     struct gguf_content content = {.values = values.list,
                                    .value_count = values.count,

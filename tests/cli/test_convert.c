@@ -219,6 +219,37 @@ static void test_no_memory(void **state) {
     }
 }
 
+// The pieces of the other tokenizers that a GGUF file may have.
+static void test_no_memory_for_pieces(void **state) {
+    (void)state;
+    static const char start[] =
+        "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", "
+        "\"special\": true}, {\"id\": 1, \"content\": \"</s>\", \"special\": true}], "
+        "\"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"</s>\", 1], \"cls\": "
+        "[\"<s>\", 0]}, ";
+    static const char *const ends[] = {
+        "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": "
+        "true}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"<s>\": 0, \"</s>\": 1, \"a\": 2, "
+        "\"b\": 3, \"ab\": 4, \"c\": 5, \"d\": 6, \"e\": 7, \"f\": 8}, \"merges\": [[\"a\", "
+        "\"b\"]]}}",
+        "\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": "
+        "\"BAAAAAAAAAB4AA==\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+        "[{\"type\": \"WhitespaceSplit\"}, {\"type\": \"Metaspace\", \"replacement\": "
+        "\"\xE2\x96\x81\", \"prepend_scheme\": \"always\"}]}, \"model\": {\"type\": "
+        "\"Unigram\", \"unk_id\": 2, \"vocab\": [[\"<s>\", 0], [\"</s>\", 0], [\"<unk>\", 0], "
+        "[\"a\", -1], [\"b\", -2], [\"c\", -3], [\"d\", -4], [\"e\", -5], [\"f\", -6]]}}"};
+    make_model(scratch("model"));
+    assert_int_equal(file_remove(scratch("model/vocab.txt"), NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char whole[2000];
+        const int length = snprintf(whole, sizeof whole, "%s%s", start, ends[i]);
+        assert_in_range(length, 1, sizeof whole - 1);
+        assert_int_equal(file_write(scratch("model/tokenizer.json"), whole, (size_t)length, NULL),
+                         BERTH_OK);
+        fail_memory("gguf");
+    }
+}
+
 static void test_no_memory_to_compare(void **state) {
     (void)state;
     make_model(scratch("model"));
@@ -719,6 +750,7 @@ int main(void) {
         SCRATCH_TEST(test_integers_without_scales),
         SCRATCH_TEST(test_failing_calls),
         SCRATCH_TEST(test_no_memory),
+        SCRATCH_TEST(test_no_memory_for_pieces),
         SCRATCH_TEST(test_no_memory_to_compare),
         SCRATCH_TEST(test_output_filled_meanwhile),
         SCRATCH_TEST(test_remains_of_a_killed_conversion),

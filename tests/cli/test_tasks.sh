@@ -226,4 +226,14 @@ run predict classify --model mine --input topics.jsonl --output topics
 expect_code 0
 expect_err 'text_column text, text_pair_column none'
 [ ! -e none ] || fail "something was written"
+# A model keeps its head for data without one of its classes, whatever its architecture.
+data=$(cd "$documents/../tests/cli/data" && pwd)
+{ cat "$data/trainer/train.tsv"; printf 'was a play\tso\n'; } >three.tsv
+for type in roberta distilbert; do
+    run finetune classify --model "$data/trainer-$type/checkpoint-3" --train three.tsv --output "three-$type" --max_steps 1 --quiet
+    expect_code 0
+    run finetune classify --model "three-$type" --train "$data/trainer/train.tsv" --output "two-$type" --max_steps 1
+    expect_code 0
+    expect_err "has 2 of the model's 3 classes: its head is kept, with all of them"
+done
 finish

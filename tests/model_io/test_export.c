@@ -318,11 +318,19 @@ static void test_tokens(void **state) {
                                           "\xE2\x96\x81[PAD10]",
                                           "\xE2\x96\x81[PAD11]"};
     static const int32_t types[] = {3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 5, 5};
+    const struct export_gguf_tokens word_pieces = {.kind = GGUF_WORD_PIECES,
+                                                   .texts = tokens,
+                                                   .types = types,
+                                                   .count = 10,
+                                                   .unknown = 0,
+                                                   .pad = 1,
+                                                   .cls = 2,
+                                                   .sep = 3,
+                                                   .mask = 4};
     struct tiny tiny;
     tiny_open(&tiny, "tiny_h36", PARAM_HEAD_NONE);
     write_gguf(&tiny, scratch("x.gguf"),
-               &(struct export_gguf){
-                   .name = "n", .matrices = TENSOR_F32, .tokens = tokens, .token_count = 10});
+               &(struct export_gguf){.name = "n", .matrices = TENSOR_F32, .tokens = word_pieces});
     char *bytes;
     size_t length;
     assert_int_equal(file_read(scratch("x.gguf"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
@@ -333,6 +341,30 @@ static void test_tokens(void **state) {
     expect_id(bytes, length, "tokenizer.ggml.bos_token_id", 2);
     expect_id(bytes, length, "tokenizer.ggml.seperator_token_id", 3);
     expect_id(bytes, length, "tokenizer.ggml.mask_token_id", 4);
+    memory_free(bytes);
+    tiny_close(&tiny);
+}
+
+// llama.cpp counts positions from 0 and refuses a model without types of tokens.
+static void test_positions_and_types(void **state) {
+    (void)state;
+    struct tiny tiny;
+    char *bytes;
+    size_t length;
+    tiny_open(&tiny, "tiny_h36", PARAM_HEAD_NONE);
+    const struct param *param =
+        param_table_find(&tiny.table, "bert.embeddings.position_embeddings.weight");
+    const float *numbers = tiny.buffer + param->offset;
+    tiny.config.first_position = 2;
+    tiny.config.type_vocab_size = 0;
+    write_gguf(&tiny, scratch("x.gguf"),
+               &(struct export_gguf){.name = "n", .matrices = TENSOR_F32});
+    assert_int_equal(file_read(scratch("x.gguf"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    expect_id(bytes, length, "bert.context_length", (uint32_t)param->rows - 2);
+    expect_id(bytes, length, "tokenizer.ggml.token_type_count", 1);
+    assert_null(memmem(bytes, length, numbers + param->cols, (size_t)param->cols * 4));
+    assert_non_null(memmem(bytes, length, numbers + 2 * param->cols,
+                           (size_t)((param->rows - 2) * param->cols) * 4));
     memory_free(bytes);
     tiny_close(&tiny);
 }
@@ -368,14 +400,22 @@ static void test_f16(void **state) {
 // --- memory -------------------------------------------------------------------------------------
 
 static enum berth_status export_model(const struct tiny *tiny, int onnx) {
-    static const char *const tokens[] = {"[UNK]", "a"};
+    static const char *const texts[] = {"<unk>", "a"}, *const merges[] = {"a b"};
+    static const int32_t types[] = {2, 1};
+    static const float scores[] = {0, -1};
+    const struct export_gguf_tokens tokens = {.kind = GGUF_UNIGRAM,
+                                              .texts = texts,
+                                              .types = types,
+                                              .scores = scores,
+                                              .merges = merges,
+                                              .merge_count = 1,
+                                              .count = 2};
     struct export_gguf gguf = {.config = &tiny->config,
                                .table = &tiny->table,
                                .buffer = tiny->buffer,
                                .name = "n",
                                .matrices = TENSOR_F32,
-                               .tokens = tokens,
-                               .token_count = 2};
+                               .tokens = tokens};
     return onnx
                ? export_onnx_write(scratch("x"), &tiny->config, &tiny->table, tiny->buffer, 0, NULL)
                : export_gguf_write(scratch("x"), &gguf, NULL);
@@ -408,6 +448,7 @@ int main(void) {
         SCRATCH_TEST(test_weights_are_the_parameters),
         SCRATCH_TEST(test_tokens),
         SCRATCH_TEST(test_weights_beside),
+        SCRATCH_TEST(test_positions_and_types),
         SCRATCH_TEST(test_f16),
         SCRATCH_TEST(test_no_memory),
     };

@@ -14,9 +14,6 @@
 enum { MOMENTS = 2, GROUPS_MAX = 2 };
 
 static const char no_optimizer[] = "the optimizer's moments, which it does not have";
-static const char other_architecture[] =
-    "the optimizer's moments, because Berth does not know how this architecture's parameters are "
-    "numbered";
 static const char other_numbers[] =
     "the optimizer's moments, because its parameters are numbered in an unknown way";
 
@@ -40,14 +37,38 @@ static int compare_places(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-static int compare_names(const void *a, const void *b) {
-    return module_order_compare((*(const struct weight *const *)a)->entry->name,
-                                (*(const struct weight *const *)b)->entry->name);
+struct numbered {
+    struct module_place place;
+    const struct weight *weight;
+};
+
+static int compare_numbered(const void *a, const void *b) {
+    return module_place_compare(&((const struct numbered *)a)->place,
+                                &((const struct numbered *)b)->place);
+}
+
+static enum berth_status sort_by_module(struct reading *reading, const struct module_order *order,
+                                        struct berth_error *error) {
+    const int is_tied = module_order_ties(reading->from->weights);
+    OWNED struct numbered *list = memory_array(reading->count, sizeof *list);
+    if (list == NULL) {
+        return error_no_memory(error, reading->count * sizeof *list, "a list");
+    }
+    for (size_t i = 0; i < reading->count; i++) {
+        const struct weight *weight = reading->parameters[i];
+        list[i] = (struct numbered){module_place_of(order, weight->name, is_tied), weight};
+    }
+    qsort(list, reading->count, sizeof *list, compare_numbered);
+    for (size_t i = 0; i < reading->count; i++) {
+        reading->parameters[i] = list[i].weight;
+    }
+    return BERTH_OK;
 }
 
 // Lists the model's parameters in the order of the module, in which a file that holds the
 // optimizer, too, has them.
-static enum berth_status list_parameters(struct reading *reading, struct berth_error *error) {
+static enum berth_status list_parameters(struct reading *reading, const struct module_order *order,
+                                         struct berth_error *error) {
     const struct weights *weights = reading->from->weights;
     reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
     if (reading->parameters == NULL) {
@@ -58,8 +79,10 @@ static enum berth_status list_parameters(struct reading *reading, struct berth_e
             reading->parameters[reading->count++] = &weights->list[i];
         }
     }
-    qsort(reading->parameters, reading->count, sizeof *reading->parameters,
-          reading->from->file == &weights->file ? compare_places : compare_names);
+    if (reading->from->file != &weights->file) {
+        return sort_by_module(reading, order, error);
+    }
+    qsort(reading->parameters, reading->count, sizeof *reading->parameters, compare_places);
     return BERTH_OK;
 }
 
@@ -83,11 +106,13 @@ static size_t count_decaying(const struct reading *reading, decay_rule *decays) 
     return count;
 }
 
-// transformers' BertModel has a pooler after everything else, which a model of embeddings does not
-// use. Berth's have none.
+// A model of transformers without a head may have a pooler after everything else, which a model of
+// embeddings does not use. Berth's have none.
 static size_t count_poolers(const struct reading *reading, const struct param_table *table) {
     const int has_pooler = weights_find(reading->from->weights, "bert.pooler.dense.weight") != NULL;
-    return table->head == PARAM_HEAD_EMBEDDING && !has_pooler ? 1 : 0;
+    return table->head == PARAM_HEAD_EMBEDDING && table->architecture->has_pooler && !has_pooler
+               ? 1
+               : 0;
 }
 
 // Moves parameters that decay to the front, keeping the order otherwise.
@@ -236,26 +261,40 @@ static void find_optimizer(struct reading *reading) {
     reading->prefix = member != NULL ? "optimizer." : "";
 }
 
+static void reading_done(struct reading *reading) {
+    memory_free(reading->parameters);
+    memory_free(reading->entries);
+    reading->parameters = NULL;
+    reading->entries = NULL;
+    reading->count = 0;
+    reading->omits_frozen = 0;
+}
+
+// Sets *is_found to whether all moments are where the order says.
+static enum berth_status try_order(struct reading *reading, const struct module_order *order,
+                                   const struct param_table *table, int *is_found,
+                                   struct berth_error *error) {
+    reading_done(reading);
+    TRY(list_parameters(reading, order, error));
+    TRY(number_parameters(reading, is_found, error));
+    if (!*is_found) {
+        omit_frozen(reading);
+        TRY(number_parameters(reading, is_found, error));
+    }
+    return *is_found ? find_all(reading, table, is_found, error) : BERTH_OK;
+}
+
 static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
                                   const char **missing, struct berth_error *error) {
+    const struct module_order *const *orders = state->table->architecture->orders;
     int is_found = 0;
     if (optimizer_member(reading, "state") == NULL) {
         *missing = no_optimizer;
         return BERTH_OK;
     }
-    if (!state->table->architecture->has_dialects) {
-        *missing = other_architecture;
-        return BERTH_OK;
-    }
-    TRY(list_parameters(reading, error));
     reading->poolers = count_poolers(reading, state->table);
-    TRY(number_parameters(reading, &is_found, error));
-    if (!is_found) {
-        omit_frozen(reading);
-        TRY(number_parameters(reading, &is_found, error));
-    }
-    if (is_found) {
-        TRY(find_all(reading, state->table, &is_found, error));
+    for (size_t i = 0; i < ARCHITECTURE_ORDERS && orders[i] != NULL && !is_found; i++) {
+        TRY(try_order(reading, orders[i], state->table, &is_found, error));
     }
     if (!is_found) {
         *missing = other_numbers;
@@ -279,7 +318,6 @@ enum berth_status original_moments_read(const struct original_moments *from, str
     find_optimizer(&reading);
     const enum berth_status status =
         read_all(&reading, state, &found->updates, &found->missing, error);
-    memory_free(reading.parameters);
-    memory_free(reading.entries);
+    reading_done(&reading);
     return status;
 }

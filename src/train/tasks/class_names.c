@@ -54,6 +54,8 @@ enum berth_status class_names_read(struct class_names *names, const struct model
         return BERTH_OK;
     }
     TRY(json_read_memory(name, source, strlen(source), &names->model, error));
+    TRY(bert_config_is_architecture(&files->shape, param_head_row(files->table.head)->architecture,
+                                    &names->has_head, error));
     const int has_names = json_is_object_value(json_member(names->model, "id2label"));
     TRY(has_names ? spell_names(names->model, error)
                   : add_usual_names(names->model, files->shape.num_labels, error));
@@ -224,18 +226,11 @@ static int is_other_problem(const struct class_names *names, const struct model_
     return !class_names_are_placeholders(names) && files->shape.problem != problem_of(dataset);
 }
 
-// Whether config.json says that the model has a head of this kind. A model without one may have any
-// number of classes in its config.json.
-static int has_head(const struct class_names *names, const struct model_files *files) {
-    const char *own = json_text(json_at(json_member(names->model, "architectures"), 0));
-    return own != NULL && strcmp(own, param_head_row(files->table.head)->architecture) == 0;
-}
-
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
                                const struct pair_dataset *dataset) {
     const size_t labels = dataset->label_count;
     return dataset->target != PAIR_REAL && !is_other_problem(names, files, dataset) &&
-           (names->count == labels || (names->count > labels && has_head(names, files)));
+           (names->count == labels || (names->count > labels && names->has_head));
 }
 
 void class_names_note_missing(const struct class_names *names, size_t labels, const char *path,

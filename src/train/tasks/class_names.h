@@ -15,6 +15,8 @@ struct class_names {
     json *model;       // object of config.json, which owns the names
     const char **list; // [count]
     size_t count;
+    int has_head; // whether config.json says that the model has a head of this kind: one without it
+                  // may have any number of classes there
 };
 enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
                                    struct berth_error *error);
