@@ -85,7 +85,8 @@ static const struct member {
     {"max_question_len maxQuestionLen", HUGGING_FACE, SAME, .task = ANSWER,
      .option = "max_query_length"},
     {"stride", HUGGING_FACE, REFUSED, .task = TAG},
-    {"prompt_name", HUGGING_FACE, REFUSED, .task = EMBED},
+    {"prompt_name promptName", HUGGING_FACE, TEXT, .setting = "prompt_name"},
+    {"prompt", HUGGING_FACE, TEXT, .setting = "prompt"},
 };
 
 static void *target_of(struct call *call, const struct member *row) {

@@ -225,7 +225,7 @@ static void put_content(struct json_line *line, const char *schemas) {
     "hypothesis_template&-: OptionalText, ignore_labels&-: List, "                                 \
     "max_answer_len&-: MaxAnswerLen, max_question_len&-: MaxQuestionLen, "                         \
     "max_seq_len&-: MaxSeqLen, multi_label&-: Flag, normalize-: Flag, "                            \
-    "offset_unit&-: OffsetUnit, prompt_name-: Unsupported, stride-: Unsupported, "                 \
+    "offset_unit&-: OffsetUnit, prompt_name&-: string?, prompt-: string?, stride-: Unsupported, "  \
     "targets-: List, topk-: TopK, top_k&-: TopK, truncate-: Truncate, "                            \
     "truncation-: Truncate, truncation_direction-: Direction"
 #define INPUT                                                                                      \

@@ -73,5 +73,6 @@ static void write(struct json_line *line, struct call *call) {
 
 const struct protocol protocol_openai = {.read = read,
                                          .write = write,
-                                         .members = "encoding_format dimensions user",
+                                         .members =
+                                             "encoding_format dimensions user prompt_name prompt",
                                          .task = "feature-extraction"};

@@ -226,7 +226,7 @@ static const struct route routes[] = {
     {"POST", "/embed", .protocol = &protocol_tei_embed,
      .summary = "Embeddings (text-embeddings-inference).",
      .body = "{inputs: " TEXTS ", model-: ModelName, normalize-: boolean?, " CUT
-             ", dimensions-: Dimensions, prompt_name-: Unsupported}*",
+             ", dimensions-: Dimensions, prompt_name-: string?, prompt-: string?}*",
      .result = "Embeddings.", .gives = "[[number]]"},
     {"POST", "/predict", .protocol = &protocol_tei_predict,
      .summary = "Classes (text-embeddings-inference).",
@@ -242,7 +242,8 @@ static const struct route routes[] = {
     {"POST", "/similarity", .protocol = &protocol_tei_similarity,
      .summary = "Cosines between embeddings (text-embeddings-inference).",
      .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
-             "Truncate, normalize-: Flag, prompt_name-: Unsupported}?*, model-: ModelName}*",
+             "Truncate, normalize-: Flag, prompt_name-: string?, prompt-: string?}?*, model-: "
+             "ModelName}*",
      .result = "For each sentence the cosine with the source.", .gives = "[number]"},
     {"POST", "/ask", .protocol = &protocol_form, .summary = "The page's form, without JavaScript.",
      .body = "@application/x-www-form-urlencoded {model-: string, question-: string, context: "
@@ -256,7 +257,7 @@ static const struct route routes[] = {
      .result = "One result, or a list.", .gives = RESULTS},
     {"POST", "/v1/embeddings", .protocol = &protocol_openai, .summary = "Embeddings (OpenAI).",
      .body = "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
-             "string?, dimensions-: Dimensions}*",
+             "string?, dimensions-: Dimensions, prompt_name-: string?, prompt-: string?}*",
      .result = "Embeddings.",
      .gives = "{object: string, data: [{object: string, index: integer, embedding: ([number] | "
               "string)}], model: string, usage: {prompt_tokens: integer, total_tokens: integer}}"},

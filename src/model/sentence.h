@@ -3,9 +3,11 @@
 // config.json, sentence_bert_config.json and config_sentence_transformers.json. Read in the layouts
 // of versions 2 to 6, written in that of versions before 6, which all versions read.
 //
-// Leaves out modules other than Transformer, Pooling, Normalize and Dense (sentence_dense.h), the
-// concatenation of several poolings, and folders whose Transformer is in a folder of its own; they
-// are refused by name.
+// The Transformer may be in a folder of its own, FOLDER/0_Transformer, which is then the model's
+// folder (hub_find_model): the modules are found in the one around it.
+//
+// Leaves out modules other than Transformer, Pooling, Normalize and Dense (sentence_dense.h), and
+// the concatenation of several poolings; they are refused by name.
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
@@ -27,13 +29,14 @@ struct berth_embedding {
 struct sentence {
     int found; // 0: no modules.json, or that of a cross-encoder; the other fields are unset
     struct berth_embedding how;
+    int skips_prompt;   // rows of the prompt, and of what is before it, are left out of the pooling
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
     // Between the pooling and how.normalize, in their order.
     struct sentence_dense dense[SENTENCE_DENSE_MAX];
     size_t dense_count;
     int64_t truncate_dim; // a vector's first numbers that are kept in the end; 0: all
     char *prompt;         // prefix of every text; NULL: none
-    char *prompts;        // config_sentence_transformers.json as it was; NULL: there was none
+    json *settings;       // config_sentence_transformers.json; NULL: there is none
 };
 
 // The poolings' names in sentence-transformers.
@@ -45,6 +48,8 @@ extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
+// Whether the folder is such a model, whatever its modules are; a cross-encoder is none.
+enum berth_status sentence_is_found(const char *folder, int *found, struct berth_error *error);
 // The numbers of an embedding of a model with `hidden` columns.
 int64_t sentence_width(const struct sentence *sentence, int64_t hidden);
 // BERTH_CONFIG, naming the folder, if the first Dense does not read `hidden` columns.
@@ -54,6 +59,15 @@ enum berth_status sentence_check_width(const struct sentence *sentence, const ch
 // Replaces how to embed by the settings of these names, where they are set: `pooling` is one of the
 // names above or NULL, `normalize` 0, 1 or -1.
 void sentence_choose(struct berth_embedding *how, const char *pooling, int normalize);
+
+// The prompt of a name, "" if it is empty; borrowed. BERTH_USAGE, with the names that are known.
+enum berth_status sentence_find_prompt(const struct sentence *sentence, const char *name,
+                                       const char **prompt, struct berth_error *error);
+
+// Pools the rows [first, count) of `width` columns on the host as a device pools all of them;
+// BERTH_POOL_WEIGHTED_MEAN counts its weights from row 0.
+void sentence_pool(const float *rows, int64_t first, int64_t count, int64_t width,
+                   enum berth_pooling pooling, float *pooled);
 
 // Whether texts are lower-cased before the tokenizer sees them; not without a modules.json.
 enum berth_status sentence_lower_cases(const char *folder, int *lower_case,

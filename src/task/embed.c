@@ -144,7 +144,24 @@ static void receive(void *context, size_t index, const float *pooled, int64_t co
     }
 }
 
-static enum berth_status run_texts(const struct task_model *model, const char *prompt,
+// The rows after those of [CLS] and the prompt, of which a text that is cut has none; [SEP] is
+// left.
+static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
+    const struct pass *pass = context;
+    const struct pair_feature *feature = &pass->inputs.features.features[index];
+    const int64_t size = (int64_t)width(pass->model), all = count / size;
+    const int64_t before = feature->prompt > 0 ? 1 + feature->prompt : 0;
+    OWNED float *pooled = memory_array((size_t)size, sizeof *pooled);
+    if (pooled == NULL) {
+        task_text_fail(pass->inputs.texts[index], BERTH_NO_MEMORY, "out of memory");
+        return;
+    }
+    sentence_pool(rows, before < all ? before : all - 1, all, size, usual_of(pass->model).pooling,
+                  pooled);
+    receive(context, index, pooled, size);
+}
+
+static enum berth_status run_texts(const struct task_model *model, prompt_finder *prompt,
                                    struct task_text *const *texts, size_t count,
                                    struct infer_args args, struct berth_error *error) {
     struct pass pass = {.model = model};
@@ -159,10 +176,53 @@ static enum berth_status run_texts(const struct task_model *model, const char *p
     return status;
 }
 
+static enum berth_status find_prompt(const struct task_model *model,
+                                     const struct call_settings *settings, const char **prompt,
+                                     struct berth_error *error) {
+    const char *usual = sentence_of(model)->prompt;
+    *prompt = settings->prompt != NULL ? settings->prompt : usual != NULL ? usual : "";
+    if (settings->prompt != NULL && settings->prompt_name != NULL) {
+        return error_set(error, BERTH_USAGE, "give prompt or prompt_name, not both");
+    }
+    return settings->prompt_name != NULL
+               ? sentence_find_prompt(sentence_of(model), settings->prompt_name, prompt, error)
+               : BERTH_OK;
+}
+
+static const char *prompt_of(const struct task_model *model, const struct task_text *text) {
+    const char *prompt;
+    (void)find_prompt(model, &text->settings, &prompt, NULL); // checked before
+    return prompt;
+}
+
+// A pooling that leaves out the prompt is done here, as devices pool all rows.
+static enum berth_status run_prompted(const struct task_model *model,
+                                      struct task_text *const *texts, size_t count,
+                                      struct berth_error *error) {
+    const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
+                            usual = {.receive = receive};
+    return run_texts(model, prompt_of, texts, count,
+                     sentence_of(model)->skips_prompt ? whole : usual, error);
+}
+
+// The texts whose prompt is known.
 static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error) {
-    return run_texts(model, sentence_of(model)->prompt, texts, count,
-                     (struct infer_args){.receive = receive}, error);
+    OWNED struct task_text **known = memory_array(count, sizeof *known);
+    size_t used = 0;
+    if (known == NULL) {
+        return error_no_memory(error, count * sizeof *known, "the texts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct berth_error own;
+        const char *prompt;
+        if (find_prompt(model, &texts[i]->settings, &prompt, &own) == BERTH_OK) {
+            known[used++] = texts[i];
+        } else {
+            task_text_fail(texts[i], own.status, own.message);
+        }
+    }
+    return run_prompted(model, known, used, error);
 }
 
 // --- hidden states ------------------------------------------------------------------------------
@@ -394,7 +454,10 @@ static enum berth_status make_features(struct embed *own, const struct task_open
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
     own->threads = machine_threads(&args->config->machine);
-    TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
+    for (size_t i = 0; i < own->texts.count; i++) {
+        own->texts.examples[i].prompt = args->files->sentence.prompt;
+    }
+    TRY(pairs_put_prompts(&own->texts, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
                             &own->features, error));
     set->examples = (int64_t)own->examples.count;
@@ -418,20 +481,25 @@ static void note_prompt(const struct task_open *args) {
     }
 }
 
-// Losses and scores are of the pooled vectors.
-static enum berth_status refuse_modules(const struct task_open *args, const char *what,
-                                        struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG,
-                     "%s: Berth does not %s a model with %s; `berth embed` makes its vectors",
-                     args->config->model.model_name_or_path, what,
-                     args->files->sentence.dense_count > 0 ? "a module Dense" : "truncate_dim");
+// Losses and scores are of the vectors that a device pools. The training of truncated ones is that
+// of whole ones.
+static enum berth_status check_modules(const struct task_open *args, const char *what, int is_cut,
+                                       struct berth_error *error) {
+    const struct sentence *sentence = &args->files->sentence;
+    const int has_skipped = sentence->skips_prompt && sentence->prompt != NULL;
+    return sentence->dense_count == 0 && !has_skipped && !is_cut
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: Berth does not %s a model with %s; `berth embed` makes its vectors",
+                           args->config->model.model_name_or_path, what,
+                           sentence->dense_count > 0 ? "a module Dense"
+                           : is_cut                  ? "truncate_dim"
+                                    : "a default prompt and \"include_prompt\" false");
 }
 
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    if (args->files->sentence.dense_count > 0) {
-        return refuse_modules(args, "train", error);
-    }
+    TRY(check_modules(args, "train", 0, error));
     TRY(settle_loss(own, args, error));
     note_loss(own, args);
     note_prompt(args);
@@ -447,9 +515,7 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
                                          struct task_set *set, struct berth_error *error) {
-    if (args->files->sentence.dense_count > 0 || args->files->sentence.truncate_dim > 0) {
-        return refuse_modules(args, "evaluate", error);
-    }
+    TRY(check_modules(args, "evaluate", args->files->sentence.truncate_dim > 0, error));
     TRY(number_texts(own, error));
     TRY(make_features(own, args, set, error));
     own->size = (size_t)args->files->shape.hidden_size;
@@ -639,8 +705,9 @@ const struct task_row row_embed = {
               .help = "one vector for each text, for comparison with others"},
     .architectures = {""},
     ENCODES,
-    .settings = "normalize dimensions overflow",
+    .settings = "normalize dimensions prompt prompt_name overflow",
     .run = run_embed,
+    .prompt = prompt_of,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,
              .sample = {"minilm", "A man sleeps."},

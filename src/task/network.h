@@ -47,12 +47,12 @@ struct text_inputs {
     struct task_text **texts; // [features.count]
     struct pair_dataset dataset;
     struct pair_feature_set features;
-    char *prompted; // texts with the prompt before them; NULL: no prompt
+    char *prompted; // texts with a prompt before them; NULL: none has one
 };
-// `prompt` is put before each text; NULL: none. Call text_inputs_done even on failure.
+// `prompt`: NULL: nothing is put before texts. Call text_inputs_done even on failure.
 enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
-                                   const char *prompt, struct task_text *const *texts, size_t count,
-                                   struct berth_error *error);
+                                   prompt_finder *prompt, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error);
 void text_inputs_done(struct text_inputs *inputs);
 struct packer_source text_inputs_source(const struct text_inputs *inputs);
 

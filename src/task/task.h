@@ -51,7 +51,8 @@ struct call_settings {
     enum berth_score score;
     enum offset_unit unit;
     // Lists (task_list_read) and texts, borrowed until the task was run; NULL: not given.
-    const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets;
+    const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets, *prompt,
+        *prompt_name;
 };
 
 extern const struct call_settings task_usual; // nothing was asked for
@@ -75,6 +76,7 @@ struct task_text {
 };
 
 struct task_row;
+struct task_model;
 struct comm;
 struct network;
 struct tokenizer;
@@ -136,6 +138,9 @@ struct task_verb {
     void (*write)(struct json_line *line, const struct task_text *text);
 };
 
+// What is put before a text, which was checked; "": nothing.
+typedef const char *prompt_finder(const struct task_model *model, const struct task_text *text);
+
 struct task_row {
     struct berth_task about;      // what berth.h says of it
     const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
@@ -152,6 +157,7 @@ struct task_row {
     // Fills the results of all texts. A status means that none was run.
     enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
                              size_t count, struct berth_error *error);
+    prompt_finder *prompt; // NULL: the task puts nothing before texts
     // What this task alone refuses; NULL: nothing.
     enum berth_status (*check)(const struct task_text *texts, size_t count,
                                struct berth_error *error);
@@ -212,7 +218,7 @@ enum berth_status task_model_open(const struct task_row *task, const struct sett
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);
 void task_model_close(struct task_model *model);
-// The number of tokens of the texts, [CLS] and [SEP] included.
+// The number of tokens of the texts, with the prompt, [CLS] and [SEP].
 int64_t task_count_tokens(const struct task_model *model, const struct task_text *text);
 // How many are computed for so many; more than max_tokens where texts are divided.
 int64_t task_computed_tokens(const struct task_model *model, int64_t tokens);

@@ -399,7 +399,10 @@ static void test_which_files_a_model_needs(void **state) {
         {"!config.json", "!pytorch_model.bin.index.json", "!pytorch_model-00001-of-00001.bin",
          "-tf_model.h5", "+special_tokens_map.json", "-sub/config.json"},
         {"!bert_config.json", "!bert_model.ckpt.index", "!bert_model.ckpt.data-00000-of-00001",
-         "!checkpoint", "-bert_model.ckpt.meta", "+tokenizer_config.json"}};
+         "!checkpoint", "-bert_model.ckpt.meta", "+tokenizer_config.json"},
+        {"!0_Transformer/config.json", "!0_Transformer/model.safetensors",
+         "!0_Transformer/vocab.txt", "+0_Transformer/sentence_bert_config.json", "+modules.json",
+         "+1_Pooling/config.json", "+2_Dense/model.safetensors", "-vocab.txt"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *names[NAMES_MAX];
         enum model_file roles[NAMES_MAX];

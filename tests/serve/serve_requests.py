@@ -2,6 +2,7 @@
 """Requests as clients of other servers send them: members that are unknown or null, blank texts, OpenAI's limits, KServe's
 versions, pages of other origins."""
 import base64
+import concurrent.futures
 import json
 import math
 import pathlib
@@ -92,7 +93,7 @@ class Members(unittest.TestCase):
                 self.assertEqual(self.strict.json(path, other), expected, other)
                 self.assertEqual(self.server.json(path, other), expected, other)
             self.assertEqual(self.server.metric(counter), before)
-        known = {"/v1/embeddings": ("model", "encoding_format", "dimensions", "user"), "/predict": ("model", "truncate", "truncation_direction", "raw_scores"),
+        known = {"/v1/embeddings": ("model", "encoding_format", "dimensions", "user", "prompt_name", "prompt"), "/predict": ("model", "truncate", "truncation_direction", "raw_scores"),
                  "/embed": ("model", "normalize", "dimensions", "truncate", "truncation_direction", "prompt_name"),
                  "/rerank": ("model", "truncate", "truncation_direction", "raw_scores", "return_text", "top_n"),
                  "/v2/models/similar/infer": ("id", "parameters", "outputs", "model_name"),
@@ -113,8 +114,7 @@ class Members(unittest.TestCase):
 
     def test_what_would_change_the_reply_is_refused(self):
         """What an API has, but not this server: without it the reply would be another."""
-        for path, body, name in [("/embed", {"inputs": "hello"}, "prompt_name"), ("/models/similar", {"inputs": "hello"}, "prompt_name"),
-                                 ("/models/tags", {"inputs": "hello"}, "stride")]:
+        for path, body, name in [("/models/tags", {"inputs": "hello"}, "stride")]:
             self.refused(self.server, path, {**body, name: "x"}, f"{name}: not supported; leave it out")
             if path.startswith("/models/"):
                 self.refused(self.server, path, {**body, "parameters": {name: "x"}}, f"parameters.{name}: not supported; leave it out")
@@ -235,6 +235,36 @@ class Results(unittest.TestCase):
                         self.assertEqual(len(found), size)
                         for value, expected in zip(found, other):
                             self.assertAlmostEqual(value, expected / length, 5)
+
+    def test_prompts(self):
+        """By name, as they are, or the folder's own; each text of a batch has that of its request."""
+        parts = [{"path": path, "type": f"x.{kind}"} for path, kind in (("", "Transformer"), ("1_Pooling", "Pooling"))]
+        prompts = {"prompts": {"q": "Ada lived ", "d": "hello "}, "default_prompt_name": "d"}
+        own = folder("prompts", "other", modules=parts, config_sentence_transformers=prompts, **{"1_Pooling__config": {}})
+        with Server("--precision", "fp32", models=[own]) as server:
+            def rows(text, **more):
+                data = server.json("/v1/embeddings", {"input": [text], **more})["data"]
+                found = [server.json("/embed", {"inputs": text, **more})[0], data[0]["embedding"],
+                         server.json("/models/prompts", {"inputs": [text], "parameters": {**more, "normalize": True}})[0]]
+                self.assertEqual(found[0], found[2])
+                self.assertEqual(found[0], found[1])
+                return found[0]
+            plain = rows("Ada lived in Oslo.", prompt="")
+            self.assertEqual(rows("in Oslo.", prompt_name="q"), plain)
+            self.assertEqual(rows("in Oslo.", prompt="Ada lived "), plain)
+            self.assertEqual(rows("in Oslo."), rows("hello in Oslo.", prompt=""))
+            self.assertEqual(rows("in Oslo.", prompt_name="query"), rows("in Oslo.", prompt=""))
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                ways = [{"prompt_name": "q"}, {}, {"prompt": ""}] * 8
+                found = list(pool.map(lambda more: server.json("/embed", {"inputs": "in Oslo.", **more})[0], ways))
+            for more, row in zip(ways, found, strict=True):
+                for one, other in zip(row, rows("in Oslo.", **more), strict=True):
+                    self.assertAlmostEqual(one, other, 6)
+            Members.refused(self, server, "/embed", {"inputs": ["a", "b"], "prompt_name": "x"}, 'input 0: prompt_name: the model has no prompt "x"; it has q, d, query, document;')
+            cosine, = server.json("/similarity", {"inputs": {"source_sentence": "in Oslo.", "sentences": ["in Oslo."]}, "parameters": {"prompt_name": "q"}})
+            self.assertAlmostEqual(cosine, 1, 5)
+            # The prompt counts where texts must not be cut.
+            Members.refused(self, server, "/embed", {"inputs": "hello", "prompt": "Ada " * 200, "truncate": False}, "more than the 128 that the model")
 
     def test_name_of_a_single_label(self):
         """Of a regression, too, as in transformers."""

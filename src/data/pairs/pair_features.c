@@ -11,7 +11,7 @@
 
 struct encoded {
     int32_t *ids; // tokens of a, then of b
-    size_t first, second;
+    size_t first, second, prompt;
     int truncated;
 };
 
@@ -70,6 +70,12 @@ static enum berth_status encode_example(const struct builder *builder,
                                         const struct pair_example *example, struct token_list *list,
                                         struct encoded *encoded) {
     list->count = 0;
+    if (example->prompt != NULL) {
+        TRY(tokenizer_encode(builder->tokenizer, example->prompt, strlen(example->prompt), list,
+                             NULL));
+        encoded->prompt = list->count;
+        list->count = 0;
+    }
     TRY(tokenizer_encode(builder->tokenizer, example->text, strlen(example->text), list, NULL));
     size_t all_first = list->count, all_second = 0;
     if (example->pair != NULL) {
@@ -124,6 +130,7 @@ static int lay_out_features(struct builder *builder) {
         set->features[i] = (struct pair_feature){.first = set->token_count,
                                                  .length = (int32_t)length,
                                                  .second = (int32_t)second,
+                                                 .prompt = (int32_t)encoded->prompt,
                                                  .truncated = encoded->truncated,
                                                  .label = example->label,
                                                  .value = (float)example->value,

@@ -24,6 +24,7 @@ struct pair_feature {
     size_t first;   // index in the pools
     int32_t length; // tokens, special ones included
     int32_t second; // first row of b; `length` for single texts
+    int32_t prompt; // tokens of the example's prompt alone; 0: it has none
     int truncated;
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests berth embed by formulas over the rows of berth hidden: folders of sentence-transformers with their Transformer in a
+folder of its own, prompts by name, as text and left out of the pooling. dev/others compares with sentence-transformers.
+
+    sentences.py BERTH SOURCE_DIR
+"""
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
+ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
+TEXTS = ["the red ball of anna is blue .", "who has a coat ?", "ben"]
+PROMPTS = {"q": "is the ball ", "d": "ben : "}
+os.chdir(tempfile.mkdtemp())
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def berth(*words, code=0):
+    done = subprocess.run([BERTH, *map(str, words)], capture_output=True, text=True, check=False)
+    expect(done.returncode == code, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
+    return done
+
+
+def write(path, value):
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(value if isinstance(value, str) else json.dumps(value))
+
+
+def run(verb, folder, texts, *options):
+    write("texts.txt", "".join(text + "\n" for text in texts))
+    done = berth(verb, "--model", folder, "--threads", 1, "--precision", "fp32", *options, "texts.txt")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def vectors(folder, texts, *options):
+    return [line["embedding"] for line in run("embed", folder, texts, *options)]
+
+
+def rows_of(texts, *options):
+    return [line["hidden_states"] for line in run("hidden", ENCODER, texts, *options)]
+
+
+def refused(words, *command, code=2):
+    message = berth(*command, code=code).stderr
+    expect(words in message, f"{' '.join(map(str, command))}: {words!r} is not in {message!r}")
+
+
+def near(what, found, wanted, limit=2e-6):
+    apart = max((abs(a - b) for one, other in zip(found, wanted, strict=True) for a, b in zip(one, other, strict=True)), default=0)
+    expect(apart <= limit, f"{what}: apart by {apart:.3g}")
+
+
+def weighted(rows, weights):
+    total = sum(weights)
+    return [sum(weight * row[i] for weight, row in zip(weights, rows, strict=True)) / total for i in range(len(rows[0]))]
+
+
+def mean(rows):
+    return weighted(rows, [1] * len(rows))
+
+
+def scaled(row):
+    length = math.sqrt(sum(value * value for value in row))
+    return [value / length for value in row]
+
+
+def make(folder, pooling, body="", normalize=False, **settings):
+    """The golden model as a folder of sentence-transformers."""
+    shutil.copytree(ENCODER, os.path.join(folder, body))
+    modules = [(body, "Transformer"), ("1_Pooling", "Pooling")] + [("2_Normalize", "Normalize")] * normalize
+    write(f"{folder}/modules.json", [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules])
+    write(f"{folder}/1_Pooling/config.json", pooling)
+    write(f"{folder}/config_sentence_transformers.json", {"prompts": PROMPTS, **settings})
+    write(os.path.join(folder, body, "sentence_bert_config.json"), {"max_seq_length": 12})
+    return folder
+
+
+# --- prompts -------------------------------------------------------------------------------------
+
+def with_prompt(prompt):
+    return [prompt + text for text in TEXTS]
+
+
+def test_prompts():
+    folder = make("prompts", {"pooling_mode": "mean"}, default_prompt_name="d")
+    for options, prompt in (((), PROMPTS["d"]), (("--prompt_name", "q"), PROMPTS["q"]), (("--prompt_name", "query"), ""),
+                            (("--prompt", "of anna "), "of anna "), (("--prompt", ""), "")):
+        near(f"the prompt {prompt!r}", vectors(folder, TEXTS, *options), [mean(rows) for rows in rows_of(with_prompt(prompt), "--max_seq_length", 12)])
+    near("a model without prompts", vectors(ENCODER, TEXTS, "--prompt", "of anna "),
+         [scaled(mean(rows)) for rows in rows_of(with_prompt("of anna "))])
+    refused('prompt_name: the model has no prompt "x"; it has q, d, query, document', "embed", "--model", folder, "--text", "ben",
+            "--prompt_name", "x")
+    refused("prompt or prompt_name, not both", "embed", "--model", folder, "--text", "ben", "--prompt_name", "q", "--prompt", "x")
+    refused("unknown option --prompt", "hidden", "--model", folder, "--text", "ben", "--prompt", "x")
+
+
+def test_prompts_out_of_the_pooling():
+    """[CLS] and the prompt are left out; [SEP] is left of a text whose prompt fills the model."""
+    pools = {"mean": mean, "max": lambda rows: [max(column) for column in zip(*rows)], "cls": lambda rows: rows[0],
+             "lasttoken": lambda rows: rows[-1],
+             "mean_sqrt_len_tokens": lambda rows: [value * math.sqrt(len(rows)) for value in mean(rows)]}
+    for prompt in ("is the ball ", "ben " * 20):
+        tokens = len(prompt.split())
+        rows = [rows[min(1 + tokens, len(rows) - 1):] for rows in rows_of(with_prompt(prompt), "--max_seq_length", 12)]
+        for name, pool in pools.items():
+            folder = f"skips-{name}"
+            if not os.path.isdir(folder):
+                make(folder, {"pooling_mode": name, "include_prompt": False})
+            near(f"{name} without {prompt!r}", vectors(folder, TEXTS, "--prompt", prompt), [pool(each) for each in rows])
+        first = [12 - len(each) for each in rows] if tokens > 10 else [1 + tokens] * len(rows)
+        folder = f"skips-weighted-{tokens}"
+        make(folder, {"pooling_mode": "weightedmean", "include_prompt": False})
+        near("weightedmean", vectors(folder, TEXTS, "--prompt", prompt),
+             [weighted(each, range(1 + start, 1 + start + len(each))) for each, start in zip(rows, first)])
+    plain = [mean(rows) for rows in rows_of(TEXTS)]
+    near("no prompt", vectors("skips-mean", TEXTS), plain)
+    near("another prompt for a folder with a default", vectors(make("skips", {"include_prompt": False}, default_prompt_name="q"),
+                                                               TEXTS, "--prompt", ""), plain)
+    write("pairs.jsonl", '{"text": "ben", "text_pair": "anna"}\n' * 4)
+    refused('a default prompt and "include_prompt" false', "finetune", "embed", "--model", "skips", "--train", "pairs.jsonl",
+            "--output", "none", code=78)
+    refused('a default prompt and "include_prompt" false', "evaluate", "embed", "--model", "skips", "--input", "pairs.jsonl",
+            "--output", "none", code=78)
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+def test_body_in_its_own_folder():
+    flat = make("flat", {"pooling_mode": "cls", "include_prompt": False}, normalize=True)
+    moved = make("moved", {"pooling_mode": "cls", "include_prompt": False}, "0_Transformer", normalize=True)
+    options = ("--prompt_name", "q")
+    wanted = vectors(flat, TEXTS, *options)
+    near("0_Transformer", vectors(moved, TEXTS, *options), wanted, 0)
+    near("0_Transformer by its own name", vectors("moved/0_Transformer", TEXTS, *options), wanted, 0)
+    berth("convert", moved, "again", "--to", "hf", "--quiet")
+    near("converted", vectors("again", TEXTS, *options), wanted, 0)
+    expect(sorted(os.listdir("again"))[:3] == ["1_Pooling", "2_Normalize", "config.json"], f"a flat copy: {os.listdir('again')}")
+    ids = [berth("tokenize", "--model", folder, "--ids", "texts.txt").stdout for folder in (flat, moved)]
+    expect(ids[0] == ids[1], f"tokens of both: {ids}")
+    # What training writes keeps modules and prompts.
+    write("pairs.jsonl", '{"text": "ben", "text_pair": "anna"}\n' * 4)
+    berth("finetune", "embed", "--model", moved, "--train", "pairs.jsonl", "--output", "trained", "--threads", 1, "--max_steps", 1,
+          "--train_batch_size", 4, "--learning_rate", 0, "--quiet")
+    near("trained with a rate of 0", vectors("trained", TEXTS, *options), wanted)
+    with open("trained/1_Pooling/config.json", encoding="utf-8") as file:
+        expect(json.load(file)["include_prompt"] is False, "include_prompt of the trained model")
+    os.rename("moved/0_Transformer/config.json", "moved/0_Transformer/other.json")
+    refused("moved/", "embed", "--model", moved, "--text", "ben", code=66)
+    write("moved/modules.json", "[")
+    refused("moved/modules.json: line 1", "embed", "--model", moved, "--text", "ben", code=65)
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+shutil.rmtree(os.getcwd())
+print(f"{len(failures)} failed")
+sys.exit(1 if failures else 0)
