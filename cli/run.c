@@ -15,6 +15,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 #include "format/json/json.h"
+#include "output_type.h"
 #include "settings/settings.h"
 #include "task/task.h"
 #include "train/machine/machine.h"
@@ -47,6 +48,12 @@ struct run {
     // The output.
     const char *output; // NULL: standard output
     int npy, for_people;
+    enum output_type type;
+    struct output_ranges ranges;
+    int has_ranges;        // of the calibration file, or of all texts
+    struct buffer waits;   // vectors until the ranges are known
+    size_t width;          // of a vector before its conversion
+    size_t written;        // vectors that were
     struct json_line line; // the lines of a round; of .npy its numbers
     struct file_writer writer;
 };
@@ -109,6 +116,18 @@ static enum berth_status refuse_both(const char *name, const char *other, int ar
     return !are_both ? BERTH_OK
                      : error_set(error, BERTH_USAGE, "--%s and the file %s contradict each other",
                                  name, other);
+}
+
+// "int8 and uint8" have ranges.
+static enum berth_status check_type(struct run *run, struct berth_error *error) {
+    const char *type = given(run, "output_type");
+    run->type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
+    return given(run, "calibration_file") == NULL || output_type_has_ranges(run->type)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--calibration_file has no effect with --output_type %s; it is for int8 "
+                           "and uint8",
+                           type);
 }
 
 // Checks the options before standard input is read or a model is opened.
@@ -291,9 +310,10 @@ static enum berth_status read_texts(struct run *run, struct berth_error *error) 
 // NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
 static enum berth_status put_npy_header(struct run *run, size_t width, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
-    int used = snprintf(dictionary, sizeof dictionary,
-                        "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                        run->count, width);
+    int used =
+        snprintf(dictionary, sizeof dictionary,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%zu, %zu), }",
+                 output_type_numpy(run->type), run->count, output_type_width(run->type, width));
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
     memcpy(header + 10, dictionary, (size_t)used);
@@ -307,13 +327,9 @@ static enum berth_status put_npy_header(struct run *run, size_t width, struct be
 static enum berth_status begin(struct run *run, struct berth_error *error) {
     const double all = berth_model_number(run->model, "dimensions");
     const int64_t asked = run->asked.dimensions;
+    run->width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
-    return run->npy ? put_npy_header(run,
-                                     asked > 0 ? (size_t)asked
-                                     : all > 0 ? (size_t)all
-                                               : 0,
-                                     error)
-                    : BERTH_OK;
+    return run->npy ? put_npy_header(run, run->width, error) : BERTH_OK;
 }
 
 static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
@@ -448,7 +464,7 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
         if (run->for_people) {
             print_for_people(run, &text);
-        } else if (!run->npy) {
+        } else if (!run->npy && run->type == OUTPUT_FLOAT32) {
             add_json(run, &text);
         } else {
             json_line_bytes(&run->line, text.rows, text.width * sizeof *text.rows);
@@ -474,8 +490,8 @@ static enum berth_status run_texts(struct run *run, size_t first, size_t count,
     return status;
 }
 
-// Writes the output of a round, which the processes have in their order.
-static enum berth_status put_round(struct run *run, const char *bytes, size_t length,
+// Writes bytes of the output.
+static enum berth_status put_bytes(struct run *run, const char *bytes, size_t length,
                                    struct berth_error *error) {
     if (run->output != NULL) {
         return file_writer_put(&run->writer, bytes, length, error);
@@ -485,6 +501,101 @@ static enum berth_status put_round(struct run *run, const char *bytes, size_t le
     }
     return cli_flush(error);
 }
+
+// --- vectors of another type ---------------------------------------------------------------------
+
+static void write_integers(struct json_line *line, const struct run *run, const char *key,
+                           const unsigned char *bytes, size_t count) {
+    json_line_open(line, NULL, '{');
+    json_line_integer(line, "index", (int64_t)run->written);
+    json_line_open(line, key, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_line_integer(line, NULL, output_type_value(run->type, bytes[i]));
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    json_line_end(line);
+}
+
+static enum berth_status put_vector(struct run *run, const float *vector, unsigned char *bytes,
+                                    struct json_line *line, struct berth_error *error) {
+    const size_t count = output_type_width(run->type, run->width);
+    output_type_convert(run->type, &run->ranges, vector, run->width, bytes);
+    json_line_clear(line);
+    if (run->npy) {
+        json_line_bytes(line, bytes, count);
+    } else {
+        write_integers(line, run, run->task->outputs[0].name, bytes, count);
+    }
+    run->written++;
+    return !line->failed ? put_bytes(run, line->text, line->length, error)
+                         : error_no_memory(error, count, "a vector");
+}
+
+static enum berth_status put_vectors(struct run *run, const char *bytes, size_t length,
+                                     struct berth_error *error) {
+    const size_t row = run->width * sizeof(float);
+    struct json_line line = {0};
+    OWNED float *vector = memory_array(run->width, sizeof *vector); // aligned
+    OWNED unsigned char *to = memory_new(run->width);
+    enum berth_status status =
+        vector != NULL && to != NULL ? BERTH_OK : error_no_memory(error, row, "a vector");
+    for (size_t at = 0; at < length && status == BERTH_OK; at += row) {
+        memcpy(vector, bytes + at, row);
+        status = put_vector(run, vector, to, &line, error);
+    }
+    json_line_done(&line);
+    return status;
+}
+
+static enum berth_status add_to_ranges(struct run *run, const char *bytes, size_t length,
+                                       struct berth_error *error) {
+    const size_t row = run->width * sizeof(float);
+    OWNED float *vector = memory_array(run->width, sizeof *vector);
+    int complete = vector != NULL;
+    for (size_t at = 0; at < length && complete; at += row) {
+        memcpy(vector, bytes + at, row);
+        complete = output_ranges_add(&run->ranges, vector, run->width);
+    }
+    return complete ? BERTH_OK : error_no_memory(error, 2 * row, "the ranges of the columns");
+}
+
+// Vectors whose ranges are not known wait for those of all texts.
+static enum berth_status put_round(struct run *run, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    if (run->type == OUTPUT_FLOAT32) {
+        return put_bytes(run, bytes, length, error);
+    }
+    if (run->has_ranges || !output_type_has_ranges(run->type)) {
+        return put_vectors(run, bytes, length, error);
+    }
+    buffer_put(&run->waits, bytes, length);
+    TRY(!run->waits.failed ? BERTH_OK
+                           : error_no_memory(error, run->waits.length + length, "the vectors"));
+    return add_to_ranges(run, bytes, length, error);
+}
+
+static enum berth_status put_waiting(struct run *run, struct berth_error *error) {
+    if (run->waits.length == 0) {
+        return BERTH_OK;
+    }
+    if (run->count < 2) {
+        return error_set(error, BERTH_USAGE,
+                         "--output_type %s: one text has no range; name a file of texts with "
+                         "--calibration_file",
+                         given(run, "output_type"));
+    }
+    if (run->count < 100) {
+        cli_note(run->call,
+                 "the ranges of the columns are those of %zu texts; more texts, or a "
+                 "--calibration_file, give better ones",
+                 run->count);
+    }
+    run->has_ranges = 1;
+    return put_round(run, run->waits.bytes, run->waits.length, error);
+}
+
+// --- several processes ---------------------------------------------------------------------------
 
 // The first process writes what all have found. It travels as numbers of four bytes.
 static enum berth_status gather_round(struct run *run, struct berth_error *error) {
@@ -544,6 +655,42 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
                             run->done, run->count)
                 : BERTH_OK;
+}
+
+// The ranges of the vectors of a file's texts, which are then converted by them.
+static enum berth_status calibrate(struct run *run, struct berth_error *error) {
+    const char *path = given(run, "calibration_file");
+    const struct run own = *run;
+    struct cli_lines lines;
+    if (path == NULL) {
+        return BERTH_OK;
+    }
+    enum berth_status status = cli_read_lines(run->call, path, &lines, error);
+    if (status == BERTH_OK) {
+        run->source = lines.name;
+        status = allocate(run, lines.count, error);
+    }
+    for (size_t i = 0; i < lines.count && status == BERTH_OK; i++) {
+        run->texts[i].text = lines.items[i];
+    }
+    for (size_t i = 0; i < lines.count && status == BERTH_OK; i += ROUND) {
+        status = run_texts(run, i, lines.count - i < ROUND ? lines.count - i : ROUND, error);
+        status = status == BERTH_OK ? add_to_ranges(run, run->line.text, run->line.length, error)
+                                    : status;
+    }
+    if (status == BERTH_OK && lines.count == 0) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: no texts; expected one on each line", path);
+    }
+    if (run->texts != own.texts) {
+        memory_free(run->texts);
+    }
+    run->texts = own.texts;
+    run->count = own.count;
+    run->source = own.source;
+    run->cut = own.cut;
+    run->has_ranges = 1;
+    cli_lines_done(&lines);
+    return status;
 }
 
 // The first process says what was truncated in all.
@@ -698,9 +845,11 @@ static enum berth_status run_task(struct run *run, struct berth_error *error) {
     TRY(comm_settle(comm, open_model(run, error), error));
     TRY(comm->size > 1 ? compare_models(run, error) : BERTH_OK);
     TRY(comm_settle(comm, is_first ? begin(run, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, is_first ? calibrate(run, error) : BERTH_OK, error));
     while (run->done < run->count) {
         TRY(run_round(run, error));
     }
+    TRY(comm_settle(comm, put_waiting(run, error), error)); // none in other processes
     TRY(note_cut(run, error));
     const enum berth_status status =
         is_first && run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
@@ -711,6 +860,7 @@ static enum berth_status run_processes(struct run *run, struct berth_error *erro
     const struct launch launch = launch_find();
     struct berth_log log = cli_log(run->call);
     TRY(check_options(run, error));
+    TRY(check_type(run, error));
     TRY(read_settings(run, error));
     if (run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
         TRY(machine_comm_open(run->task->about.name, &run->call->config, &log, &run->comm, error));
@@ -737,6 +887,8 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     berth_close(run.model);
     file_writer_abort(&run.writer);
     json_line_done(&run.line);
+    buffer_done(&run.waits);
+    output_ranges_done(&run.ranges);
     cli_lines_done(&run.lines);
     memory_free(run.pair_bytes);
     memory_free(run.texts);
@@ -816,6 +968,18 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                     "file for the numbers: .npy, or JSON lines under any other name (-: standard "
                     "output)"});
         verb->streams_output = 1;
+    }
+    if (task_follows(task, "dimensions")) {
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT("output_type", "float32"), .unit = "TYPE",
+                                     .choices = OUTPUT_TYPES,
+                                     .help = "type of the numbers: int8 and uint8 in 256 steps of "
+                                             "each column's range, (u)binary 1 bit a column"});
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT("calibration_file", NULL), .unit = "FILE",
+                                     .shown = "the texts themselves",
+                                     .help = "texts, one a line, whose vectors give the columns' "
+                                             "ranges for int8 and uint8"});
     }
     verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
     const char *const *sample = task->verb.sample;

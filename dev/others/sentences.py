@@ -4,7 +4,6 @@ in and out of the pooling, prompts by name, vectors of tokens, words with weight
 """
 import json
 import shutil
-import subprocess
 
 import numpy as np
 import sentence_transformers
@@ -26,7 +25,9 @@ def note(name, found, wanted, limit=LIMIT):
     found, wanted = np.array(found), np.array(wanted)
     if found.shape != wanted.shape:
         raise SystemExit(f"{name}: the shape {found.shape}, not {wanted.shape}")
-    peers.note(name, abs(found - wanted).max())
+    apart = abs(found - wanted).max()
+    if not apart <= limit:
+        raise SystemExit(f"{name}: apart by {apart:.3g}")
 
 
 def lines(given, folder, texts, *options, verb="embed"):
@@ -91,3 +92,28 @@ def prompts(given):
             for more, options in ways:
                 note(f"{mode}, prompt {include}, {more}", vectors(given, folder, long, *options), model.encode(long, **more))
     print("poolings with and without prompts", flush=True)
+
+
+def types(given):
+    from sentence_transformers.util import quantize_embeddings
+    folder, model = make(given, "types", more=(Normalize(),))
+    texts, other = TEXTS, [" ".join(text.split()[:4]) + " fox" for text in TEXTS] + TEXTS[:2]
+    calibration = given.work / "calibration.txt"
+    calibration.write_text("".join(text + "\n" for text in other))
+    for dimensions in (32, 13):
+        found = np.array(vectors(given, folder, texts, "--dimensions", dimensions), np.float32)
+        ranges = np.array(vectors(given, folder, other, "--dimensions", dimensions), np.float32)
+        for kind in ("float32", "int8", "uint8", "binary", "ubinary"):
+            for calibrated in (False, True)[:1 + kind.endswith("int8")]:
+                options = ["--dimensions", dimensions, "--output_type", kind]
+                options += ["--calibration_file", calibration] if calibrated else []
+                wanted = quantize_embeddings(found, kind, calibration_embeddings=ranges if calibrated else None)
+                said = np.array(vectors(given, folder, texts, *options))
+                lines(given, folder, texts, *options, "--output", given.work / "out.npy")
+                stored = np.load(given.work / "out.npy")
+                name = f"{kind}, {dimensions} numbers, calibrated {calibrated}"
+                if stored.dtype != wanted.dtype:
+                    raise SystemExit(f"{name}: the type {stored.dtype}, not {wanted.dtype}")
+                note(name, stored.astype(float), wanted.astype(float), 0 if kind != "float32" else LIMIT)
+                note(name, said, wanted.astype(float), 0 if kind != "float32" else LIMIT)
+    print("types of numbers", flush=True)

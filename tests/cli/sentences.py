@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests berth embed by formulas over the rows of berth hidden: folders of sentence-transformers with their Transformer in a
-folder of its own, prompts by name, as text and left out of the pooling. dev/others compares with sentence-transformers.
+folder of its own, prompts by name, as text and left out of the pooling, small types of numbers. dev/others compares with sentence-transformers.
 
     sentences.py BERTH SOURCE_DIR
 """
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,82 @@ def test_body_in_its_own_folder():
     refused("moved/", "embed", "--model", moved, "--text", "ben", code=66)
     write("moved/modules.json", "[")
     refused("moved/modules.json: line 1", "embed", "--model", moved, "--text", "ben", code=65)
+
+
+# --- types of numbers ------------------------------------------------------------------------------
+
+def single(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def steps_of(rows, ranges):
+    """As NumPy computes in float32."""
+    least, largest = [min(column) for column in zip(*ranges)], [max(column) for column in zip(*ranges)]
+    sizes = [single(single(b - a) / 255) or 1 for a, b in zip(least, largest)]
+    return [[min(255, max(0, math.floor(single(single(value - a) / size)))) for value, a, size in zip(row, least, sizes)]
+            for row in rows]
+
+
+def bits_of(rows):
+    return [[sum((value > 0) << (7 - i) for i, value in enumerate(row[at:at + 8])) for at in range(0, len(row), 8)] for row in rows]
+
+
+def read_npy(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    start = 10 + int.from_bytes(data[8:10], "little")
+    header = data[10:start].decode()
+    kind = header.split("'descr': '")[1].split("'")[0]
+    rows, columns = (int(word) for word in header.split("(")[1].split(")")[0].split(",")[:2])
+    values = list(struct.unpack("<" + {"<f4": "f", "|i1": "b", "|u1": "B"}[kind] * (rows * columns), data[start:]))
+    return kind, [values[i * columns:(i + 1) * columns] for i in range(rows)]
+
+
+def test_types():
+    write("ranges.txt", "anna has the ball\nben is red\nwho is it ?\n")
+    for options in ((), ("--dimensions", 13)):
+        rows = vectors(ENCODER, TEXTS, *options)
+        other = vectors(ENCODER, ["anna has the ball", "ben is red", "who is it ?"], *options)
+        own, given = steps_of(rows, rows), steps_of(rows, other)
+        wanted = {("uint8",): own, ("uint8", "--calibration_file", "ranges.txt"): given, ("ubinary",): bits_of(rows),
+                  ("int8",): [[value - 128 for value in row] for row in own],
+                  ("int8", "--calibration_file", "ranges.txt"): [[value - 128 for value in row] for row in given],
+                  ("binary",): [[value - 128 for value in row] for row in bits_of(rows)]}
+        expect(0 in sum(given, []) and 255 in sum(given, []) and own != given, "ranges of other texts")
+        for words, numbers in wanted.items():
+            said = run("embed", ENCODER, TEXTS, "--output_type", *words, *options)
+            expect(said == [{"index": i, "embedding": row} for i, row in enumerate(numbers)], f"{words} {options}: {said}")
+            run("embed", ENCODER, TEXTS, "--output_type", *words, *options, "--output", "out.npy")
+            kind = "|u1" if words[0].startswith("u") else "|i1"
+            expect(read_npy("out.npy") == (kind, numbers), f"{words} {options}: {read_npy('out.npy')}")
+    rows = vectors(ENCODER, TEXTS)
+    run("embed", ENCODER, TEXTS, "--output_type", "float32", "--output", "out.npy")
+    kind, stored = read_npy("out.npy")
+    expect(kind == "<f4", kind)
+    near("float32", stored, rows, 1e-8)
+    # Texts of several rounds have the ranges of all of them.
+    many = [TEXTS[i % 3] for i in range(1100)] + ["anna"]
+    rows = vectors(ENCODER, many)
+    said = vectors(ENCODER, many, "--output_type", "uint8")
+    expect(said == steps_of(rows, rows), "ranges of several rounds")
+    expect(vectors(ENCODER, [], "--output_type", "int8") == [], "no texts")
+    command = ("embed", "--model", ENCODER, "--text", "ben", "--output_type")
+    refused("--output_type int8: one text has no range; name a file of texts with --calibration_file", *command, "int8")
+    refused("--calibration_file has no effect with --output_type binary", *command, "binary", "--calibration_file", "ranges.txt")
+    refused('expected one of float32, int8, uint8, binary, ubinary, found "int4"', *command, "int4")
+    write("none.txt", "")
+    refused("none.txt: no texts", *command, "int8", "--calibration_file", "none.txt", code=65)
+    refused("missing.txt", *command, "int8", "--calibration_file", "missing.txt", code=66)
+    expect("the ranges of the columns are those of 3 texts" in berth("embed", "--model", ENCODER, "ranges.txt", "--output_type",
+                                                                      "int8").stderr, "a note on few texts")
+    if shutil.which("mpirun"):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")  # an MPI does not free all
+        write("many.txt", "".join(text + "\n" for text in many))
+        done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", BERTH, "embed", "--model", ENCODER, "--threads", "1", "--precision",
+                               "fp32", "--output_type", "uint8", "many.txt"], capture_output=True, text=True, check=False, env=environment)
+        if "opal" not in done.stderr:
+            expect([json.loads(line)["embedding"] for line in done.stdout.splitlines()] == said, f"two processes: {done.stderr}")
 
 
 for name, test in list(globals().items()):
