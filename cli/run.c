@@ -906,7 +906,7 @@ static void add_text(struct cli_verb *verb, struct option_row **next, struct opt
 static void add_setting(struct cli_verb *verb, struct option_row **next,
                         const struct task_row *task, const char *name) {
     const struct option_row *known = option_find(name);
-    struct option_row row = *task_option_find(name);
+    struct option_row row = task_option_of(task, name);
     if ((known != NULL && (known->jobs & verb->jobs) != 0) || strcmp(name, "offsets") == 0) {
         return;
     }

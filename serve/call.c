@@ -115,9 +115,9 @@ static enum berth_status count_tokens(struct call *call, size_t index, struct be
     struct task_text *item = &call->items[index];
     const struct task_model *instance = call->instance;
     const int64_t tokens = task_count_tokens(instance, item);
-    item->tokens = task_computed_tokens(instance, tokens);
+    item->tokens = task_computed_tokens(instance, item, tokens);
     call->tokens += item->tokens;
-    return !call->settings.must_fit || tokens <= instance->max_tokens
+    return call->settings.overflow != TEXT_FAILS || tokens <= instance->max_tokens
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "input %zu: the text has %lld tokens, more than the %lld that the model "

@@ -85,6 +85,7 @@ static size_t width(const struct task_model *model) {
 struct pass {
     const struct task_model *model;
     struct text_inputs inputs;
+    float *pooled; // [features][width]; of hidden states NULL
 };
 
 // Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length 1 again
@@ -124,13 +125,12 @@ static int put_rows(const struct task_model *model, struct task_text *text, cons
     return 1;
 }
 
-static void receive(void *context, size_t index, const float *pooled, int64_t count) {
-    const struct pass *pass = context;
-    struct task_text *text = pass->inputs.texts[index];
+static void finish(const struct task_model *model, struct task_text *text, const float *pooled,
+                   size_t count) {
     const int asked = text->settings.normalize;
-    const int normalize = asked < 0 ? usual_of(pass->model).normalize : asked;
-    const int64_t cut = sentence_of(pass->model)->truncate_dim;
-    if (!put_rows(pass->model, text, pooled, count)) {
+    const int normalize = asked < 0 ? usual_of(model).normalize : asked;
+    const int64_t cut = sentence_of(model)->truncate_dim;
+    if (!put_rows(model, text, pooled, (int64_t)count)) {
         return;
     }
     if (normalize) {
@@ -144,36 +144,63 @@ static void receive(void *context, size_t index, const float *pooled, int64_t co
     }
 }
 
-// The rows after those of [CLS] and the prompt, of which a text that is cut has none; [SEP] is
-// left.
-static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
+static void receive(void *context, size_t index, const float *pooled, int64_t count) {
     const struct pass *pass = context;
-    const struct pair_feature *feature = &pass->inputs.features.features[index];
-    const int64_t size = (int64_t)width(pass->model), all = count / size;
-    const int64_t before = feature->prompt > 0 ? 1 + feature->prompt : 0;
-    OWNED float *pooled = memory_array((size_t)size, sizeof *pooled);
-    if (pooled == NULL) {
-        task_text_fail(pass->inputs.texts[index], BERTH_NO_MEMORY, "out of memory");
-        return;
-    }
-    sentence_pool(rows, before < all ? before : all - 1, all, size, usual_of(pass->model).pooling,
-                  pooled);
-    receive(context, index, pooled, size);
+    memcpy(pass->pooled + index * width(pass->model), pooled, (size_t)count * sizeof *pooled);
 }
 
-static enum berth_status run_texts(const struct task_model *model, prompt_finder *prompt,
-                                   struct task_text *const *texts, size_t count,
-                                   struct infer_args args, struct berth_error *error) {
-    struct pass pass = {.model = model};
-    enum berth_status status = text_inputs_make(&pass.inputs, model, prompt, texts, count, error);
-    if (status == BERTH_OK) {
-        const struct packer_source source = text_inputs_source(&pass.inputs);
-        args.source = &source;
-        args.context = &pass;
-        status = network_run(model, args, error);
+// The rows before those that are pooled: [CLS] and the prompt, if it is left out. Of a text whose
+// prompt fills the model [SEP] is pooled.
+static int64_t skipped_rows(const struct pass *pass, size_t index) {
+    const struct pair_feature *feature = &pass->inputs.features.features[index];
+    const int skips = sentence_of(pass->model)->skips_prompt && feature->prompt > 0;
+    const int64_t before = skips ? 1 + feature->prompt : 0;
+    return before < feature->length ? before : feature->length - 1;
+}
+
+static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
+    const struct pass *pass = context;
+    const size_t size = width(pass->model);
+    sentence_pool(rows, skipped_rows(pass, index), count / (int64_t)size, (int64_t)size,
+                  usual_of(pass->model).pooling, pass->pooled + index * size);
+}
+
+// The vectors of the windows [first, end) become the first one's: their mean, weighted by the rows
+// that were pooled.
+static void join_windows(const struct pass *pass, size_t first, size_t end) {
+    const size_t size = width(pass->model);
+    for (size_t column = 0; column < size; column++) {
+        double sum = 0, rows = 0;
+        for (size_t i = first; i < end; i++) {
+            const int64_t own = pass->inputs.features.features[i].length - skipped_rows(pass, i);
+            sum += (double)own * (double)pass->pooled[i * size + column];
+            rows += (double)own;
+        }
+        pass->pooled[first * size + column] = (float)(sum / rows);
     }
-    text_inputs_done(&pass.inputs);
-    return status;
+}
+
+static void finish_texts(const struct pass *pass) {
+    const size_t size = width(pass->model);
+    for (size_t first = 0, end; first < pass->inputs.features.count; first = end) {
+        struct task_text *text = pass->inputs.texts[first];
+        for (end = first + 1;
+             end < pass->inputs.features.count && pass->inputs.texts[end] == text;) {
+            end++;
+        }
+        if (end > first + 1) {
+            join_windows(pass, first, end);
+        }
+        finish(pass->model, text, pass->pooled + first * size, size);
+    }
+}
+
+static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
+                                    struct berth_error *error) {
+    const struct packer_source source = text_inputs_source(&pass->inputs);
+    args.source = &source;
+    args.context = pass;
+    return network_run(pass->model, args, error);
 }
 
 static enum berth_status find_prompt(const struct task_model *model,
@@ -201,8 +228,21 @@ static enum berth_status run_prompted(const struct task_model *model,
                                       struct berth_error *error) {
     const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
                             usual = {.receive = receive};
-    return run_texts(model, prompt_of, texts, count,
-                     sentence_of(model)->skips_prompt ? whole : usual, error);
+    struct pass pass = {.model = model};
+    enum berth_status status;
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt_of, texts, count, error));
+    const size_t features = pass.inputs.features.count;
+    pass.pooled = memory_array(features * width(model), sizeof *pass.pooled);
+    if (pass.pooled == NULL) {
+        TRY_DONE(error_no_memory(error, features * width(model) * sizeof *pass.pooled,
+                                 "the embeddings"));
+    }
+    TRY_DONE(run_inputs(&pass, sentence_of(model)->skips_prompt ? whole : usual, error));
+    finish_texts(&pass);
+done:
+    memory_free(pass.pooled);
+    text_inputs_done(&pass.inputs);
+    return status;
 }
 
 // The texts whose prompt is known.
@@ -239,8 +279,14 @@ static void receive_rows(void *context, size_t index, const float *hidden, int64
 
 static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
                                     size_t count, struct berth_error *error) {
-    return run_texts(model, NULL, texts, count,
-                     (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error);
+    struct pass pass = {.model = model};
+    enum berth_status status;
+    TRY_DONE(text_inputs_make(&pass.inputs, model, NULL, texts, count, error));
+    TRY_DONE(
+        run_inputs(&pass, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
+done:
+    text_inputs_done(&pass.inputs);
+    return status;
 }
 
 // === training, evaluation and prediction of files ==============================================
@@ -708,6 +754,7 @@ const struct task_row row_embed = {
     .settings = "normalize dimensions prompt prompt_name overflow",
     .run = run_embed,
     .prompt = prompt_of,
+    .can_use_windows = 1,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,
              .sample = {"minilm", "A man sleeps."},

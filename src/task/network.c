@@ -286,11 +286,29 @@ static enum berth_status list_valid(struct text_inputs *inputs, const struct tas
             (struct pair_example){.text = text->texts[0],
                                   .pair = text->texts[1],
                                   .prompt = *prompt != '\0' ? prompt : NULL,
+                                  .has_windows = text->settings.overflow == TEXT_HAS_WINDOWS,
                                   .line = i + 1,
                                   .label = -1,
                                   .value = NAN,
                                   .label_count = -1};
     }
+    return BERTH_OK;
+}
+
+// Gives the texts of features in place of those of examples.
+static enum berth_status list_owners(struct text_inputs *inputs, struct berth_error *error) {
+    const struct pair_feature_set *set = &inputs->features;
+    struct task_text **owners = memory_array(set->count, sizeof *owners);
+    if (owners == NULL) {
+        return error_no_memory(error, set->count * sizeof *owners, "the texts");
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        struct task_text *text = owners[i] = inputs->texts[set->features[i].example];
+        text->tokens_read += set->features[i].length;
+        text->truncated = set->features[i].truncated;
+    }
+    memory_free(inputs->texts);
+    inputs->texts = owners;
     return BERTH_OK;
 }
 
@@ -303,11 +321,7 @@ enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task
     TRY(pair_features_build(&inputs->dataset, model->tokenizer, model->max_tokens,
                             network_threads(model, inputs->dataset.count), &inputs->features,
                             error));
-    for (size_t i = 0; i < inputs->features.count; i++) {
-        inputs->texts[i]->tokens_read = inputs->features.features[i].length;
-        inputs->texts[i]->truncated = inputs->features.features[i].truncated;
-    }
-    return BERTH_OK;
+    return list_owners(inputs, error);
 }
 
 void text_inputs_done(struct text_inputs *inputs) {

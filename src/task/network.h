@@ -42,7 +42,8 @@ int network_threads(const struct task_model *model, size_t count);
 enum berth_status network_run(const struct task_model *model, struct infer_args args,
                               struct berth_error *error);
 
-// Model inputs of the texts of a call that are valid: feature i is of texts[i].
+// Model inputs of the texts of a call that are valid: feature i is of texts[i]. Those of a text
+// that has windows follow each other.
 struct text_inputs {
     struct task_text **texts; // [features.count]
     struct pair_dataset dataset;

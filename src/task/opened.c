@@ -162,8 +162,9 @@ int64_t task_count_tokens(const struct task_model *model, const struct task_text
 }
 
 // Windows of a long context repeat the question; other texts are truncated.
-int64_t task_computed_tokens(const struct task_model *model, int64_t tokens) {
-    return tokens <= model->max_tokens ? tokens
-           : model->task->uses_windows ? 2 * tokens
-                                       : model->max_tokens;
+int64_t task_computed_tokens(const struct task_model *model, const struct task_text *text,
+                             int64_t tokens) {
+    const int has_windows =
+        model->task->uses_windows || text->settings.overflow == TEXT_HAS_WINDOWS;
+    return tokens <= model->max_tokens ? tokens : has_windows ? 2 * tokens : model->max_tokens;
 }

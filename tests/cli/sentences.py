@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests berth embed by formulas over the rows of berth hidden: folders of sentence-transformers with their Transformer in a
-folder of its own, prompts by name, as text and left out of the pooling, small types of numbers. dev/others compares with sentence-transformers.
+folder of its own, prompts by name, as text and left out of the pooling, long texts in windows,
+small types of numbers. dev/others compares with sentence-transformers.
 
     sentences.py BERTH SOURCE_DIR
 """
@@ -162,6 +163,35 @@ def test_body_in_its_own_folder():
     refused("moved/", "embed", "--model", moved, "--text", "ben", code=66)
     write("moved/modules.json", "[")
     refused("moved/modules.json: line 1", "embed", "--model", moved, "--text", "ben", code=65)
+
+
+# --- windows of long texts -------------------------------------------------------------------------
+
+def test_windows():
+    """A word is a token of this vocabulary: windows of 12 tokens have 10 of the text, less those of the prompt."""
+    words = ("the red ball of anna is blue . who has a coat ? ben is the coat of anna . " * 2).split()
+    texts = ["ben has a ball", " ".join(words), " ".join(words[:10]), " ".join(words[:11]), "anna"]
+    plain = make("windows", {"pooling_mode": "cls"}, normalize=True)
+    skips = make("windows-skips", {"pooling_mode": "mean", "include_prompt": False})
+    dense = make("windows-mean", {"pooling_mode": "mean"})
+    for prompt in ("", PROMPTS["q"]):
+        step, before = 10 - len(prompt.split()), 1 + len(prompt.split()) if prompt else 0
+        parts = [[prompt + " ".join(text.split()[at:at + step]) for at in range(0, len(text.split()), step)] for text in texts]
+        flat = iter(rows_of([part for text in parts for part in text], "--max_seq_length", 12))
+        rows = [[next(flat) for _ in text] for text in parts]
+        options = ("--overflow", "windows", "--prompt", prompt)
+        near(f"cls, {prompt!r}", vectors(plain, texts, *options),
+             [scaled(weighted([window[0] for window in windows], [len(window) for window in windows])) for windows in rows])
+        near(f"mean, {prompt!r}", vectors(dense, texts, *options), [mean(sum(windows, [])) for windows in rows])
+        near(f"mean without {prompt!r}", vectors(skips, texts, *options),
+             [mean([row for window in windows for row in window[before:]]) for windows in rows])
+    near("short texts", vectors(plain, TEXTS, "--overflow", "windows"), vectors(plain, TEXTS), 0)
+    write("texts.txt", texts[1] + "\n")
+    said = berth("embed", "--model", plain, "--overflow", "windows", "--prompt", "ben " * 20, "texts.txt")
+    expect("1 of 1 texts have more tokens than max_seq_length 12" in said.stderr, f"a prompt that fills the model: {said.stderr}")
+    expect("more tokens than" not in berth("embed", "--model", plain, "--overflow", "windows", "texts.txt").stderr, "nothing is cut")
+    refused("the text has more than the 12 tokens", "embed", "--model", plain, "texts.txt", "--overflow", "error")
+    refused('expected one of cut, error, found "windows"', "hidden", "--model", plain, "texts.txt", "--overflow", "windows")
 
 
 # --- types of numbers ------------------------------------------------------------------------------

@@ -19,8 +19,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The input of an example: feature i belongs to example i.
+// Of a text that has windows each one begins with the tokens of its prompt, unless these alone are
+// too many.
+
+// The input of an example, or of a window of its text: feature i belongs to example i unless texts
+// have windows, which follow each other.
 struct pair_feature {
+    size_t example; // of the data set
+    size_t start;   // of a window, among its text's tokens after the prompt
     size_t first;   // index in the pools
     int32_t length; // tokens, special ones included
     int32_t second; // first row of b; `length` for single texts

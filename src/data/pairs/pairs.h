@@ -42,6 +42,7 @@ struct pair_settings {
 struct pair_example {
     const char *text, *pair; // pair: NULL for single texts
     const char *prompt;      // to be put before the text (pairs_put_prompts); NULL: none
+    int has_windows;         // a single text that is too long has a feature for each window
     size_t line;             // of the file
     int32_t label;           // class; -1: none
     double value;            // real label; NaN: none
