@@ -130,6 +130,31 @@ static enum berth_status check_type(struct run *run, struct berth_error *error) 
                            type);
 }
 
+// The row that a flag asks for in place of the verb's own.
+static enum berth_status choose_row(struct run *run, struct berth_error *error) {
+    const struct task_row *own = run->task;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        const struct task_verb *verb = &task_rows[i]->verb;
+        if (verb->of == NULL || strcmp(verb->of, own->about.name) != 0 ||
+            !cli_flag(run->call, verb->flag)) {
+            continue;
+        }
+        if (run->task != own) {
+            return error_set(error, BERTH_USAGE, "give --%s or --%s, not both",
+                             run->task->verb.flag, verb->flag);
+        }
+        run->task = task_rows[i];
+    }
+    if (run->task != own && (run->npy || run->type != OUTPUT_FLOAT32)) {
+        return error_set(
+            error, BERTH_USAGE,
+            "--%s writes JSON lines of different lengths; leave out --output_type, and "
+            "write to another file than one of .npy",
+            run->task->verb.flag);
+    }
+    return BERTH_OK;
+}
+
 // Checks the options before standard input is read or a model is opened.
 static enum berth_status check_options(const struct run *run, struct berth_error *error) {
     const struct berth_task *about = &run->task->about;
@@ -861,6 +886,7 @@ static enum berth_status run_processes(struct run *run, struct berth_error *erro
     struct berth_log log = cli_log(run->call);
     TRY(check_options(run, error));
     TRY(check_type(run, error));
+    TRY(choose_row(run, error));
     TRY(read_settings(run, error));
     if (run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
         TRY(machine_comm_open(run->task->about.name, &run->call->config, &log, &run->comm, error));
@@ -917,6 +943,22 @@ static void add_setting(struct cli_verb *verb, struct option_row **next,
     add_text(verb, next, row);
 }
 
+// The flag, and the settings that only its row has; returns the place after them.
+static struct option_row *add_row_of_flag(struct cli_verb *verb, struct option_row *next,
+                                          const struct task_row *task,
+                                          const struct task_row *other) {
+    const char *settings = other->settings;
+    char name[OPTION_NAME_SIZE];
+    add_text(verb, &next,
+             (struct option_row){CLI_FLAG(other->verb.flag), .help = other->about.help});
+    while (option_next_name(&settings, name)) {
+        if (!task_follows(task, name)) {
+            add_setting(verb, &next, other, name);
+        }
+    }
+    return next;
+}
+
 // The options, and the usage, which names them.
 static void describe(struct cli_verb *verb, struct option_row *next, const struct task_row *task) {
     static const char of_lines[] = "the lines of FILE or of standard input";
@@ -968,6 +1010,11 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                     "file for the numbers: .npy, or JSON lines under any other name (-: standard "
                     "output)"});
         verb->streams_output = 1;
+    }
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (task_rows[i]->verb.of != NULL && strcmp(task_rows[i]->verb.of, about->name) == 0) {
+            next = add_row_of_flag(verb, next, task, task_rows[i]);
+        }
     }
     if (task_follows(task, "dimensions")) {
         add_text(verb, &next,

@@ -117,3 +117,49 @@ def types(given):
                 note(name, stored.astype(float), wanted.astype(float), 0 if kind != "float32" else LIMIT)
                 note(name, said, wanted.astype(float), 0 if kind != "float32" else LIMIT)
     print("types of numbers", flush=True)
+
+
+def tokens(given):
+    for include, default in ((True, None), (True, "query"), (False, "passage")):
+        folder, model = make(given, f"tokens-{include}-{default}", include_prompt=include, more=(Normalize(),),
+                             default_prompt_name=default)
+        for more, options in (({}, ()), ({"prompt_name": "query"}, ("--prompt_name", "query"))):
+            wanted = model.encode(TEXTS, output_value="token_embeddings", **more)
+            found = lines(given, folder, TEXTS, "--tokens", *options)
+            for line, other in zip(found, wanted, strict=True):
+                note("vectors of tokens", line["token_embeddings"], other.numpy())
+    print("vectors of tokens", flush=True)
+
+
+def sparse(given):
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
+    import architectures
+    long = TEXTS + [" ".join(TEXTS * 4)]
+    for name in ("bert", "roberta", "distilbert", "electra"):
+        row = architectures.Row(given, name)
+        base, _ = row.save("ForMaskedLM")
+        for default in (None, "query"):
+            parts = [MLMTransformer(str(base), max_seq_length=24), SpladePooling("max")]
+            model = SparseEncoder(modules=parts, device="cpu", prompts=PROMPTS, default_prompt_name=default)
+            folder = row.work / f"sparse-{default}"
+            model.save(str(folder))
+            for more, options in (({}, ()), ({"prompt_name": "passage"}, ("--prompt_name", "passage"))):
+                wanted = model.encode(long, convert_to_sparse_tensor=False, **more)
+                size = wanted.shape[1]
+                found = lines(given, folder, long, "--sparse", *options)
+                dense = np.zeros((len(long), size))
+                for number, line in enumerate(found):
+                    weights = [word["weight"] for word in line["words"]]
+                    if weights != sorted(weights, reverse=True):
+                        raise SystemExit(f"{name}: not in the order of weights: {weights}")
+                    for word in line["words"]:
+                        dense[number, word["token"]] = word["weight"]
+                        if word["token_str"] != model.tokenizer.convert_ids_to_tokens(word["token"]):
+                            raise SystemExit(f"{name}: another word: {word}")
+                note(f"{name}, sparse", dense, wanted.numpy())
+        few = lines(given, folder, long, "--sparse", "--top_k", 3)
+        for line, whole in zip(few, lines(given, folder, long, "--sparse"), strict=True):
+            if line["words"] != whole["words"][:3]:
+                raise SystemExit(f"{name}: the first words: {line}, {whole}")
+        print(f"{name}: sparse vectors", flush=True)

@@ -179,14 +179,23 @@ static const char *class_of(const json *module) {
 
 static int is_body(const struct home *home, const json *module) {
     const char *class = class_of(module), *path = path_of(module);
-    return class != NULL && strcmp(class, "Transformer") == 0 && path != NULL &&
-           strcmp(path, home->body) == 0;
+    return class != NULL &&
+           (strcmp(class, "Transformer") == 0 || strcmp(class, "MLMTransformer") == 0) &&
+           path != NULL && strcmp(path, home->body) == 0;
+}
+
+static int is_splade(const json *module) {
+    const char *class = class_of(module);
+    return class != NULL && strcmp(class, "SpladePooling") == 0;
 }
 
 // A cross-encoder's list is the Transformer alone, whose class has the head.
-static int is_encoder(const struct home *home) {
-    return home->modules != NULL &&
-           (json_length(home->modules) != 1 || !is_body(home, json_at(home->modules, 0)));
+static enum sentence_kind kind_of(const struct home *home) {
+    const json *modules = home->modules;
+    return modules == NULL || (json_length(modules) == 1 && is_body(home, json_at(modules, 0)))
+               ? SENTENCE_NONE
+           : is_splade(json_at(modules, 1)) ? SENTENCE_SPARSE
+                                            : SENTENCE_DENSE;
 }
 
 // A Normalize before it becomes its own.
@@ -248,6 +257,44 @@ static enum berth_status read_modules(const struct home *home, struct sentence *
                                   "%s: " MODULES_FILE
                                   ": expected a Transformer and a Pooling, found %zu modules",
                                   home->folder, count);
+}
+
+// --- sparse vectors ------------------------------------------------------------------------------
+
+static enum berth_status read_splade(const struct home *home, const char *module,
+                                     struct berth_error *error) {
+    static const char *const keys[][2] = {{"pooling_strategy", "max"},
+                                          {"activation_function", "relu"}};
+    json *object;
+    char *path;
+    enum berth_status status =
+        read_member(home->folder, module, "config.json", &object, &path, error);
+    for (size_t i = 0; i < 2 && status == BERTH_OK; i++) {
+        const char *found = keys[i][1];
+        status = json_get_text(object, path, keys[i][0], &found, error);
+        if (status == BERTH_OK && strcmp(found, keys[i][1]) != 0) {
+            status =
+                error_set(error, BERTH_CONFIG,
+                          "%s: key \"%s\": expected \"%s\", found \"%.*s\"; use a model with it",
+                          path, keys[i][0], keys[i][1], UTF8_SHOWN(found, 40));
+        }
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_sparse_modules(const struct home *home, struct berth_error *error) {
+    const size_t count = json_length(home->modules);
+    const char *path = path_of(json_at(home->modules, 1));
+    return count == 2 && is_body(home, json_at(home->modules, 0)) && path != NULL &&
+                   is_plain_name(path)
+               ? read_splade(home, path, error)
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: " MODULES_FILE ": expected a Transformer or MLMTransformer, then a "
+                     "SpladePooling in a folder of its own and nothing else, found %zu modules",
+                     home->folder, count);
 }
 
 // --- length and prompt --------------------------------------------------------------------------
@@ -387,20 +434,27 @@ enum berth_status sentence_find_prompt(const struct sentence *sentence, const ch
 // --- all files -----------------------------------------------------------------------------------
 
 static enum berth_status read_all(const char *folder, const struct home *home,
-                                  struct sentence *sentence, struct berth_error *error) {
+                                  enum sentence_kind kind, struct sentence *sentence,
+                                  struct berth_error *error) {
     sentence->found = 1;
     TRY(read_length(folder, sentence, error));
     TRY(read_settings(home->folder, sentence, error));
-    return read_modules(home, sentence, error);
+    return kind == SENTENCE_SPARSE ? read_sparse_modules(home, error)
+                                   : read_modules(home, sentence, error);
 }
 
-enum berth_status sentence_read(const char *folder, struct sentence *sentence,
-                                struct berth_error *error) {
+static enum berth_status read_kind(const char *folder, enum sentence_kind kind,
+                                   struct sentence *sentence, struct berth_error *error) {
     struct home home DONE_BY(home_done);
     *sentence = (struct sentence){.found = 0};
     enum berth_status status = find_home(folder, &home, error);
-    if (status == BERTH_OK && is_encoder(&home)) {
-        status = read_all(folder, &home, sentence, error);
+    if (status == BERTH_OK && kind_of(&home) == kind) {
+        status = read_all(folder, &home, kind, sentence, error);
+    } else if (status == BERTH_OK && kind == SENTENCE_DENSE && kind_of(&home) == SENTENCE_SPARSE) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s: " MODULES_FILE ": entry 1 is a module SpladePooling, which makes "
+                           "sparse vectors: use `berth embed --sparse`",
+                           home.folder);
     }
     if (status != BERTH_OK) {
         sentence_done(sentence);
@@ -408,10 +462,21 @@ enum berth_status sentence_read(const char *folder, struct sentence *sentence,
     return status;
 }
 
-enum berth_status sentence_is_found(const char *folder, int *found, struct berth_error *error) {
+enum berth_status sentence_read(const char *folder, struct sentence *sentence,
+                                struct berth_error *error) {
+    return read_kind(folder, SENTENCE_DENSE, sentence, error);
+}
+
+enum berth_status sentence_read_sparse(const char *folder, struct sentence *sentence,
+                                       struct berth_error *error) {
+    return read_kind(folder, SENTENCE_SPARSE, sentence, error);
+}
+
+enum berth_status sentence_find_kind(const char *folder, enum sentence_kind *kind,
+                                     struct berth_error *error) {
     struct home home DONE_BY(home_done);
     const enum berth_status status = find_home(folder, &home, error);
-    *found = is_encoder(&home);
+    *kind = kind_of(&home);
     return status;
 }
 

@@ -6,8 +6,9 @@
 // The Transformer may be in a folder of its own, FOLDER/0_Transformer, which is then the model's
 // folder (hub_find_model): the modules are found in the one around it.
 //
-// Leaves out modules other than Transformer, Pooling, Normalize and Dense (sentence_dense.h), and
-// the concatenation of several poolings; they are refused by name.
+// Leaves out modules other than Transformer, Pooling, Normalize and Dense (sentence_dense.h), or
+// MLMTransformer and SpladePooling (max, relu), and the concatenation of several poolings; they are
+// refused by name.
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
@@ -26,8 +27,14 @@ struct berth_embedding {
 
 #define SENTENCE_DENSE_MAX 4
 
+enum sentence_kind {
+    SENTENCE_NONE,  // no modules.json, or that of a cross-encoder
+    SENTENCE_DENSE, // one vector for a text
+    SENTENCE_SPARSE // weights of words: of a Transformer with a head for masked words
+};
+
 struct sentence {
-    int found; // 0: no modules.json, or that of a cross-encoder; the other fields are unset
+    int found; // 0: it is of another kind than was asked for, or of none; the rest is unset
     struct berth_embedding how;
     int skips_prompt;   // rows of the prompt, and of what is before it, are left out of the pooling
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
@@ -43,13 +50,17 @@ struct sentence {
 #define SENTENCE_POOLINGS 6
 extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 
-// Reads the files of a folder. BERTH_CONFIG, naming file and module, if the embedding is not
-// supported. sentence_done releases what it read; after an error there is nothing to release.
+// Reads the files of a folder of dense vectors, or of sparse ones. BERTH_CONFIG, naming file and
+// module, if the embedding is not supported, or is sparse where dense vectors are wanted.
+// sentence_done releases what it read; after an error there is nothing to release.
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
+enum berth_status sentence_read_sparse(const char *folder, struct sentence *sentence,
+                                       struct berth_error *error);
 void sentence_done(struct sentence *sentence);
-// Whether the folder is such a model, whatever its modules are; a cross-encoder is none.
-enum berth_status sentence_is_found(const char *folder, int *found, struct berth_error *error);
+// What the folder is, whether its modules are supported or not.
+enum berth_status sentence_find_kind(const char *folder, enum sentence_kind *kind,
+                                     struct berth_error *error);
 // The numbers of an embedding of a model with `hidden` columns.
 int64_t sentence_width(const struct sentence *sentence, int64_t hidden);
 // BERTH_CONFIG, naming the folder, if the first Dense does not read `hidden` columns.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks embed, one vector for each text, and hidden, the last layer's rows.
+// The tasks embed, one vector for each text, embed_tokens, one for each of its tokens, and hidden,
+// the last layer's rows.
 //
 // Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
@@ -15,6 +16,7 @@
 #include "model/sentence.h"
 #include "settings/settings.h"
 #include "task/network.h"
+#include "task/prompts.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -203,25 +205,6 @@ static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
     return network_run(pass->model, args, error);
 }
 
-static enum berth_status find_prompt(const struct task_model *model,
-                                     const struct call_settings *settings, const char **prompt,
-                                     struct berth_error *error) {
-    const char *usual = sentence_of(model)->prompt;
-    *prompt = settings->prompt != NULL ? settings->prompt : usual != NULL ? usual : "";
-    if (settings->prompt != NULL && settings->prompt_name != NULL) {
-        return error_set(error, BERTH_USAGE, "give prompt or prompt_name, not both");
-    }
-    return settings->prompt_name != NULL
-               ? sentence_find_prompt(sentence_of(model), settings->prompt_name, prompt, error)
-               : BERTH_OK;
-}
-
-static const char *prompt_of(const struct task_model *model, const struct task_text *text) {
-    const char *prompt;
-    (void)find_prompt(model, &text->settings, &prompt, NULL); // checked before
-    return prompt;
-}
-
 // A pooling that leaves out the prompt is done here, as devices pool all rows.
 static enum berth_status run_prompted(const struct task_model *model,
                                       struct task_text *const *texts, size_t count,
@@ -230,7 +213,7 @@ static enum berth_status run_prompted(const struct task_model *model,
                             usual = {.receive = receive};
     struct pass pass = {.model = model};
     enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt_of, texts, count, error));
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, texts, count, error));
     const size_t features = pass.inputs.features.count;
     pass.pooled = memory_array(features * width(model), sizeof *pass.pooled);
     if (pass.pooled == NULL) {
@@ -245,24 +228,11 @@ done:
     return status;
 }
 
-// The texts whose prompt is known.
 static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error) {
-    OWNED struct task_text **known = memory_array(count, sizeof *known);
-    size_t used = 0;
-    if (known == NULL) {
-        return error_no_memory(error, count * sizeof *known, "the texts");
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct berth_error own;
-        const char *prompt;
-        if (find_prompt(model, &texts[i]->settings, &prompt, &own) == BERTH_OK) {
-            known[used++] = texts[i];
-        } else {
-            task_text_fail(texts[i], own.status, own.message);
-        }
-    }
-    return run_prompted(model, known, used, error);
+    OWNED struct task_text **known = NULL;
+    TRY(prompts_known(model, texts, count, &known, &count, error));
+    return run_prompted(model, known, count, error);
 }
 
 // --- hidden states ------------------------------------------------------------------------------
@@ -277,16 +247,44 @@ static void receive_rows(void *context, size_t index, const float *hidden, int64
     }
 }
 
-static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
-                                    size_t count, struct berth_error *error) {
+static enum berth_status run_rows(const struct task_model *model, prompt_finder *prompt,
+                                  struct task_text *const *texts, size_t count,
+                                  struct berth_error *error) {
     struct pass pass = {.model = model};
     enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, NULL, texts, count, error));
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt, texts, count, error));
     TRY_DONE(
         run_inputs(&pass, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
 done:
     text_inputs_done(&pass.inputs);
     return status;
+}
+
+static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
+    return run_rows(model, NULL, texts, count, error);
+}
+
+// As sentence-transformers' token_embeddings: with the prompt, before Dense and Normalize.
+static enum berth_status run_tokens(const struct task_model *model, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
+    OWNED struct task_text **known = NULL;
+    TRY(prompts_known(model, texts, count, &known, &count, error));
+    return run_rows(model, prompts_of, known, count, error);
+}
+
+static void write_vectors(struct json_line *line, const struct task_model *model,
+                          const struct task_text *text) {
+    (void)model;
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < text->row_count; i++) {
+        json_line_open(line, NULL, '[');
+        for (size_t k = 0; k < text->width; k++) {
+            json_line_float(line, NULL, text->rows[i * text->width + k]);
+        }
+        json_line_close(line, ']');
+    }
+    json_line_close(line, ']');
 }
 
 // === training, evaluation and prediction of files ==============================================
@@ -736,8 +734,7 @@ static const struct task training = {.name = "embed",
 // === the row =====================================================================================
 
 #define ENCODES                                                                                    \
-    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row,                \
-    .width = width, .write = task_write_numbers
+    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row, .width = width
 
 const struct task_row row_embed = {
     .training = &training,
@@ -753,7 +750,8 @@ const struct task_row row_embed = {
     ENCODES,
     .settings = "normalize dimensions prompt prompt_name overflow",
     .run = run_embed,
-    .prompt = prompt_of,
+    .write = task_write_numbers,
+    .prompt = prompts_of,
     .can_use_windows = 1,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,
@@ -762,6 +760,21 @@ const struct task_row row_embed = {
                       "sentence-transformers. A sentence-transformers folder determines how its "
                       "texts are pooled, scaled and truncated. Output is {\"index\": N, "
                       "\"embedding\": [...]} per line, or one float32 array [texts, size]."}};
+
+const struct task_row row_embed_tokens = {
+    .about = {.name = "embed_tokens",
+              .pipeline = "token-embeddings",
+              .text = "text",
+              .has_rows = 1,
+              .help = "one vector for each token of a text, with its prompt, [CLS] and [SEP]"},
+    ENCODES,
+    .has_rows_of_tokens = 1,
+    .settings = "prompt prompt_name overflow",
+    .run = run_tokens,
+    .prompt = prompts_of,
+    .write = write_vectors,
+    .outputs = {{"token_embeddings", TASK_NUMBERS}},
+    .verb = {.of = "embed", .flag = "tokens"}};
 
 const struct task_row row_hidden = {.about = {.name = "hidden",
                                               .pipeline = "hidden-states",
@@ -774,6 +787,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     .has_rows_of_tokens = 1,
                                     .settings = "overflow",
                                     .run = run_hidden,
+                                    .write = task_write_numbers,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},
                                     .verb = {.sample = {"minilm", "A man sleeps."},
                                              .notes = "Output is {\"index\": N, "

@@ -50,10 +50,12 @@ static const struct task_row *find_row(const char *architecture) {
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
                                  struct berth_error *error) {
     char name[128];
-    int is_encoder;
+    enum sentence_kind kind;
     TRY(read_architecture(folder, name, sizeof name, error));
-    TRY(sentence_is_found(folder, &is_encoder, error)); // its weights may have a head
-    *task = find_row(is_encoder ? "" : name);
+    TRY(sentence_find_kind(folder, &kind, error));
+    *task = kind == SENTENCE_SPARSE  ? task_find("embed_sparse")
+            : kind == SENTENCE_DENSE ? find_row("") // the weights may have a head
+                                     : find_row(name);
     return BERTH_OK;
 }
 

@@ -132,6 +132,8 @@ enum task_reader {
     TASK_READ_BY_PEOPLE // by programs only with --json
 };
 struct task_verb {
+    // A row without a verb of its own: the verb whose flag `flag` asks for it. NULL: it has one.
+    const char *of, *flag;
     // Rows of the option table, 0: those of JOB_FILL. With one of JOB_DISTRIBUTED several processes
     // divide the work.
     unsigned jobs;

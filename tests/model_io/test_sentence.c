@@ -208,7 +208,8 @@ static void test_pooling_of_some_rows(void **state) {
 static void test_body_in_its_own_folder(void **state) {
     (void)state;
     struct sentence sentence;
-    int found, lower_case;
+    enum sentence_kind kind;
+    int lower_case;
     write_folder("[{\"path\": \"0_Transformer\", \"type\": \"x.Transformer\"}, " POOLING "]",
                  "{\"pooling_mode\": \"cls\"}");
     assert_int_equal(dir_make(scratch("0_Transformer"), NULL), BERTH_OK);
@@ -219,14 +220,14 @@ static void test_body_in_its_own_folder(void **state) {
     scratch_write("config_sentence_transformers.json", DEFAULT_PROMPT);
     assert_int_equal(sentence_lower_cases(scratch("0_Transformer"), &lower_case, NULL), BERTH_OK);
     assert_true(lower_case);
-    assert_int_equal(sentence_is_found(scratch("other"), &found, NULL), BERTH_OK);
-    assert_false(found); // another folder beside the modules
+    assert_int_equal(sentence_find_kind(scratch("other"), &kind, NULL), BERTH_OK);
+    assert_int_equal(kind, SENTENCE_NONE); // another folder beside the modules
     assert_int_equal(sentence_copy(scratch("0_Transformer"), scratch("copy"), NULL), BERTH_OK);
     assert_false(dir_exists(scratch("copy/0_Transformer")));
     static const char *const folders[] = {"0_Transformer", "copy"};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(sentence_is_found(scratch(folders[i]), &found, NULL), BERTH_OK);
-        assert_true(found);
+        assert_int_equal(sentence_find_kind(scratch(folders[i]), &kind, NULL), BERTH_OK);
+        assert_int_equal(kind, SENTENCE_DENSE);
         assert_int_equal(sentence_read(scratch(folders[i]), &sentence, NULL), BERTH_OK);
         assert_int_equal(sentence.how.pooling, BERTH_POOL_CLS);
         assert_int_equal(sentence.max_length, 9);
