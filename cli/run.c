@@ -130,6 +130,24 @@ static enum berth_status check_type(struct run *run, struct berth_error *error) 
                            type);
 }
 
+// What only the verb's own row makes.
+static enum berth_status check_flag(const struct run *run, struct berth_error *error) {
+    static const char *const others[] = {"pooling", "normalize"};
+    const char *flag = run->task->verb.flag;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (cli_is_given(run->call, others[i])) {
+            return error_set(error, BERTH_USAGE, "--%s has no effect with --%s; leave it out",
+                             others[i], flag);
+        }
+    }
+    return !run->npy && run->type == OUTPUT_FLOAT32
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--%s writes JSON lines of different lengths; leave out --output_type, "
+                           "and write to another file than one of .npy",
+                           flag);
+}
+
 // The row that a flag asks for in place of the verb's own.
 static enum berth_status choose_row(struct run *run, struct berth_error *error) {
     const struct task_row *own = run->task;
@@ -145,14 +163,7 @@ static enum berth_status choose_row(struct run *run, struct berth_error *error) 
         }
         run->task = task_rows[i];
     }
-    if (run->task != own && (run->npy || run->type != OUTPUT_FLOAT32)) {
-        return error_set(
-            error, BERTH_USAGE,
-            "--%s writes JSON lines of different lengths; leave out --output_type, and "
-            "write to another file than one of .npy",
-            run->task->verb.flag);
-    }
-    return BERTH_OK;
+    return run->task != own ? check_flag(run, error) : BERTH_OK;
 }
 
 // Checks the options before standard input is read or a model is opened.

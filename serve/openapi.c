@@ -253,7 +253,9 @@ static const struct {
     {"Word", "{score: number, token: integer, token_str: string, sequence: string}"},
     {"Chosen", "`Candidate labels, the likeliest first.` {sequence: string, labels: [string], "
                "scores: [number]}"},
-    {"Result", "(Answer | [Answer] | [Class] | Chosen | [Entity] | [Word] | [[Word]] | [number])"},
+    {"Weight", "{token: integer, token_str: string, weight: number}"},
+    {"Result", "(Answer | [Answer] | [Class] | Chosen | [Entity] | [Word] | [[Word]] | [Weight] | "
+               "[number])"},
     {"Text", "`Not empty, without NUL.` string/^[^\\u0000]+$/"},
     {"OptionalText", "`A Text; null: as without it.` string?/^[^\\u0000]+$/"},
     {"Model", "{id: string, object: string, created: integer, owned_by: string, task-: string?}"},

@@ -228,6 +228,17 @@ static const struct route routes[] = {
      .body = "{inputs: " TEXTS ", model-: ModelName, normalize-: boolean?, " CUT
              ", dimensions-: Dimensions, prompt_name-: string?, prompt-: string?}*",
      .result = "Embeddings.", .gives = "[[number]]"},
+    {"POST", "/embed_all", .protocol = &protocol_tei_embed_all,
+     .summary = "Vectors of tokens (text-embeddings-inference).",
+     .body = "{inputs: " TEXTS ", model-: ModelName, " CUT ", prompt_name-: string?, prompt-: "
+             "string?}*",
+     .result = "For each text a list of the vectors of its tokens.", .gives = "[[[number]]]"},
+    {"POST", "/embed_sparse", .protocol = &protocol_tei_embed_sparse,
+     .summary = "Weights of words (text-embeddings-inference).",
+     .body = "{inputs: " TEXTS ", model-: ModelName, " CUT ", prompt_name-: string?, prompt-: "
+             "string?}*",
+     .result = "For each text a list of words, by their ids.",
+     .gives = "[[{index: integer, value: number}]]"},
     {"POST", "/predict", .protocol = &protocol_tei_predict,
      .summary = "Classes (text-embeddings-inference).",
      .body = "{inputs: (Text | [Text]+<=2 | [[Text]+<=2]+), model-: ModelName, raw_scores-: "

@@ -155,11 +155,12 @@ static int64_t count_tokens(const struct task_model *model, const char *words) {
     return (int64_t)count;
 }
 
-int64_t task_count_tokens(const struct task_model *model, const struct task_text *text) {
+int64_t task_count_tokens(const struct task_model *model, const struct task_row *task,
+                          const struct task_text *text) {
     const int64_t between =
         model->tokenizer != NULL ? tokenizer_special_ids(model->tokenizer).separators : 1;
     const int64_t pair = text->texts[1] != NULL ? between + count_tokens(model, text->texts[1]) : 0;
-    const char *prompt = model->task->prompt != NULL ? model->task->prompt(model, text) : "";
+    const char *prompt = task->prompt != NULL ? task->prompt(model, text) : "";
     return 2 + count_tokens(model, prompt) + count_tokens(model, text->texts[0]) + pair;
 }
 

@@ -230,8 +230,9 @@ enum berth_status task_model_open(const struct task_row *task, const struct sett
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);
 void task_model_close(struct task_model *model);
-// The number of tokens of the texts, with the prompt, [CLS] and [SEP].
-int64_t task_count_tokens(const struct task_model *model, const struct task_text *text);
+// The number of tokens of the texts, with what the row puts before them, [CLS] and [SEP].
+int64_t task_count_tokens(const struct task_model *model, const struct task_row *task,
+                          const struct task_text *text);
 // How many are computed for so many of the text; more than max_tokens where texts are divided.
 int64_t task_computed_tokens(const struct task_model *model, const struct task_text *text,
                              int64_t tokens);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests berth embed by formulas over the rows of berth hidden: folders of sentence-transformers with their Transformer in a
 folder of its own, prompts by name, as text and left out of the pooling, long texts in windows,
-small types of numbers. dev/others compares with sentence-transformers.
+small types of
+numbers, sparse vectors (tests/golden/fill), and those of tokens. dev/others compares with sentence-transformers.
 
     sentences.py BERTH SOURCE_DIR
 """
@@ -268,6 +269,82 @@ def test_types():
                                "fp32", "--output_type", "uint8", "many.txt"], capture_output=True, text=True, check=False, env=environment)
         if "opal" not in done.stderr:
             expect([json.loads(line)["embedding"] for line in done.stdout.splitlines()] == said, f"two processes: {done.stderr}")
+
+
+# --- sparse vectors and those of tokens ------------------------------------------------------------
+
+FILL = os.path.join(SOURCE, "tests/golden/fill")
+with open(f"{FILL}/sparse.json", encoding="utf-8") as golden_file:
+    SPARSE = json.load(golden_file)
+
+
+def make_sparse(folder, pooling=None, modules=("MLMTransformer", "SpladePooling"), **settings):
+    shutil.copytree(FILL, folder)
+    write(f"{folder}/modules.json", [{"path": path, "type": f"x.{name}"} for path, name in zip(("", "1_SpladePooling", "2"), modules)])
+    write(f"{folder}/1_SpladePooling/config.json", pooling or {"pooling_strategy": "max", "activation_function": "relu"})
+    write(f"{folder}/sentence_bert_config.json", {"max_seq_length": SPARSE["max_seq_length"]})
+    write(f"{folder}/config_sentence_transformers.json", {"prompts": PROMPTS, **settings})
+    return folder
+
+
+SINGLE = 1e-5  # logits in fp32 and float64
+
+
+def check_sparse(what, found, wanted):
+    expect([line["index"] for line in found] == list(range(len(wanted))), f"{what}: the numbers of the texts")
+    for line, words in zip(found, wanted, strict=True):
+        expect([(word["token"], word["token_str"]) for word in line["words"]] == [(word["token"], word["token_str"]) for word in words],
+               f"{what}: other words: {line}")
+        near(what, [[word["weight"] for word in line["words"]]], [[word["weight"] for word in words]], SINGLE)
+
+
+def test_sparse():
+    texts, wanted = [each["text"] for each in SPARSE["found"]], [each["words"] for each in SPARSE["found"]]
+    folder = make_sparse("sparse")
+    check_sparse("sparse", run("embed", folder, texts, "--sparse"), wanted)
+    check_sparse("a model without modules", run("embed", FILL, texts, "--sparse", "--max_seq_length", 16), wanted)
+    check_sparse("the first words", run("embed", folder, texts, "--sparse", "--top_k", 2), [words[:2] for words in wanted])
+    many = [texts[i % len(texts)] for i in range(200)]
+    check_sparse("many texts", run("embed", folder, many, "--sparse"), [wanted[i % len(texts)] for i in range(200)])
+    first, rest = texts[0].split(" ", 1)
+    check_sparse("a prompt", run("embed", folder, [rest], "--sparse", "--prompt", first + " "), wanted[:1])
+    check_sparse("a default prompt", run("embed", make_sparse("prompted", default_prompt_name="d"), ["film"], "--sparse"),
+                 [run("embed", folder, [PROMPTS["d"] + "film"], "--sparse")[0]["words"]])
+    run("embed", folder, texts, "--sparse", "--output", "words.jsonl")
+    with open("words.jsonl", encoding="utf-8") as file:
+        check_sparse("a file", [json.loads(line) for line in file], wanted)
+    expect("1 of 5 texts have more tokens than max_seq_length 16" in
+           berth("embed", "--model", folder, "--sparse", "--jsonl", jsonl(texts)).stderr, "a note on what was cut")
+    command = ("--text", "film", "--sparse")
+    refused("use `berth embed --sparse`", "embed", "--model", folder, "--text", "film", code=78)
+    refused('key "pooling_strategy": expected "max", found "sum"', "embed", "--model", make_sparse("sum", {"pooling_strategy": "sum"}),
+            *command, code=78)
+    refused('"activation_function": expected "relu", found "log1p_relu"', "embed", "--model",
+            make_sparse("twice", {"activation_function": "log1p_relu"}), *command, code=78)
+    refused("and nothing else, found 3 modules", "embed", "--model",
+            make_sparse("three", modules=("Transformer", "SpladePooling", "Normalize")), *command, code=78)
+    refused("give --sparse or --tokens, not both", "embed", "--model", folder, *command, "--tokens")
+    refused("--sparse writes JSON lines", "embed", "--model", folder, *command, "--output", "x.npy")
+    refused("--sparse writes JSON lines", "embed", "--model", folder, *command, "--output_type", "binary")
+    refused("--normalize has no effect with --sparse", "embed", "--model", folder, *command, "--normalize", "true")
+    refused("top", "embed", "--model", FILL, "--text", "film", "--top_k", 3)
+    refused("lacks cls.predictions", "embed", "--model", ENCODER, *command, code=78)
+    refused("dimensions", "embed", "--model", folder, *command, "--dimensions", 3)
+
+
+def jsonl(texts):
+    write("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return "texts.jsonl"
+
+
+def test_tokens():
+    folder = make("tokens", {"pooling_mode": "cls", "include_prompt": False}, normalize=True, default_prompt_name="q")
+    for options, prompt in (((), PROMPTS["q"]), (("--prompt", ""), "")):
+        found = [line["token_embeddings"] for line in run("embed", folder, TEXTS, "--tokens", *options)]
+        for one, other in zip(found, rows_of(with_prompt(prompt), "--max_seq_length", 12), strict=True):
+            near("vectors of tokens", one, other)
+    refused("--pooling has no effect with --tokens", "embed", "--model", folder, "--text", "ben", "--tokens", "--pooling", "cls")
+    refused("--tokens writes JSON lines", "embed", "--model", folder, "--text", "ben", "--tokens", "--output", "x.npy")
 
 
 for name, test in list(globals().items()):

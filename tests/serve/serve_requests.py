@@ -266,6 +266,38 @@ class Results(unittest.TestCase):
             # The prompt counts where texts must not be cut.
             Members.refused(self, server, "/embed", {"inputs": "hello", "prompt": "Ada " * 200, "truncate": False}, "more than the 128 that the model")
 
+    def test_tokens_and_sparse_vectors(self):
+        """As berth embed has them, in text-embeddings-inference's forms."""
+        texts = ["hello film", "the fox is in paris"]
+
+        def said(folder: str, *options: str) -> list:
+            return [json.loads(berth("embed", "--model", str(folder), "--threads", "1", "--precision", "fp32", "--text", text, *options)) for text in texts]
+        parts = [{"path": path, "type": f"x.{kind}"} for path, kind in (("", "Transformer"), ("1_Splade", "SpladePooling"))]
+        shutil.copytree(GOLDEN / "fill", MODELS / "masks", dirs_exist_ok=True)
+        splade = folder("splade", "masks", modules=parts, **{"1_Splade__config": {}})
+        with Server("--precision", "fp32", "--threads", "1", models=[f"masks={GOLDEN}/fill", splade, "similar=other"]) as server:
+            rows = [line["token_embeddings"] for line in said(MODELS / "other", "--tokens")]
+            self.assertEqual(server.json("/embed_all", {"inputs": texts}), rows)
+            self.assertEqual(server.json("/embed_all", {"inputs": texts[0]}), rows[:1])
+            words = [line["words"] for line in said(GOLDEN / "fill", "--sparse")]
+            weights = [sorted(({"index": word["token"], "value": word["weight"]} for word in each), key=lambda word: word["index"]) for each in words]
+            for more in ({}, {"model": "splade"}):
+                self.assertEqual(server.json("/embed_sparse", {"inputs": texts, **more}), weights)
+            self.assertEqual(server.json("/models/splade", {"inputs": texts}), words)
+            self.assertEqual(server.json("/models/splade", {"inputs": texts[0], "top_k": 2}), words[0][:2])
+            # Tasks of one model at the same time.
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                paths = ["/embed_all", "/embed"] * 12
+                replies = list(pool.map(lambda path: server.json(path, {"inputs": texts[:1]}), paths))
+            for path, reply in zip(paths, replies, strict=True):
+                self.assertEqual(len(reply[0]), len(rows[0]) if path == "/embed_all" else 32)
+            status, _, content = server.ask("/embed_sparse", {"inputs": "x", "model": "similar"})
+            self.assertEqual((status, content["error"]["message"]),
+                             (404, "the model similar is for feature-extraction; this path is for fill-mask and sparse-embedding"))
+            self.assertEqual(server.status("/embed_all", {"inputs": "x", "model": "masks"}), 404)
+            Members.refused(self, server, "/embed_all", {"inputs": ["a", "b"], "prompt_name": "x"}, "input 0: prompt_name: the model has no prompt")
+            self.assertEqual(len(server.json("/embed_all", {"inputs": "hello", "prompt": "hello "})[0]), 4)
+
     def test_name_of_a_single_label(self):
         """Of a regression, too, as in transformers."""
         def named(config):
