@@ -241,7 +241,7 @@ def check_calls(model: berth.Model):
 
 def check_rows(model: berth.Model):
     """The rows of the table of tasks as methods, and what users of other libraries expect."""
-    expect({"answer", "classify", "tag", "embed", "fill", "rerank", "hidden", "tokenize"} <=
+    expect({"answer", "classify", "tag", "embed", "fill", "rerank", "hidden", "tokenize", "embed_sparse", "embed_tokens"} <=
            {row["name"] for row in berth.tasks()}, "tasks")
     rate = next(row for row in berth.options() if row["name"] == "learning_rate")
     expect(rate["type"] == "real" and "train-classify" in rate["uses"].split(), f"the option {rate}")
