@@ -5,6 +5,9 @@
 #ifndef BERTH_CLI_OUTPUT_TYPE_H
 #define BERTH_CLI_OUTPUT_TYPE_H
 
+#include "core/buffer.h"
+#include "core/error.h"
+
 #include <stddef.h>
 
 #define OUTPUT_TYPES "float32|int8|uint8|binary|ubinary" // enum output_type
@@ -19,17 +22,31 @@ size_t output_type_width(enum output_type type, size_t width);
 // The least and the largest number of each column.
 struct output_ranges {
     float *least, *largest; // [width]; NULL: of no row yet
-    size_t width;
 };
-// Widens the ranges by a row; 0: out of memory. Zero-initialise.
-int output_ranges_add(struct output_ranges *ranges, const float *row, size_t width);
-void output_ranges_done(struct output_ranges *ranges);
 
-// Writes output_type_width bytes; not of OUTPUT_FLOAT32. A number outside the ranges counts as the
-// nearest end.
-void output_type_convert(enum output_type type, const struct output_ranges *ranges,
-                         const float *row, size_t width, unsigned char *to);
-// The value of such a byte.
-int output_type_value(enum output_type type, unsigned char byte);
+// Where vectors become numbers of a type other than OUTPUT_FLOAT32. Zero-initialise.
+struct typed_output {
+    enum output_type type;
+    int npy;         // bytes alone; 0: lines of JSON, with `key`
+    const char *key; // of a vector
+    size_t width;    // of a vector before its conversion
+    // What is written; `context` is passed to it.
+    enum berth_status (*put)(void *context, const char *bytes, size_t length,
+                             struct berth_error *error);
+    void *context;
+    struct output_ranges ranges;
+    int has_ranges;      // they are those of all vectors
+    struct buffer waits; // vectors until they are
+    size_t written;
+};
+// Vectors, as the bytes of their floats. Without ranges they wait for typed_output_end.
+enum berth_status typed_output_put(struct typed_output *output, const char *bytes, size_t length,
+                                   struct berth_error *error);
+// Vectors that only widen the ranges. A number outside them counts as the nearest end.
+enum berth_status typed_output_calibrate(struct typed_output *output, const char *bytes,
+                                         size_t length, struct berth_error *error);
+// Writes the vectors that wait, in the ranges of all of them.
+enum berth_status typed_output_end(struct typed_output *output, struct berth_error *error);
+void typed_output_done(struct typed_output *output);
 
 #endif

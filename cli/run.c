@@ -48,12 +48,7 @@ struct run {
     // The output.
     const char *output; // NULL: standard output
     int npy, for_people;
-    enum output_type type;
-    struct output_ranges ranges;
-    int has_ranges;        // of the calibration file, or of all texts
-    struct buffer waits;   // vectors until the ranges are known
-    size_t width;          // of a vector before its conversion
-    size_t written;        // vectors that were
+    struct typed_output typed;
     struct json_line line; // the lines of a round; of .npy its numbers
     struct file_writer writer;
 };
@@ -121,8 +116,10 @@ static enum berth_status refuse_both(const char *name, const char *other, int ar
 // "int8 and uint8" have ranges.
 static enum berth_status check_type(struct run *run, struct berth_error *error) {
     const char *type = given(run, "output_type");
-    run->type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
-    return given(run, "calibration_file") == NULL || output_type_has_ranges(run->type)
+    run->typed.npy = run->npy;
+    run->typed.key = run->task->outputs[0].name;
+    run->typed.type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
+    return given(run, "calibration_file") == NULL || output_type_has_ranges(run->typed.type)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--calibration_file has no effect with --output_type %s; it is for int8 "
@@ -140,7 +137,7 @@ static enum berth_status check_flag(const struct run *run, struct berth_error *e
                              others[i], flag);
         }
     }
-    return !run->npy && run->type == OUTPUT_FLOAT32
+    return !run->npy && run->typed.type == OUTPUT_FLOAT32
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--%s writes JSON lines of different lengths; leave out --output_type, "
@@ -346,10 +343,10 @@ static enum berth_status read_texts(struct run *run, struct berth_error *error) 
 // NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
 static enum berth_status put_npy_header(struct run *run, size_t width, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
-    int used =
-        snprintf(dictionary, sizeof dictionary,
-                 "{'descr': '%s', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                 output_type_numpy(run->type), run->count, output_type_width(run->type, width));
+    int used = snprintf(dictionary, sizeof dictionary,
+                        "{'descr': '%s', 'fortran_order': False, 'shape': (%zu, %zu), }",
+                        output_type_numpy(run->typed.type), run->count,
+                        output_type_width(run->typed.type, width));
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
     memcpy(header + 10, dictionary, (size_t)used);
@@ -359,13 +356,32 @@ static enum berth_status put_npy_header(struct run *run, size_t width, struct be
     return file_writer_put(&run->writer, header, whole, error);
 }
 
+// Writes bytes of the output.
+static enum berth_status put_bytes(struct run *run, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    if (run->output != NULL) {
+        return file_writer_put(&run->writer, bytes, length, error);
+    }
+    if (length > 0) { // none where lines for people were printed
+        fwrite(bytes, 1, length, stdout);
+    }
+    return cli_flush(error);
+}
+
+static enum berth_status put_typed(void *context, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    return put_bytes(context, bytes, length, error);
+}
+
 // The width of a model's numbers, or what was asked for.
 static enum berth_status begin(struct run *run, struct berth_error *error) {
     const double all = berth_model_number(run->model, "dimensions");
     const int64_t asked = run->asked.dimensions;
-    run->width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
+    run->typed.put = put_typed;
+    run->typed.context = run;
+    run->typed.width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
-    return run->npy ? put_npy_header(run, run->width, error) : BERTH_OK;
+    return run->npy ? put_npy_header(run, run->typed.width, error) : BERTH_OK;
 }
 
 static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
@@ -500,7 +516,7 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
         if (run->for_people) {
             print_for_people(run, &text);
-        } else if (!run->npy && run->type == OUTPUT_FLOAT32) {
+        } else if (!run->npy && run->typed.type == OUTPUT_FLOAT32) {
             add_json(run, &text);
         } else {
             json_line_bytes(&run->line, text.rows, text.width * sizeof *text.rows);
@@ -526,109 +542,28 @@ static enum berth_status run_texts(struct run *run, size_t first, size_t count,
     return status;
 }
 
-// Writes bytes of the output.
-static enum berth_status put_bytes(struct run *run, const char *bytes, size_t length,
-                                   struct berth_error *error) {
-    if (run->output != NULL) {
-        return file_writer_put(&run->writer, bytes, length, error);
-    }
-    if (length > 0) { // none where lines for people were printed
-        fwrite(bytes, 1, length, stdout);
-    }
-    return cli_flush(error);
-}
-
-// --- vectors of another type ---------------------------------------------------------------------
-
-static void write_integers(struct json_line *line, const struct run *run, const char *key,
-                           const unsigned char *bytes, size_t count) {
-    json_line_open(line, NULL, '{');
-    json_line_integer(line, "index", (int64_t)run->written);
-    json_line_open(line, key, '[');
-    for (size_t i = 0; i < count; i++) {
-        json_line_integer(line, NULL, output_type_value(run->type, bytes[i]));
-    }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_end(line);
-}
-
-static enum berth_status put_vector(struct run *run, const float *vector, unsigned char *bytes,
-                                    struct json_line *line, struct berth_error *error) {
-    const size_t count = output_type_width(run->type, run->width);
-    output_type_convert(run->type, &run->ranges, vector, run->width, bytes);
-    json_line_clear(line);
-    if (run->npy) {
-        json_line_bytes(line, bytes, count);
-    } else {
-        write_integers(line, run, run->task->outputs[0].name, bytes, count);
-    }
-    run->written++;
-    return !line->failed ? put_bytes(run, line->text, line->length, error)
-                         : error_no_memory(error, count, "a vector");
-}
-
-static enum berth_status put_vectors(struct run *run, const char *bytes, size_t length,
-                                     struct berth_error *error) {
-    const size_t row = run->width * sizeof(float);
-    struct json_line line = {0};
-    OWNED float *vector = memory_array(run->width, sizeof *vector); // aligned
-    OWNED unsigned char *to = memory_new(run->width);
-    enum berth_status status =
-        vector != NULL && to != NULL ? BERTH_OK : error_no_memory(error, row, "a vector");
-    for (size_t at = 0; at < length && status == BERTH_OK; at += row) {
-        memcpy(vector, bytes + at, row);
-        status = put_vector(run, vector, to, &line, error);
-    }
-    json_line_done(&line);
-    return status;
-}
-
-static enum berth_status add_to_ranges(struct run *run, const char *bytes, size_t length,
-                                       struct berth_error *error) {
-    const size_t row = run->width * sizeof(float);
-    OWNED float *vector = memory_array(run->width, sizeof *vector);
-    int complete = vector != NULL;
-    for (size_t at = 0; at < length && complete; at += row) {
-        memcpy(vector, bytes + at, row);
-        complete = output_ranges_add(&run->ranges, vector, run->width);
-    }
-    return complete ? BERTH_OK : error_no_memory(error, 2 * row, "the ranges of the columns");
-}
-
-// Vectors whose ranges are not known wait for those of all texts.
+// The output of a round: vectors of another type become integers first.
 static enum berth_status put_round(struct run *run, const char *bytes, size_t length,
                                    struct berth_error *error) {
-    if (run->type == OUTPUT_FLOAT32) {
-        return put_bytes(run, bytes, length, error);
-    }
-    if (run->has_ranges || !output_type_has_ranges(run->type)) {
-        return put_vectors(run, bytes, length, error);
-    }
-    buffer_put(&run->waits, bytes, length);
-    TRY(!run->waits.failed ? BERTH_OK
-                           : error_no_memory(error, run->waits.length + length, "the vectors"));
-    return add_to_ranges(run, bytes, length, error);
+    return run->typed.type == OUTPUT_FLOAT32 ? put_bytes(run, bytes, length, error)
+                                             : typed_output_put(&run->typed, bytes, length, error);
 }
 
+// Ends the vectors that wait for the ranges of all texts; other processes than the first have none.
 static enum berth_status put_waiting(struct run *run, struct berth_error *error) {
-    if (run->waits.length == 0) {
-        return BERTH_OK;
-    }
-    if (run->count < 2) {
+    if (run->typed.waits.length > 0 && run->count < 2) {
         return error_set(error, BERTH_USAGE,
                          "--output_type %s: one text has no range; name a file of texts with "
                          "--calibration_file",
                          given(run, "output_type"));
     }
-    if (run->count < 100) {
+    if (run->typed.waits.length > 0 && run->count < 100) {
         cli_note(run->call,
                  "the ranges of the columns are those of %zu texts; more texts, or a "
                  "--calibration_file, give better ones",
                  run->count);
     }
-    run->has_ranges = 1;
-    return put_round(run, run->waits.bytes, run->waits.length, error);
+    return typed_output_end(&run->typed, error);
 }
 
 // --- several processes ---------------------------------------------------------------------------
@@ -711,8 +646,9 @@ static enum berth_status calibrate(struct run *run, struct berth_error *error) {
     }
     for (size_t i = 0; i < lines.count && status == BERTH_OK; i += ROUND) {
         status = run_texts(run, i, lines.count - i < ROUND ? lines.count - i : ROUND, error);
-        status = status == BERTH_OK ? add_to_ranges(run, run->line.text, run->line.length, error)
-                                    : status;
+        status = status == BERTH_OK
+                     ? typed_output_calibrate(&run->typed, run->line.text, run->line.length, error)
+                     : status;
     }
     if (status == BERTH_OK && lines.count == 0) {
         status = error_set(error, BERTH_BAD_DATA, "%s: no texts; expected one on each line", path);
@@ -724,7 +660,7 @@ static enum berth_status calibrate(struct run *run, struct berth_error *error) {
     run->count = own.count;
     run->source = own.source;
     run->cut = own.cut;
-    run->has_ranges = 1;
+    run->typed.has_ranges = 1;
     cli_lines_done(&lines);
     return status;
 }
@@ -924,8 +860,7 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     berth_close(run.model);
     file_writer_abort(&run.writer);
     json_line_done(&run.line);
-    buffer_done(&run.waits);
-    output_ranges_done(&run.ranges);
+    typed_output_done(&run.typed);
     cli_lines_done(&run.lines);
     memory_free(run.pair_bytes);
     memory_free(run.texts);
