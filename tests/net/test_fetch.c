@@ -2,6 +2,7 @@
 // Fetching from the hub: models and data sets, their layout in the cache, listings and caches that
 // are hostile, which files a model needs, and how a fetched model is found. URLs, tokens and
 // offline variables are in test_fetch_urls.c.
+#include "core/words.h"
 #include "format/hub/model_files.h"
 #include "harness.h"
 
@@ -467,6 +468,17 @@ static void test_a_cache_without_a_listing(void **state) {
     assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/model.safetensors")), 0);
     assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "incomplete");
+    // A model of sentence-transformers whose files are in a folder of their own.
+    assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/config.json")), 0);
+    assert_int_equal(dir_make(scratch(REPO "/snapshots/" COMMIT "/0_Transformer"), NULL), BERTH_OK);
+    scratch_write(REPO "/snapshots/" COMMIT "/modules.json", "[{\"path\": \"0_Transformer\"}]");
+    scratch_write(REPO "/snapshots/" COMMIT "/0_Transformer/config.json", "{}");
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "0_Transformer is incomplete");
+    scratch_write(REPO "/snapshots/" COMMIT "/0_Transformer/model.safetensors", "");
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_OK);
+    assert_true(text_ends_with(path, COMMIT "/0_Transformer"));
+    memory_free(path);
     server_stop(server);
 }
 
