@@ -92,6 +92,7 @@ static enum berth_status write_tokens(const struct conversion *conversion, const
                                       struct berth_error *error) {
     OWNED const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
     char name[128];
+    struct path folder;
     struct text_rules rules;
     int pooling = 0;
     if (tokens == NULL) {
@@ -100,7 +101,8 @@ static enum berth_status write_tokens(const struct conversion *conversion, const
     for (size_t i = 0; i < vocabulary->count; i++) {
         tokens[i] = vocabulary->text + vocabulary->starts[i];
     }
-    name_model(conversion->input, name, sizeof name);
+    TRY(sentence_find_folder(conversion->input, &folder, error));
+    name_model(folder.text, name, sizeof name);
     TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     TRY(find_pooling(conversion, &pooling, error));
     struct export_gguf export = {.config = &conversion->config,

@@ -480,6 +480,14 @@ enum berth_status sentence_find_kind(const char *folder, enum sentence_kind *kin
     return status;
 }
 
+enum berth_status sentence_find_folder(const char *folder, struct path *found,
+                                       struct berth_error *error) {
+    struct home home DONE_BY(home_done);
+    TRY(find_home(folder, &home, error));
+    *found = path_format("%s", home.modules != NULL && home.body[0] != '\0' ? home.folder : folder);
+    return BERTH_OK;
+}
+
 void sentence_choose(struct berth_embedding *how, const char *pooling, int normalize) {
     for (size_t i = 0; pooling != NULL && i < SENTENCE_POOLINGS; i++) {
         if (strcmp(sentence_pooling_names[i], pooling) == 0) {

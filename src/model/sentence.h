@@ -12,6 +12,7 @@
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
+#include "core/file.h"
 #include "core/log.h"
 #include "core/pooling.h"
 #include "format/json/json.h"
@@ -61,6 +62,9 @@ void sentence_done(struct sentence *sentence);
 // What the folder is, whether its modules are supported or not.
 enum berth_status sentence_find_kind(const char *folder, enum sentence_kind *kind,
                                      struct berth_error *error);
+// The folder that a user names: that of the modules, else `folder` itself.
+enum berth_status sentence_find_folder(const char *folder, struct path *found,
+                                       struct berth_error *error);
 // The numbers of an embedding of a model with `hidden` columns.
 int64_t sentence_width(const struct sentence *sentence, int64_t hidden);
 // BERTH_CONFIG, naming the folder, if the first Dense does not read `hidden` columns.

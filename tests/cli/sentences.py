@@ -153,6 +153,10 @@ def test_body_in_its_own_folder():
     expect(sorted(os.listdir("again"))[:3] == ["1_Pooling", "2_Normalize", "config.json"], f"a flat copy: {os.listdir('again')}")
     ids = [berth("tokenize", "--model", folder, "--ids", "texts.txt").stdout for folder in (flat, moved)]
     expect(ids[0] == ids[1], f"tokens of both: {ids}")
+    berth("convert", moved, "exported", "--to", "gguf", "--quiet", "--allow_lossy")
+    with open("exported/model.gguf", "rb") as file:
+        data = file.read()
+    expect(b"moved" in data and b"0_Transformer" not in data, "the name in GGUF")
     # What training writes keeps modules and prompts.
     write("pairs.jsonl", '{"text": "ben", "text_pair": "anna"}\n' * 4)
     berth("finetune", "embed", "--model", moved, "--train", "pairs.jsonl", "--output", "trained", "--threads", 1, "--max_steps", 1,
