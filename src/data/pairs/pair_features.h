@@ -8,6 +8,9 @@
 // the odd one stays, as in Hugging Face's `tokenizers` (longest_first), with the longer text, of
 // equally long ones with the second; by Google's rule (tokenizer_options.google_pairs) with the
 // first.
+//
+// A single text that is too long may have windows instead: features one after another, each with
+// the tokens of its prompt, then some of the others. It is cut if the prompt alone is too long.
 #ifndef BERTH_DATA_PAIR_FEATURES_H
 #define BERTH_DATA_PAIR_FEATURES_H
 
@@ -18,9 +21,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-// Of a text that has windows each one begins with the tokens of its prompt, unless these alone are
-// too many.
 
 // The input of an example, or of a window of its text: feature i belongs to example i unless texts
 // have windows, which follow each other.
