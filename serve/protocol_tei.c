@@ -38,7 +38,7 @@ static void write_list(struct json_line *line, struct call *call) {
 const struct protocol protocol_tei_embed = {
     .read = read_embed,
     .write = write_list,
-    .members = "truncate truncation_direction normalize dimensions prompt_name prompt",
+    .members = "truncate truncation_direction normalize dimensions prompt_name prompt overflow",
     .task = "feature-extraction"};
 
 // --- /embed_all and /embed_sparse ----------------------------------------------------------------

@@ -226,7 +226,8 @@ static const struct route routes[] = {
     {"POST", "/embed", .protocol = &protocol_tei_embed,
      .summary = "Embeddings (text-embeddings-inference).",
      .body = "{inputs: " TEXTS ", model-: ModelName, normalize-: boolean?, " CUT
-             ", dimensions-: Dimensions, prompt_name-: string?, prompt-: string?}*",
+             ", dimensions-: Dimensions, prompt_name-: string?, prompt-: string?, overflow-: "
+             "Overflow}*",
      .result = "Embeddings.", .gives = "[[number]]"},
     {"POST", "/embed_all", .protocol = &protocol_tei_embed_all,
      .summary = "Vectors of tokens (text-embeddings-inference).",
@@ -253,7 +254,8 @@ static const struct route routes[] = {
     {"POST", "/similarity", .protocol = &protocol_tei_similarity,
      .summary = "Cosines between embeddings (text-embeddings-inference).",
      .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
-             "Truncate, normalize-: Flag, prompt_name-: string?, prompt-: string?}?*, model-: "
+             "Truncate, normalize-: Flag, prompt_name-: string?, prompt-: string?, overflow-: "
+             "Overflow}?*, model-: "
              "ModelName}*",
      .result = "For each sentence the cosine with the source.", .gives = "[number]"},
     {"POST", "/ask", .protocol = &protocol_form, .summary = "The page's form, without JavaScript.",
@@ -267,8 +269,10 @@ static const struct route routes[] = {
      .summary = "Asks a model (Hugging Face).", .body = "Inference",
      .result = "One result, or a list.", .gives = RESULTS},
     {"POST", "/v1/embeddings", .protocol = &protocol_openai, .summary = "Embeddings (OpenAI).",
-     .body = "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
-             "string?, dimensions-: Dimensions, prompt_name-: string?, prompt-: string?}*",
+     .body =
+         "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
+         "string?, dimensions-: Dimensions, prompt_name-: string?, prompt-: string?, overflow-: "
+         "Overflow}*",
      .result = "Embeddings.",
      .gives = "{object: string, data: [{object: string, index: integer, embedding: ([number] | "
               "string)}], model: string, usage: {prompt_tokens: integer, total_tokens: integer}}"},

@@ -266,6 +266,24 @@ class Results(unittest.TestCase):
             # The prompt counts where texts must not be cut.
             Members.refused(self, server, "/embed", {"inputs": "hello", "prompt": "Ada " * 200, "truncate": False}, "more than the 128 that the model")
 
+    def test_overflow(self):
+        """As the setting of the program, in every API that has embeddings; windows are for them alone."""
+        text = "Ada lived in Oslo. " * 60
+
+        def said(*options: str) -> list:
+            return json.loads(berth("embed", "--model", str(MODELS / "other"), "--threads", "1", "--precision", "fp32", "--text", text, *options))["embedding"]
+        cut, whole = said(), said("--overflow", "windows")
+        self.assertNotEqual(cut, whole)
+        with Server("--precision", "fp32", "--threads", "1", models=["similar=other", "kinds=kinds"]) as server:
+            for overflow, wanted in (("cut", cut), ("windows", whole)):
+                self.assertEqual(server.json("/embed", {"inputs": text, "overflow": overflow}), [wanted])
+                self.assertEqual(server.json("/v1/embeddings", {"input": text, "overflow": overflow})["data"][0]["embedding"], wanted)
+                self.assertEqual(server.json("/models/similar", {"inputs": text, "parameters": {"overflow": overflow}}), wanted)
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": "error"}, "more than the 128 that the model")
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": "all"}, 'overflow: option overflow: expected one of cut, error, windows, found "all"')
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": 1}, "overflow: expected a string")
+            Members.refused(self, server, "/models/kinds", {"inputs": text, "overflow": "windows"}, 'expected one of cut, error, found "windows"')
+
     def test_tokens_and_sparse_vectors(self):
         """As berth embed has them, in text-embeddings-inference's forms."""
         texts = ["hello film", "the fox is in paris"]
