@@ -15,6 +15,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 #include "format/json/json.h"
+#include "output_type.h"
 #include "settings/settings.h"
 #include "task/task.h"
 #include "train/machine/machine.h"
@@ -47,6 +48,7 @@ struct run {
     // The output.
     const char *output; // NULL: standard output
     int npy, for_people;
+    struct typed_output typed;
     struct json_line line; // the lines of a round; of .npy its numbers
     struct file_writer writer;
 };
@@ -109,6 +111,56 @@ static enum berth_status refuse_both(const char *name, const char *other, int ar
     return !are_both ? BERTH_OK
                      : error_set(error, BERTH_USAGE, "--%s and the file %s contradict each other",
                                  name, other);
+}
+
+// "int8 and uint8" have ranges.
+static enum berth_status check_type(struct run *run, struct berth_error *error) {
+    const char *type = given(run, "output_type");
+    run->typed.npy = run->npy;
+    run->typed.key = run->task->outputs[0].name;
+    run->typed.type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
+    return given(run, "calibration_file") == NULL || output_type_has_ranges(run->typed.type)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--calibration_file has no effect with --output_type %s; it is for int8 "
+                           "and uint8",
+                           type);
+}
+
+// What only the verb's own row makes.
+static enum berth_status check_flag(const struct run *run, struct berth_error *error) {
+    static const char *const others[] = {"pooling", "normalize"};
+    const char *flag = run->task->verb.flag;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (cli_is_given(run->call, others[i])) {
+            return error_set(error, BERTH_USAGE, "--%s has no effect with --%s; leave it out",
+                             others[i], flag);
+        }
+    }
+    return !run->npy && run->typed.type == OUTPUT_FLOAT32
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--%s writes JSON lines of different lengths; leave out --output_type, "
+                           "and write to another file than one of .npy",
+                           flag);
+}
+
+// The row that a flag asks for in place of the verb's own.
+static enum berth_status choose_row(struct run *run, struct berth_error *error) {
+    const struct task_row *own = run->task;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        const struct task_verb *verb = &task_rows[i]->verb;
+        if (verb->of == NULL || strcmp(verb->of, own->about.name) != 0 ||
+            !cli_flag(run->call, verb->flag)) {
+            continue;
+        }
+        if (run->task != own) {
+            return error_set(error, BERTH_USAGE, "give --%s or --%s, not both",
+                             run->task->verb.flag, verb->flag);
+        }
+        run->task = task_rows[i];
+    }
+    return run->task != own ? check_flag(run, error) : BERTH_OK;
 }
 
 // Checks the options before standard input is read or a model is opened.
@@ -292,8 +344,9 @@ static enum berth_status read_texts(struct run *run, struct berth_error *error) 
 static enum berth_status put_npy_header(struct run *run, size_t width, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
     int used = snprintf(dictionary, sizeof dictionary,
-                        "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                        run->count, width);
+                        "{'descr': '%s', 'fortran_order': False, 'shape': (%zu, %zu), }",
+                        output_type_numpy(run->typed.type), run->count,
+                        output_type_width(run->typed.type, width));
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
     memcpy(header + 10, dictionary, (size_t)used);
@@ -303,17 +356,32 @@ static enum berth_status put_npy_header(struct run *run, size_t width, struct be
     return file_writer_put(&run->writer, header, whole, error);
 }
 
+// Writes bytes of the output.
+static enum berth_status put_bytes(struct run *run, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    if (run->output != NULL) {
+        return file_writer_put(&run->writer, bytes, length, error);
+    }
+    if (length > 0) { // none where lines for people were printed
+        fwrite(bytes, 1, length, stdout);
+    }
+    return cli_flush(error);
+}
+
+static enum berth_status put_typed(void *context, const char *bytes, size_t length,
+                                   struct berth_error *error) {
+    return put_bytes(context, bytes, length, error);
+}
+
 // The width of a model's numbers, or what was asked for.
 static enum berth_status begin(struct run *run, struct berth_error *error) {
     const double all = berth_model_number(run->model, "dimensions");
     const int64_t asked = run->asked.dimensions;
+    run->typed.put = put_typed;
+    run->typed.context = run;
+    run->typed.width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
-    return run->npy ? put_npy_header(run,
-                                     asked > 0 ? (size_t)asked
-                                     : all > 0 ? (size_t)all
-                                               : 0,
-                                     error)
-                    : BERTH_OK;
+    return run->npy ? put_npy_header(run, run->typed.width, error) : BERTH_OK;
 }
 
 static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
@@ -448,7 +516,7 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
         if (run->for_people) {
             print_for_people(run, &text);
-        } else if (!run->npy) {
+        } else if (!run->npy && run->typed.type == OUTPUT_FLOAT32) {
             add_json(run, &text);
         } else {
             json_line_bytes(&run->line, text.rows, text.width * sizeof *text.rows);
@@ -474,17 +542,31 @@ static enum berth_status run_texts(struct run *run, size_t first, size_t count,
     return status;
 }
 
-// Writes the output of a round, which the processes have in their order.
+// The output of a round: vectors of another type become integers first.
 static enum berth_status put_round(struct run *run, const char *bytes, size_t length,
                                    struct berth_error *error) {
-    if (run->output != NULL) {
-        return file_writer_put(&run->writer, bytes, length, error);
-    }
-    if (length > 0) { // none where lines for people were printed
-        fwrite(bytes, 1, length, stdout);
-    }
-    return cli_flush(error);
+    return run->typed.type == OUTPUT_FLOAT32 ? put_bytes(run, bytes, length, error)
+                                             : typed_output_put(&run->typed, bytes, length, error);
 }
+
+// Ends the vectors that wait for the ranges of all texts; other processes than the first have none.
+static enum berth_status put_waiting(struct run *run, struct berth_error *error) {
+    if (run->typed.waits.length > 0 && run->count < 2) {
+        return error_set(error, BERTH_USAGE,
+                         "--output_type %s: one text has no range; name a file of texts with "
+                         "--calibration_file",
+                         given(run, "output_type"));
+    }
+    if (run->typed.waits.length > 0 && run->count < 100) {
+        cli_note(run->call,
+                 "the ranges of the columns are those of %zu texts; more texts, or a "
+                 "--calibration_file, give better ones",
+                 run->count);
+    }
+    return typed_output_end(&run->typed, error);
+}
+
+// --- several processes ---------------------------------------------------------------------------
 
 // The first process writes what all have found. It travels as numbers of four bytes.
 static enum berth_status gather_round(struct run *run, struct berth_error *error) {
@@ -544,6 +626,43 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
                             run->done, run->count)
                 : BERTH_OK;
+}
+
+// The ranges of the vectors of a file's texts, which are then converted by them.
+static enum berth_status calibrate(struct run *run, struct berth_error *error) {
+    const char *path = given(run, "calibration_file");
+    const struct run own = *run;
+    struct cli_lines lines;
+    if (path == NULL) {
+        return BERTH_OK;
+    }
+    enum berth_status status = cli_read_lines(run->call, path, &lines, error);
+    if (status == BERTH_OK) {
+        run->source = lines.name;
+        status = allocate(run, lines.count, error);
+    }
+    for (size_t i = 0; i < lines.count && status == BERTH_OK; i++) {
+        run->texts[i].text = lines.items[i];
+    }
+    for (size_t i = 0; i < lines.count && status == BERTH_OK; i += ROUND) {
+        status = run_texts(run, i, lines.count - i < ROUND ? lines.count - i : ROUND, error);
+        status = status == BERTH_OK
+                     ? typed_output_calibrate(&run->typed, run->line.text, run->line.length, error)
+                     : status;
+    }
+    if (status == BERTH_OK && lines.count == 0) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: no texts; expected one on each line", path);
+    }
+    if (run->texts != own.texts) {
+        memory_free(run->texts);
+    }
+    run->texts = own.texts;
+    run->count = own.count;
+    run->source = own.source;
+    run->cut = own.cut;
+    run->typed.has_ranges = 1;
+    cli_lines_done(&lines);
+    return status;
 }
 
 // The first process says what was truncated in all.
@@ -698,9 +817,11 @@ static enum berth_status run_task(struct run *run, struct berth_error *error) {
     TRY(comm_settle(comm, open_model(run, error), error));
     TRY(comm->size > 1 ? compare_models(run, error) : BERTH_OK);
     TRY(comm_settle(comm, is_first ? begin(run, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, is_first ? calibrate(run, error) : BERTH_OK, error));
     while (run->done < run->count) {
         TRY(run_round(run, error));
     }
+    TRY(comm_settle(comm, put_waiting(run, error), error)); // none in other processes
     TRY(note_cut(run, error));
     const enum berth_status status =
         is_first && run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
@@ -711,6 +832,8 @@ static enum berth_status run_processes(struct run *run, struct berth_error *erro
     const struct launch launch = launch_find();
     struct berth_log log = cli_log(run->call);
     TRY(check_options(run, error));
+    TRY(check_type(run, error));
+    TRY(choose_row(run, error));
     TRY(read_settings(run, error));
     if (run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
         TRY(machine_comm_open(run->task->about.name, &run->call->config, &log, &run->comm, error));
@@ -737,6 +860,7 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     berth_close(run.model);
     file_writer_abort(&run.writer);
     json_line_done(&run.line);
+    typed_output_done(&run.typed);
     cli_lines_done(&run.lines);
     memory_free(run.pair_bytes);
     memory_free(run.texts);
@@ -754,7 +878,7 @@ static void add_text(struct cli_verb *verb, struct option_row **next, struct opt
 static void add_setting(struct cli_verb *verb, struct option_row **next,
                         const struct task_row *task, const char *name) {
     const struct option_row *known = option_find(name);
-    struct option_row row = *task_option_find(name);
+    struct option_row row = task_option_of(task, name);
     if ((known != NULL && (known->jobs & verb->jobs) != 0) || strcmp(name, "offsets") == 0) {
         return;
     }
@@ -763,6 +887,22 @@ static void add_setting(struct cli_verb *verb, struct option_row **next,
         row.maximum = task->verb.top_max > 0 ? (double)task->verb.top_max : row.maximum;
     }
     add_text(verb, next, row);
+}
+
+// The flag, and the settings that only its row has; returns the place after them.
+static struct option_row *add_row_of_flag(struct cli_verb *verb, struct option_row *next,
+                                          const struct task_row *task,
+                                          const struct task_row *other) {
+    const char *settings = other->settings;
+    char name[OPTION_NAME_SIZE];
+    add_text(verb, &next,
+             (struct option_row){CLI_FLAG(other->verb.flag), .help = other->about.help});
+    while (option_next_name(&settings, name)) {
+        if (!task_follows(task, name)) {
+            add_setting(verb, &next, other, name);
+        }
+    }
+    return next;
 }
 
 // The options, and the usage, which names them.
@@ -816,6 +956,23 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                     "file for the numbers: .npy, or JSON lines under any other name (-: standard "
                     "output)"});
         verb->streams_output = 1;
+    }
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (task_rows[i]->verb.of != NULL && strcmp(task_rows[i]->verb.of, about->name) == 0) {
+            next = add_row_of_flag(verb, next, task, task_rows[i]);
+        }
+    }
+    if (task_follows(task, "dimensions")) {
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT("output_type", "float32"), .unit = "TYPE",
+                                     .choices = OUTPUT_TYPES,
+                                     .help = "type of the numbers: int8 and uint8 in 256 steps of "
+                                             "each column's range, (u)binary 1 bit a column"});
+        add_text(verb, &next,
+                 (struct option_row){CLI_TEXT("calibration_file", NULL), .unit = "FILE",
+                                     .shown = "the texts themselves",
+                                     .help = "texts, one a line, whose vectors give the columns' "
+                                             "ranges for int8 and uint8"});
     }
     verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
     const char *const *sample = task->verb.sample;

@@ -26,6 +26,9 @@ const struct cli_verb *const *cli_list_verbs(void) {
     }
     size_t count = cli_task_verbs(list);
     for (size_t i = 0; task_rows[i] != NULL; i++) {
+        if (task_rows[i]->verb.of != NULL) {
+            continue;
+        }
         list[count++] = strcmp(task_rows[i]->about.name, cli_tokenize.name) == 0 ? &cli_tokenize
                                                                                  : cli_run_verb(i);
     }

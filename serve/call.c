@@ -106,6 +106,9 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
 }
 
 int protocol_suits(const struct protocol *protocol, const struct task_model *instance) {
+    if (protocol->runs != NULL) {
+        return instance->task->open == task_find(protocol->runs)->open;
+    }
     return protocol->task == NULL || (strcmp(protocol->task, instance->task->about.pipeline) == 0 &&
                                       (protocol->suits == NULL || protocol->suits(instance)));
 }
@@ -114,10 +117,10 @@ int protocol_suits(const struct protocol *protocol, const struct task_model *ins
 static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
     struct task_text *item = &call->items[index];
     const struct task_model *instance = call->instance;
-    const int64_t tokens = task_count_tokens(instance, item);
-    item->tokens = task_computed_tokens(instance, tokens);
+    const int64_t tokens = task_count_tokens(instance, call->task, item);
+    item->tokens = task_computed_tokens(instance, item, tokens);
     call->tokens += item->tokens;
-    return !call->settings.must_fit || tokens <= instance->max_tokens
+    return call->settings.overflow != TEXT_FAILS || tokens <= instance->max_tokens
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "input %zu: the text has %lld tokens, more than the %lld that the model "
@@ -127,12 +130,14 @@ static enum berth_status count_tokens(struct call *call, size_t index, struct be
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
-    const struct task_row *task = call->instance->task;
+    const struct task_row *own = call->instance->task;
+    const struct task_row *task = protocol->runs != NULL ? task_find(protocol->runs) : own;
+    call->task = task;
     call->settings = task_usual;
     call->settings.unit = OFFSET_CODE_POINTS;
     if (!protocol_suits(protocol, call->instance)) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
-                         call->model_name, task->about.pipeline, protocol->task,
+                         call->model_name, own->about.pipeline, protocol->task,
                          protocol->suited != NULL ? protocol->suited : "");
     }
     TRY(protocol->read(call, error));
@@ -193,7 +198,7 @@ void call_write_items(struct json_line *line, const struct call *call, int is_li
         json_line_open(line, NULL, '[');
     }
     for (size_t i = 0; i < call->count; i++) {
-        call->instance->task->write(line, call->instance, &call->items[i]);
+        call->task->write(line, call->instance, &call->items[i]);
     }
     if (is_list) {
         json_line_close(line, ']');

@@ -36,6 +36,7 @@ struct protocol {
     // those of the model's task.
     const char *members;
     const char *task; // name of the only task that the API is for; NULL: any
+    const char *runs; // another one that a model of it also does (task_row's `open`); NULL: its own
     // Which models of that task; NULL: all. `suited` says it in messages: " with a single label".
     int (*suits)(const struct task_model *instance);
     const char *suited;
@@ -47,6 +48,7 @@ struct call {
     struct http_request *request;
     const struct protocol *protocol;
     const struct task_model *instance; // the model when the request arrived
+    const struct task_row *task;       // that it runs: the model's own, or what the protocol runs
     const char *model_name;
     size_t model;   // its index; models_count: there is none of that name
     int is_named;   // by the path

@@ -24,7 +24,7 @@
 // --- members that set something ------------------------------------------------------------------
 
 enum api { HUGGING_FACE, OTHERS };
-enum kind { NUMBER, FLAG, WORD, LIST, RIGHT, TEXT, SAME, REFUSED };
+enum kind { NUMBER, FLAG, WORD, CHOICE, LIST, RIGHT, TEXT, SAME, REFUSED };
 
 static const struct member {
     const char *names; // in all spellings, those of transformers and of huggingface.js
@@ -50,6 +50,7 @@ static const struct member {
      FALSE_TRUE(0, 1)},
     {"normalize", HUGGING_FACE, FLAG, .setting = "normalize", FALSE_TRUE(0, 1)},
     {"truncate truncation", HUGGING_FACE, FLAG, .setting = "overflow", FALSE_TRUE(1, 0)},
+    {"overflow", HUGGING_FACE, CHOICE, .setting = "overflow"},
     {"raw_scores", OTHERS, FLAG, .setting = "score",
      FALSE_TRUE(BERTH_SCORE_USUAL, BERTH_SCORE_NONE)},
     {"return_text", OTHERS, FLAG, .at = offsetof(struct call, has_texts), FALSE_TRUE(0, 1)},
@@ -85,7 +86,8 @@ static const struct member {
     {"max_question_len maxQuestionLen", HUGGING_FACE, SAME, .task = ANSWER,
      .option = "max_query_length"},
     {"stride", HUGGING_FACE, REFUSED, .task = TAG},
-    {"prompt_name", HUGGING_FACE, REFUSED, .task = EMBED},
+    {"prompt_name promptName", HUGGING_FACE, TEXT, .setting = "prompt_name"},
+    {"prompt", HUGGING_FACE, TEXT, .setting = "prompt"},
 };
 
 static void *target_of(struct call *call, const struct member *row) {
@@ -139,6 +141,17 @@ static enum berth_status read_word(struct call *call, const struct member *row, 
     return error_set(error, BERTH_USAGE, "%s: expected %s", where, words);
 }
 
+// One of the words that the setting has for the task.
+static enum berth_status read_choice(struct call *call, const struct member *row, const char *where,
+                                     const json *value, struct berth_error *error) {
+    const struct option_row own = task_option_of(call->task, row->setting);
+    const char *word = json_text(value);
+    const enum berth_status status = word != NULL
+                                         ? task_set(&call->settings, &own, word, error)
+                                         : error_set(error, BERTH_USAGE, "expected a string");
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", where);
+}
+
 // A text, or a list of texts as JSON, as task_list_read takes both.
 static enum berth_status read_list(struct call *call, const struct member *row, const char *where,
                                    const json *value, struct berth_error *error) {
@@ -179,6 +192,8 @@ static enum berth_status read_member(struct call *call, const struct member *row
     case FLAG:
     case WORD:
         return read_word(call, row, where, value, error);
+    case CHOICE:
+        return read_choice(call, row, where, value, error);
     case LIST:
         return read_list(call, row, where, value, error);
     case RIGHT: // texts are truncated at their end, or not at all

@@ -225,8 +225,8 @@ static void put_content(struct json_line *line, const char *schemas) {
     "hypothesis_template&-: OptionalText, ignore_labels&-: List, "                                 \
     "max_answer_len&-: MaxAnswerLen, max_question_len&-: MaxQuestionLen, "                         \
     "max_seq_len&-: MaxSeqLen, multi_label&-: Flag, normalize-: Flag, "                            \
-    "offset_unit&-: OffsetUnit, prompt_name-: Unsupported, stride-: Unsupported, "                 \
-    "targets-: List, topk-: TopK, top_k&-: TopK, truncate-: Truncate, "                            \
+    "offset_unit&-: OffsetUnit, overflow-: Overflow, prompt_name&-: string?, prompt-: string?, "   \
+    "stride-: Unsupported, targets-: List, topk-: TopK, top_k&-: TopK, truncate-: Truncate, "      \
     "truncation-: Truncate, truncation_direction-: Direction"
 #define INPUT                                                                                      \
     "({question: Text, context: Text}* | (Text | {text: Text, text_pair-: OptionalText}*))"
@@ -253,7 +253,9 @@ static const struct {
     {"Word", "{score: number, token: integer, token_str: string, sequence: string}"},
     {"Chosen", "`Candidate labels, the likeliest first.` {sequence: string, labels: [string], "
                "scores: [number]}"},
-    {"Result", "(Answer | [Answer] | [Class] | Chosen | [Entity] | [Word] | [[Word]] | [number])"},
+    {"Weight", "{token: integer, token_str: string, weight: number}"},
+    {"Result", "(Answer | [Answer] | [Class] | Chosen | [Entity] | [Word] | [[Word]] | [Weight] | "
+               "[number])"},
     {"Text", "`Not empty, without NUL.` string/^[^\\u0000]+$/"},
     {"OptionalText", "`A Text; null: as without it.` string?/^[^\\u0000]+$/"},
     {"Model", "{id: string, object: string, created: integer, owned_by: string, task-: string?}"},
@@ -263,6 +265,7 @@ static const struct {
     {"ModelName", "`Which model; null: as without it.` string?"},
     {"Direction", "`\"right\", in letters of either case.` string?/^[Rr][Ii][Gg][Hh][Tt]$/"},
     {"Dimensions", "`The first numbers of an embedding, at most as many as it has.` integer?>=1"},
+    {"Overflow", "`windows: of embeddings alone.` =cut/error/windows/null"},
     {"Truncate", "`false: a text longer than the model reads is refused.` boolean?"},
     {"AggregationStrategy", "=simple/first/average/max/none/null"},
     {"DocStride", "`Only the server's own --doc_stride.` integer?"},

@@ -71,7 +71,8 @@ static void write(struct json_line *line, struct call *call) {
     json_line_close(line, '}');
 }
 
-const struct protocol protocol_openai = {.read = read,
-                                         .write = write,
-                                         .members = "encoding_format dimensions user",
-                                         .task = "feature-extraction"};
+const struct protocol protocol_openai = {
+    .read = read,
+    .write = write,
+    .members = "encoding_format dimensions user prompt_name prompt overflow",
+    .task = "feature-extraction"};

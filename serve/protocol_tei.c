@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// text-embeddings-inference's /embed, /predict and /rerank. Replies are lists; of /embed always one
-// of embeddings, of /predict one of classes for a single input, of /rerank one of texts by score.
+// text-embeddings-inference's /embed, /embed_all, /embed_sparse, /predict and /rerank. Replies are
+// lists; of /embed always one of embeddings, of /embed_all one of lists of the tokens' vectors, of
+// /embed_sparse one of lists of words, of /predict one of classes for a single input, of /rerank
+// one of texts by score.
 #include "core/memory.h"
 #include "serve/protocols.h"
 
@@ -36,8 +38,55 @@ static void write_list(struct json_line *line, struct call *call) {
 const struct protocol protocol_tei_embed = {
     .read = read_embed,
     .write = write_list,
-    .members = "truncate truncation_direction normalize dimensions prompt_name",
+    .members = "truncate truncation_direction normalize dimensions prompt_name prompt overflow",
     .task = "feature-extraction"};
+
+// --- /embed_all and /embed_sparse ----------------------------------------------------------------
+
+static enum berth_status read_lists(struct call *call, struct berth_error *error) {
+    call->is_list = json_is_array_value(call_member(call, "inputs"));
+    TRY(members_read(call, "", call->document, "inputs model", error));
+    return read_inputs(call, read_text, error);
+}
+
+const struct protocol protocol_tei_embed_all = {
+    .read = read_lists,
+    .write = write_list,
+    .members = "truncate truncation_direction prompt_name prompt",
+    .task = "feature-extraction",
+    .runs = "embed_tokens"};
+
+static int compare_words(const void *left, const void *right) {
+    const struct berth_item *a = left, *b = right;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+// By their ids, as text-embeddings-inference has them.
+static void write_sparse(struct json_line *line, struct call *call) {
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < call->count; i++) {
+        struct task_text *item = &call->items[i];
+        json_line_open(line, NULL, '[');
+        if (item->item_count > 0) {
+            qsort(item->items, item->item_count, sizeof *item->items, compare_words);
+        }
+        for (size_t k = 0; k < item->item_count; k++) {
+            json_line_open(line, NULL, '{');
+            json_line_integer(line, "index", item->items[k].id);
+            json_line_float(line, "value", (float)item->items[k].score);
+            json_line_close(line, '}');
+        }
+        json_line_close(line, ']');
+    }
+    json_line_close(line, ']');
+}
+
+const struct protocol protocol_tei_embed_sparse = {
+    .read = read_lists,
+    .write = write_sparse,
+    .members = "truncate truncation_direction prompt_name prompt",
+    .task = "fill-mask and sparse-embedding",
+    .runs = "embed_sparse"};
 
 // --- /predict ------------------------------------------------------------------------------------
 

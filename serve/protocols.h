@@ -9,8 +9,10 @@
 extern const struct protocol protocol_hugging_face;
 // POST /v1/embeddings
 extern const struct protocol protocol_openai;
-// text-embeddings-inference's POST /embed, /predict, /rerank and /similarity
-extern const struct protocol protocol_tei_embed, protocol_tei_predict, protocol_tei_rerank;
+// text-embeddings-inference's POST /embed, /embed_all, /embed_sparse, /predict, /rerank and
+// /similarity
+extern const struct protocol protocol_tei_embed, protocol_tei_embed_all, protocol_tei_embed_sparse,
+    protocol_tei_predict, protocol_tei_rerank;
 extern const struct protocol protocol_tei_similarity; // protocol_hugging_face.c
 // POST /v2/models/NAME/infer
 extern const struct protocol protocol_kserve;

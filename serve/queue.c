@@ -149,10 +149,11 @@ static void fill(struct lane *lane) {
     struct call **at = &lane->first, **last = &lane->batch.calls, *call;
     const struct call *first = find_next(lane);
     const struct task_model *instance = first->instance;
+    const struct task_row *task = first->task;
     lane->round = lane->first->round;
     lane->model = first->model;
     while ((call = *at) != NULL) {
-        if (call->instance != instance || call->model != lane->model) {
+        if (call->instance != instance || call->task != task || call->model != lane->model) {
             at = &call->next;
             continue;
         }

@@ -22,8 +22,8 @@ struct queue_limits {
     double delay_seconds; // that a batch waits for more items
 };
 
-// A call that was not read yet, or items of one instance of a model: those of each call from `done`
-// to `taken`.
+// A call that was not read yet, or items of one task of an instance of a model: those of each call
+// from `done` to `taken`.
 struct work_batch {
     struct call *calls; // linked by `beside`
     int64_t tokens;

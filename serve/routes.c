@@ -226,8 +226,20 @@ static const struct route routes[] = {
     {"POST", "/embed", .protocol = &protocol_tei_embed,
      .summary = "Embeddings (text-embeddings-inference).",
      .body = "{inputs: " TEXTS ", model-: ModelName, normalize-: boolean?, " CUT
-             ", dimensions-: Dimensions, prompt_name-: Unsupported}*",
+             ", dimensions-: Dimensions, prompt_name-: string?, prompt-: string?, overflow-: "
+             "Overflow}*",
      .result = "Embeddings.", .gives = "[[number]]"},
+    {"POST", "/embed_all", .protocol = &protocol_tei_embed_all,
+     .summary = "Vectors of tokens (text-embeddings-inference).",
+     .body = "{inputs: " TEXTS ", model-: ModelName, " CUT ", prompt_name-: string?, prompt-: "
+             "string?}*",
+     .result = "For each text a list of the vectors of its tokens.", .gives = "[[[number]]]"},
+    {"POST", "/embed_sparse", .protocol = &protocol_tei_embed_sparse,
+     .summary = "Weights of words (text-embeddings-inference).",
+     .body = "{inputs: " TEXTS ", model-: ModelName, " CUT ", prompt_name-: string?, prompt-: "
+             "string?}*",
+     .result = "For each text a list of words, by their ids.",
+     .gives = "[[{index: integer, value: number}]]"},
     {"POST", "/predict", .protocol = &protocol_tei_predict,
      .summary = "Classes (text-embeddings-inference).",
      .body = "{inputs: (Text | [Text]+<=2 | [[Text]+<=2]+), model-: ModelName, raw_scores-: "
@@ -242,7 +254,9 @@ static const struct route routes[] = {
     {"POST", "/similarity", .protocol = &protocol_tei_similarity,
      .summary = "Cosines between embeddings (text-embeddings-inference).",
      .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
-             "Truncate, normalize-: Flag, prompt_name-: Unsupported}?*, model-: ModelName}*",
+             "Truncate, normalize-: Flag, prompt_name-: string?, prompt-: string?, overflow-: "
+             "Overflow}?*, model-: "
+             "ModelName}*",
      .result = "For each sentence the cosine with the source.", .gives = "[number]"},
     {"POST", "/ask", .protocol = &protocol_form, .summary = "The page's form, without JavaScript.",
      .body = "@application/x-www-form-urlencoded {model-: string, question-: string, context: "
@@ -255,8 +269,10 @@ static const struct route routes[] = {
      .summary = "Asks a model (Hugging Face).", .body = "Inference",
      .result = "One result, or a list.", .gives = RESULTS},
     {"POST", "/v1/embeddings", .protocol = &protocol_openai, .summary = "Embeddings (OpenAI).",
-     .body = "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
-             "string?, dimensions-: Dimensions}*",
+     .body =
+         "{input: " TEXTS ", model-: ModelName, encoding_format-: =float/base64/null, user-: "
+         "string?, dimensions-: Dimensions, prompt_name-: string?, prompt-: string?, overflow-: "
+         "Overflow}*",
      .result = "Embeddings.",
      .gives = "{object: string, data: [{object: string, index: integer, embedding: ([number] | "
               "string)}], model: string, usage: {prompt_tokens: integer, total_tokens: integer}}"},

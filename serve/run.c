@@ -122,7 +122,7 @@ void run_batch(void *context, struct work_batch *batch) {
     if (atomic_load(&server->is_aborting)) {
         status = error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down");
     } else if (wanted > 0) {
-        status = instance->task->run(instance, batch->items, wanted, &error);
+        status = batch->calls->task->run(instance, batch->items, wanted, &error);
     }
     for (size_t i = 0; status != BERTH_OK && i < wanted; i++) {
         task_text_fail(batch->items[i], status, error.message);

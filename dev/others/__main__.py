@@ -55,6 +55,12 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
     ("words for [MASK], also of a model that Berth trained", "masked"),
     ("checkpoints that the Trainer resumes, and those of the Trainer", "trainer"))] + [
     ("transformers", "torch transformers sentence_transformers", "build model", "embeddings of a model", "peers.model_of_yours")] + [
+    ("sentences", "torch transformers sentence_transformers", "build", what, "sentences." + function) for what, function in (
+        ("vectors of folders with 0_Transformer, also converted", "folders"),
+        ("vectors with the prompt in the pooling and left out of it, by name", "prompts"),
+        ("types of numbers, with and without calibration, and of .npy", "types"),
+        ("vectors of tokens, with and without prompts", "tokens"),
+        ("weights of words of sparse encoders of four architectures", "sparse"))] + [
     ("architectures", "torch transformers tokenizers safetensors", "build", what, "architectures." + function) for what, function in (
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),

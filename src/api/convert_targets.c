@@ -132,8 +132,10 @@ static enum berth_status write_model(const struct conversion *conversion, const 
                                      const struct gguf_tokens *tokens, struct berth_error *error) {
     const struct path path = path_in(conversion->folder, "model.gguf");
     char name[128];
+    struct path folder;
     int pooling = 0;
-    name_model(conversion->input, name, sizeof name);
+    TRY(sentence_find_folder(conversion->input, &folder, error));
+    name_model(folder.text, name, sizeof name);
     TRY(find_pooling(conversion, &pooling, error));
     const struct export_gguf export = {.config = &conversion->config,
                                        .table = &conversion->table,

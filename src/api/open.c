@@ -254,14 +254,18 @@ static const struct task_model *own_of(const struct berth_model *model) {
 static const char *task_names(const struct berth_model *model) {
     const struct task_model *own = own_of(model);
     const char *name = model->own->about.name;
-    static const char *const names[] = {
-        "answer embed hidden tokenize", "classify embed hidden tokenize",
-        "tag embed hidden tokenize", "fill embed hidden tokenize", "embed hidden tokenize"};
+    static const char *const names[] = {"answer embed embed_tokens hidden tokenize",
+                                        "classify embed embed_tokens hidden tokenize",
+                                        "tag embed embed_tokens hidden tokenize",
+                                        "fill embed embed_sparse embed_tokens hidden tokenize",
+                                        "embed_sparse fill tokenize",
+                                        "embed embed_tokens hidden tokenize"};
     if (own != NULL && task_has_one_score(own)) {
-        return "classify rerank embed hidden tokenize";
+        return "classify rerank embed embed_tokens hidden tokenize";
     }
-    size_t i = 0;
-    while (strncmp(names[i], name, strlen(name)) != 0) {
+    size_t i = 0, length = strlen(name);
+    while (i + 1 < sizeof names / sizeof *names &&
+           (strncmp(names[i], name, length) != 0 || names[i][length] != ' ')) {
         i++;
     }
     return names[i];

@@ -24,7 +24,8 @@ enum berth_status task_settings_read(const struct task_row *task, const char *co
         if (row == NULL || !task_follows(task, row->name)) {
             return setting_refuse(name, task->about.name, error);
         }
-        TRY(task_set(asked, row, value, error));
+        const struct option_row own = task_option_of(task, row->name);
+        TRY(task_set(asked, &own, value, error));
     }
     return BERTH_OK;
 }

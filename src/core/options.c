@@ -272,7 +272,8 @@ static enum berth_status parse_text(const struct option_row *row, const char *te
         return bad_choice(row, text, error);
     }
     *value = text;
-    return *text != '\0' ? BERTH_OK : bad_value(row, text, "some text", error);
+    return *text != '\0' || row->may_be_empty ? BERTH_OK
+                                               : bad_value(row, text, "some text", error);
 }
 
 enum berth_status option_parse(const struct option_row *row, const char *text,

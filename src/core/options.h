@@ -81,6 +81,7 @@ struct option_row {
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
+    int may_be_empty; // OPTION_TEXT: "" is also a value
     // "auto" is also a value: what a default that follows a rule is called. It is stored as
     // OPTION_AUTO, of OPTION_REAL as NaN: never as a number that a user may mean.
     int has_auto;

@@ -4,8 +4,10 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "model/folder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +53,53 @@ static enum berth_status read_member(const char *folder, const char *module, con
 // A module's folder must be a plain name inside the model's folder.
 static int is_plain_name(const char *name) {
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
+}
+
+// Where the modules of the model in a folder are listed: in the folder itself, or in the one around
+// it, which lists it as its Transformer.
+struct home {
+    char *folder;     // newly allocated
+    json *modules;    // NULL: nowhere
+    const char *body; // the Transformer's folder in it; "": itself. In the list
+};
+
+static void home_done(struct home *home) {
+    memory_free(home->folder);
+    json_free(home->modules);
+}
+
+static const char *path_of(const json *module) {
+    return json_text(json_member(module, "path"));
+}
+
+static enum berth_status read_home(struct home *home, const char *file, const char *body,
+                                   struct berth_error *error) {
+    TRY(json_read_file(file, &home->modules, error));
+    home->folder = file_parent(file);
+    const char *path = path_of(json_at(home->modules, 0));
+    if (body[0] != '\0' && (path == NULL || strcmp(path, body) != 0)) { // of another model
+        json_free(home->modules);
+        home->modules = NULL;
+    }
+    home->body = body[0] != '\0' ? path : "";
+    return home->folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+}
+
+// Call home_done even after an error.
+static enum berth_status find_home(const char *folder, struct home *home,
+                                   struct berth_error *error) {
+    OWNED char *own = folder_file(folder, MODULES_FILE);
+    OWNED char *inner = own != NULL ? file_parent(own) : NULL;
+    OWNED char *around = inner != NULL ? file_parent(inner) : NULL;
+    OWNED char *other = around != NULL ? path_join(around, MODULES_FILE) : NULL;
+    *home = (struct home){.folder = NULL};
+    if (other == NULL) {
+        return error_no_memory(error, 0, "a path");
+    }
+    return file_exists(own) ? read_home(home, own, "", error)
+           : is_plain_name(path_name(inner)) && file_exists(other)
+               ? read_home(home, other, path_name(inner), error)
+               : BERTH_OK;
 }
 
 // --- pooling ------------------------------------------------------------------------------------
@@ -101,7 +150,7 @@ static enum berth_status read_pooling(const char *folder, const char *module,
                                       struct sentence *sentence, struct berth_error *error) {
     json *object;
     char *path;
-    int include_prompt = 1;
+    int has_prompt = 1;
     enum berth_status status = read_member(folder, module, "config.json", &object, &path, error);
     if (status == BERTH_OK && object == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
@@ -111,14 +160,9 @@ static enum berth_status read_pooling(const char *folder, const char *module,
         status = find_pooling(object, path, &sentence->how.pooling, error);
     }
     if (status == BERTH_OK) {
-        status = json_get_boolean(object, path, "include_prompt", &include_prompt, error);
+        status = json_get_boolean(object, path, "include_prompt", &has_prompt, error);
     }
-    if (status == BERTH_OK && !include_prompt && sentence->prompt != NULL) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s: key \"include_prompt\": pooling without the default prompt is not "
-                           "supported",
-                           path);
-    }
+    sentence->skips_prompt = !has_prompt;
     json_free(object);
     memory_free(path);
     return status;
@@ -133,14 +177,25 @@ static const char *class_of(const json *module) {
     return dot != NULL ? dot + 1 : type;
 }
 
-static int is_body(const json *module) {
-    const char *class = class_of(module), *path = json_text(json_member(module, "path"));
-    return class != NULL && strcmp(class, "Transformer") == 0 && path != NULL && path[0] == '\0';
+static int is_body(const struct home *home, const json *module) {
+    const char *class = class_of(module), *path = path_of(module);
+    return class != NULL &&
+           (strcmp(class, "Transformer") == 0 || strcmp(class, "MLMTransformer") == 0) &&
+           path != NULL && strcmp(path, home->body) == 0;
+}
+
+static int is_splade(const json *module) {
+    const char *class = class_of(module);
+    return class != NULL && strcmp(class, "SpladePooling") == 0;
 }
 
 // A cross-encoder's list is the Transformer alone, whose class has the head.
-static int is_cross_encoder(const json *modules) {
-    return json_length(modules) == 1 && is_body(json_at(modules, 0));
+static enum sentence_kind kind_of(const struct home *home) {
+    const json *modules = home->modules;
+    return modules == NULL || (json_length(modules) == 1 && is_body(home, json_at(modules, 0)))
+               ? SENTENCE_NONE
+           : is_splade(json_at(modules, 1)) ? SENTENCE_SPARSE
+                                            : SENTENCE_DENSE;
 }
 
 // A Normalize before it becomes its own.
@@ -160,15 +215,16 @@ static enum berth_status add_dense(const char *folder, const char *module,
                            folder, module, (long long)inputs, (long long)dense->inputs);
 }
 
-static enum berth_status read_module(const char *folder, const json *module, size_t index,
+static enum berth_status read_module(const struct home *home, size_t index,
                                      struct sentence *sentence, struct berth_error *error) {
-    const char *class = class_of(module), *path = json_text(json_member(module, "path"));
+    const json *module = json_at(home->modules, index);
+    const char *folder = home->folder, *class = class_of(module), *path = path_of(module);
     if (class == NULL || path == NULL) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: " MODULES_FILE ": entry %zu lacks \"type\" or \"path\"", folder,
                          index);
     }
-    if (index == 0 && is_body(module)) {
+    if (index == 0 && is_body(home, module)) {
         return BERTH_OK;
     }
     if (index == 1 && strcmp(class, "Pooling") == 0 && is_plain_name(path)) {
@@ -185,21 +241,60 @@ static enum berth_status read_module(const char *folder, const json *module, siz
     return error_set(error, BERTH_CONFIG,
                      "%s: " MODULES_FILE
                      ": entry %zu is a module %s in \"%s\"; supported are a Transformer in the "
-                     "folder itself, a Pooling, and then at most %d modules Dense and Normalize",
+                     "folder itself or in one within it, a Pooling, and then at most %d modules "
+                     "Dense and Normalize",
                      folder, index, class, path, SENTENCE_DENSE_MAX);
 }
 
-static enum berth_status read_modules(const char *folder, const json *modules,
-                                      struct sentence *sentence, struct berth_error *error) {
-    for (size_t i = 0; i < json_length(modules); i++) {
-        TRY(read_module(folder, json_at(modules, i), i, sentence, error));
+static enum berth_status read_modules(const struct home *home, struct sentence *sentence,
+                                      struct berth_error *error) {
+    const size_t count = json_length(home->modules);
+    for (size_t i = 0; i < count; i++) {
+        TRY(read_module(home, i, sentence, error));
     }
-    return json_length(modules) >= 2
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: " MODULES_FILE ": expected a Transformer and a Pooling, found %zu "
-                           "modules",
-                           folder, json_length(modules));
+    return count >= 2 ? BERTH_OK
+                      : error_set(error, BERTH_CONFIG,
+                                  "%s: " MODULES_FILE
+                                  ": expected a Transformer and a Pooling, found %zu modules",
+                                  home->folder, count);
+}
+
+// --- sparse vectors ------------------------------------------------------------------------------
+
+static enum berth_status read_splade(const struct home *home, const char *module,
+                                     struct berth_error *error) {
+    static const char *const keys[][2] = {{"pooling_strategy", "max"},
+                                          {"activation_function", "relu"}};
+    json *object;
+    char *path;
+    enum berth_status status =
+        read_member(home->folder, module, "config.json", &object, &path, error);
+    for (size_t i = 0; i < 2 && status == BERTH_OK; i++) {
+        const char *found = keys[i][1];
+        status = json_get_text(object, path, keys[i][0], &found, error);
+        if (status == BERTH_OK && strcmp(found, keys[i][1]) != 0) {
+            status =
+                error_set(error, BERTH_CONFIG,
+                          "%s: key \"%s\": expected \"%s\", found \"%.*s\"; use a model with it",
+                          path, keys[i][0], keys[i][1], UTF8_SHOWN(found, 40));
+        }
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_sparse_modules(const struct home *home, struct berth_error *error) {
+    const size_t count = json_length(home->modules);
+    const char *path = path_of(json_at(home->modules, 1));
+    return count == 2 && is_body(home, json_at(home->modules, 0)) && path != NULL &&
+                   is_plain_name(path)
+               ? read_splade(home, path, error)
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: " MODULES_FILE ": expected a Transformer or MLMTransformer, then a "
+                     "SpladePooling in a folder of its own and nothing else, found %zu modules",
+                     home->folder, count);
 }
 
 // --- length and prompt --------------------------------------------------------------------------
@@ -252,11 +347,16 @@ static enum berth_status read_length(const char *folder, struct sentence *senten
     return BERTH_OK;
 }
 
-// Every model of sentence-transformers has the names "query" and "document", by default without a
-// text.
+// Prompts that every model of sentence-transformers has, by default without a text.
+static const char *const usual_names[] = {"query", "document"};
+#define USUAL_NAMES (sizeof usual_names / sizeof *usual_names)
+
 static int has_prompt(const json *prompts, const char *name) {
-    return json_member(prompts, name) != NULL || strcmp(name, "query") == 0 ||
-           strcmp(name, "document") == 0;
+    int found = json_member(prompts, name) != NULL;
+    for (size_t i = 0; i < USUAL_NAMES; i++) {
+        found |= strcmp(name, usual_names[i]) == 0;
+    }
+    return found;
 }
 
 static enum berth_status read_truncation(const json *object, const char *path, int64_t *dimensions,
@@ -272,57 +372,119 @@ static enum berth_status read_truncation(const json *object, const char *path, i
                                         "expected at least 1, found %lld", (long long)*dimensions);
 }
 
-static enum berth_status read_prompt(const char *folder, struct sentence *sentence,
+static enum berth_status read_prompt(struct sentence *sentence, const char *path,
                                      struct berth_error *error) {
-    json *object;
+    const char *name = json_text(json_member(sentence->settings, "default_prompt_name"));
+    const json *prompts = json_member(sentence->settings, "prompts");
+    const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;
+    if (name != NULL && !has_prompt(prompts, name)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"default_prompt_name\": \"prompts\" has no \"%.*s\"; add "
+                         "it, or remove the key to embed texts as they are",
+                         path, UTF8_SHOWN(name, 40));
+    }
+    if (text != NULL && text[0] != '\0') {
+        sentence->prompt = memory_string(text);
+    }
+    return text == NULL || text[0] == '\0' || sentence->prompt != NULL
+               ? BERTH_OK
+               : error_no_memory(error, strlen(text), path);
+}
+
+static enum berth_status read_settings(const char *folder, struct sentence *sentence,
+                                       struct berth_error *error) {
     char *path;
-    enum berth_status status = read_member(folder, "", PROMPTS_FILE, &object, &path, error);
-    if (status == BERTH_OK && object != NULL) {
-        sentence->prompts = json_write(object, JSON_INDENT_2_SORTED);
-        status = sentence->prompts != NULL ? BERTH_OK : error_no_memory(error, 0, path);
+    enum berth_status status =
+        read_member(folder, "", PROMPTS_FILE, &sentence->settings, &path, error);
+    if (status == BERTH_OK) {
+        status = read_truncation(sentence->settings, path, &sentence->truncate_dim, error);
     }
     if (status == BERTH_OK) {
-        status = read_truncation(object, path, &sentence->truncate_dim, error);
+        status = read_prompt(sentence, path, error);
     }
-    const char *name = json_text(json_member(object, "default_prompt_name"));
-    const json *prompts = json_member(object, "prompts");
-    const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;
-    if (status == BERTH_OK && name != NULL && !has_prompt(prompts, name)) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s: key \"default_prompt_name\": \"prompts\" has no \"%.*s\"; add "
-                           "it, or remove the key to embed texts as they are",
-                           path, UTF8_SHOWN(name, 40));
-    }
-    if (status == BERTH_OK && text != NULL && text[0] != '\0') {
-        sentence->prompt = memory_string(text);
-        status = sentence->prompt != NULL ? BERTH_OK : error_no_memory(error, strlen(text), path);
-    }
-    json_free(object);
     memory_free(path);
     return status;
 }
 
+enum berth_status sentence_find_prompt(const struct sentence *sentence, const char *name,
+                                       const char **prompt, struct berth_error *error) {
+    const json *prompts = json_member(sentence->settings, "prompts");
+    const char *text = json_text(json_member(prompts, name));
+    struct json_walk walk = {.object = prompts};
+    char known[400] = "";
+    *prompt = text != NULL ? text : "";
+    if (has_prompt(prompts, name)) {
+        return BERTH_OK;
+    }
+    while (json_walk_next(&walk)) {
+        words_add(known, sizeof known, walk.key);
+    }
+    for (size_t i = 0; i < USUAL_NAMES; i++) {
+        if (json_member(prompts, usual_names[i]) == NULL) {
+            words_add(known, sizeof known, usual_names[i]);
+        }
+    }
+    return error_set(
+        error, BERTH_USAGE,
+        "prompt_name: the model has no prompt \"%.*s\"; it has %s; prompt takes a text of your own",
+        UTF8_SHOWN(name, 40), known);
+}
+
 // --- all files -----------------------------------------------------------------------------------
 
-enum berth_status sentence_read(const char *folder, struct sentence *sentence,
-                                struct berth_error *error) {
-    json *modules;
-    char *path;
+static enum berth_status read_all(const char *folder, const struct home *home,
+                                  enum sentence_kind kind, struct sentence *sentence,
+                                  struct berth_error *error) {
+    sentence->found = 1;
+    TRY(read_length(folder, sentence, error));
+    TRY(read_settings(home->folder, sentence, error));
+    return kind == SENTENCE_SPARSE ? read_sparse_modules(home, error)
+                                   : read_modules(home, sentence, error);
+}
+
+static enum berth_status read_kind(const char *folder, enum sentence_kind kind,
+                                   struct sentence *sentence, struct berth_error *error) {
+    struct home home DONE_BY(home_done);
     *sentence = (struct sentence){.found = 0};
-    enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
-    sentence->found = modules != NULL && !is_cross_encoder(modules);
-    if (status == BERTH_OK && sentence->found) {
-        TRY_DONE(read_length(folder, sentence, error));
-        TRY_DONE(read_prompt(folder, sentence, error));
-        TRY_DONE(read_modules(folder, modules, sentence, error));
+    enum berth_status status = find_home(folder, &home, error);
+    if (status == BERTH_OK && kind_of(&home) == kind) {
+        status = read_all(folder, &home, kind, sentence, error);
+    } else if (status == BERTH_OK && kind == SENTENCE_DENSE && kind_of(&home) == SENTENCE_SPARSE) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s: " MODULES_FILE ": entry 1 is a module SpladePooling, which makes "
+                           "sparse vectors: use `berth embed --sparse`",
+                           home.folder);
     }
-done:
-    json_free(modules);
-    memory_free(path);
     if (status != BERTH_OK) {
         sentence_done(sentence);
     }
     return status;
+}
+
+enum berth_status sentence_read(const char *folder, struct sentence *sentence,
+                                struct berth_error *error) {
+    return read_kind(folder, SENTENCE_DENSE, sentence, error);
+}
+
+enum berth_status sentence_read_sparse(const char *folder, struct sentence *sentence,
+                                       struct berth_error *error) {
+    return read_kind(folder, SENTENCE_SPARSE, sentence, error);
+}
+
+enum berth_status sentence_find_kind(const char *folder, enum sentence_kind *kind,
+                                     struct berth_error *error) {
+    struct home home DONE_BY(home_done);
+    const enum berth_status status = find_home(folder, &home, error);
+    *kind = kind_of(&home);
+    return status;
+}
+
+enum berth_status sentence_find_folder(const char *folder, struct path *found,
+                                       struct berth_error *error) {
+    struct home home DONE_BY(home_done);
+    TRY(find_home(folder, &home, error));
+    *found = path_format("%s", home.modules != NULL && home.body[0] != '\0' ? home.folder : folder);
+    return BERTH_OK;
 }
 
 void sentence_choose(struct berth_embedding *how, const char *pooling, int normalize) {
@@ -351,14 +513,10 @@ static enum berth_status read_casing(const char *folder, int *lower_case,
 
 enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
                                        struct berth_error *error) {
-    char *modules = folder_file(folder, MODULES_FILE);
-    enum berth_status status = modules != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    struct home home DONE_BY(home_done);
     *lower_case = 0;
-    if (status == BERTH_OK && file_exists(modules)) {
-        status = read_casing(folder, lower_case, error);
-    }
-    memory_free(modules);
-    return status;
+    TRY(find_home(folder, &home, error));
+    return home.modules != NULL ? read_casing(folder, lower_case, error) : BERTH_OK;
 }
 
 int64_t sentence_width(const struct sentence *sentence, int64_t hidden) {
@@ -384,8 +542,41 @@ void sentence_done(struct sentence *sentence) {
     }
     sentence->dense_count = 0;
     memory_free(sentence->prompt);
-    memory_free(sentence->prompts);
-    sentence->prompt = sentence->prompts = NULL;
+    json_free(sentence->settings);
+    sentence->prompt = NULL;
+    sentence->settings = NULL;
+}
+
+// --- pooling on the host ------------------------------------------------------------------------
+
+static double weight_of(enum berth_pooling pooling, int64_t row, int64_t first, int64_t count) {
+    const double rows = (double)(count - first), all = (double)count, before = (double)first;
+    switch (pooling) {
+    case BERTH_POOL_CLS:
+        return row == first;
+    case BERTH_POOL_LAST:
+        return row == count - 1;
+    case BERTH_POOL_MEAN_SQRT_LENGTH:
+        return 1 / sqrt(rows);
+    case BERTH_POOL_WEIGHTED_MEAN:
+        return (double)(row + 1) / ((all * (all + 1) - before * (before + 1)) / 2);
+    default:
+        return 1 / rows;
+    }
+}
+
+void sentence_pool(const float *rows, int64_t first, int64_t count, int64_t width,
+                   enum berth_pooling pooling, float *pooled) {
+    for (int64_t column = 0; column < width; column++) {
+        double sum = 0;
+        float largest = rows[first * width + column];
+        for (int64_t row = first; row < count; row++) {
+            const float value = rows[row * width + column];
+            sum += weight_of(pooling, row, first, count) * (double)value;
+            largest = value > largest ? value : largest;
+        }
+        pooled[column] = pooling == BERTH_POOL_MAX ? largest : (float)sum;
+    }
 }
 
 // --- writing ------------------------------------------------------------------------------------
@@ -426,7 +617,7 @@ static json *modules_of(const struct sentence *sentence) {
 static enum berth_status write_pooling(const struct sentence *sentence, int64_t size,
                                        const char *folder, struct berth_error *error) {
     json *pooling = JSON_OBJECT({"word_embedding_dimension", json_new_integer(size)},
-                                {"include_prompt", json_new_boolean(1)});
+                                {"include_prompt", json_new_boolean(!sentence->skips_prompt)});
     int failed = 0;
     for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
         const int is_on = i == (size_t)sentence->how.pooling;
@@ -446,25 +637,14 @@ static enum berth_status prepare_normalize_folder(const struct sentence *sentenc
     return status;
 }
 
-static enum berth_status write_prompts(const struct sentence *sentence, const char *folder,
-                                       struct berth_error *error) {
-    if (sentence->prompts == NULL) {
-        return BERTH_OK;
-    }
-    char *path = path_join(folder, PROMPTS_FILE);
-    enum berth_status status =
-        path != NULL ? file_write(path, sentence->prompts, strlen(sentence->prompts), error)
-                     : error_no_memory(error, 0, "a path");
-    memory_free(path);
-    return status;
-}
-
 enum berth_status sentence_write(const struct sentence *sentence, int64_t size, const char *folder,
                                  struct berth_error *error) {
     json *lengths = JSON_OBJECT({"max_seq_length", json_new_integer(sentence->max_length)},
                                 {"do_lower_case", json_new_boolean(0)});
     TRY(write_member(folder, LENGTH_FILE, lengths, error));
-    TRY(write_prompts(sentence, folder, error));
+    if (sentence->settings != NULL) {
+        TRY(write_member(folder, PROMPTS_FILE, json_copy_deep(sentence->settings), error));
+    }
     char *inside = path_join(folder, POOLING_FOLDER);
     enum berth_status status =
         inside != NULL ? dir_make(inside, error) : error_no_memory(error, 0, "a path");
@@ -494,15 +674,15 @@ static enum berth_status copy_all(const char *from, const char *to, struct berth
     return status;
 }
 
-static enum berth_status copy_modules(const char *folder, const char *target, const json *modules,
+static enum berth_status copy_modules(const struct home *home, const char *target,
                                       struct berth_error *error) {
     enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < json_length(modules) && status == BERTH_OK; i++) {
-        const char *name = json_text(json_member(json_at(modules, i), "path"));
-        if (name == NULL || !is_plain_name(name)) {
+    for (size_t i = 0; i < json_length(home->modules) && status == BERTH_OK; i++) {
+        const char *name = path_of(json_at(home->modules, i));
+        if (name == NULL || !is_plain_name(name) || (i == 0 && strcmp(name, home->body) == 0)) {
             continue;
         }
-        char *from = folder_file(folder, name), *to = path_join(target, name);
+        char *from = path_join(home->folder, name), *to = path_join(target, name);
         status = from != NULL && to != NULL ? copy_all(from, to, error)
                                             : error_no_memory(error, 0, "a path");
         memory_free(from);
@@ -511,19 +691,29 @@ static enum berth_status copy_modules(const char *folder, const char *target, co
     return status;
 }
 
+// The list of a model whose Transformer is in the folder itself.
+static json *flat_modules(const struct home *home) {
+    json *modules = json_new_array();
+    int failed = 0;
+    for (size_t i = 0; i < json_length(home->modules); i++) {
+        json *module = json_copy_deep(json_at(home->modules, i));
+        if (i == 0) {
+            failed |= json_set(module, "path", json_new_text(""));
+        }
+        failed |= json_append(modules, module);
+    }
+    return json_unless_failed(modules, failed);
+}
+
 enum berth_status sentence_copy(const char *folder, const char *target, struct berth_error *error) {
-    static const char *const names[] = {MODULES_FILE, LENGTH_FILE, PROMPTS_FILE};
-    json *modules;
-    char *path;
-    enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
-    for (size_t i = 0; i < sizeof names / sizeof *names && modules != NULL; i++) {
-        TRY_DONE(folder_copy_file(folder, target, names[i], error));
+    struct home home DONE_BY(home_done);
+    TRY(find_home(folder, &home, error));
+    if (home.modules == NULL) {
+        return BERTH_OK;
     }
-    if (modules != NULL) {
-        TRY_DONE(copy_modules(folder, target, modules, error));
-    }
-done:
-    json_free(modules);
-    memory_free(path);
-    return status;
+    TRY(home.body[0] != '\0' ? write_member(target, MODULES_FILE, flat_modules(&home), error)
+                             : folder_copy_file(home.folder, target, MODULES_FILE, error));
+    TRY(folder_copy_file(folder, target, LENGTH_FILE, error));
+    TRY(folder_copy_file(home.folder, target, PROMPTS_FILE, error));
+    return copy_modules(&home, target, error);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks embed, one vector for each text, and hidden, the last layer's rows.
+// The tasks embed, one vector for each text, embed_tokens, one for each of its tokens, and hidden,
+// the last layer's rows.
 //
 // Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
@@ -15,6 +16,7 @@
 #include "model/sentence.h"
 #include "settings/settings.h"
 #include "task/network.h"
+#include "task/prompts.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -85,6 +87,7 @@ static size_t width(const struct task_model *model) {
 struct pass {
     const struct task_model *model;
     struct text_inputs inputs;
+    float *pooled; // [features][width]; of hidden states NULL
 };
 
 // Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length 1 again
@@ -122,13 +125,12 @@ static int put_rows(const struct task_model *model, struct task_text *text, cons
     return 1;
 }
 
-static void receive(void *context, size_t index, const float *pooled, int64_t count) {
-    const struct pass *pass = context;
-    struct task_text *text = pass->inputs.texts[index];
+static void finish(const struct task_model *model, struct task_text *text, const float *pooled,
+                   size_t count) {
     const int asked = text->settings.normalize;
-    const int normalize = asked < 0 ? usual_of(pass->model).normalize : asked;
-    const int64_t cut = sentence_of(pass->model)->truncate_dim;
-    if (!put_rows(pass->model, text, pooled, count)) {
+    const int normalize = asked < 0 ? usual_of(model).normalize : asked;
+    const int64_t cut = sentence_of(model)->truncate_dim;
+    if (!put_rows(model, text, pooled, (int64_t)count)) {
         return;
     }
     if (normalize) {
@@ -142,25 +144,93 @@ static void receive(void *context, size_t index, const float *pooled, int64_t co
     }
 }
 
-static enum berth_status run_texts(const struct task_model *model, const char *prompt,
-                                   struct task_text *const *texts, size_t count,
-                                   struct infer_args args, struct berth_error *error) {
-    struct pass pass = {.model = model};
-    enum berth_status status = text_inputs_make(&pass.inputs, model, prompt, texts, count, error);
-    if (status == BERTH_OK) {
-        const struct packer_source source = text_inputs_source(&pass.inputs);
-        args.source = &source;
-        args.context = &pass;
-        status = network_run(model, args, error);
+static void receive(void *context, size_t index, const float *pooled, int64_t count) {
+    const struct pass *pass = context;
+    memcpy(pass->pooled + index * width(pass->model), pooled, (size_t)count * sizeof *pooled);
+}
+
+// The rows before those that are pooled: [CLS] and the prompt, if it is left out. Of a text whose
+// prompt fills the model [SEP] is pooled.
+static int64_t skipped_rows(const struct pass *pass, size_t index) {
+    const struct pair_feature *feature = &pass->inputs.features.features[index];
+    const int skips = sentence_of(pass->model)->skips_prompt && feature->prompt > 0;
+    const int64_t before = skips ? 1 + feature->prompt : 0;
+    return before < feature->length ? before : feature->length - 1;
+}
+
+static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
+    const struct pass *pass = context;
+    const size_t size = width(pass->model);
+    sentence_pool(rows, skipped_rows(pass, index), count / (int64_t)size, (int64_t)size,
+                  usual_of(pass->model).pooling, pass->pooled + index * size);
+}
+
+// The vectors of the windows [first, end) become the first one's: their mean, weighted by the rows
+// that were pooled.
+static void join_windows(const struct pass *pass, size_t first, size_t end) {
+    const size_t size = width(pass->model);
+    for (size_t column = 0; column < size; column++) {
+        double sum = 0, rows = 0;
+        for (size_t i = first; i < end; i++) {
+            const int64_t own = pass->inputs.features.features[i].length - skipped_rows(pass, i);
+            sum += (double)own * (double)pass->pooled[i * size + column];
+            rows += (double)own;
+        }
+        pass->pooled[first * size + column] = (float)(sum / rows);
     }
+}
+
+static void finish_texts(const struct pass *pass) {
+    const size_t size = width(pass->model);
+    for (size_t first = 0, end; first < pass->inputs.features.count; first = end) {
+        struct task_text *text = pass->inputs.texts[first];
+        for (end = first + 1;
+             end < pass->inputs.features.count && pass->inputs.texts[end] == text;) {
+            end++;
+        }
+        if (end > first + 1) {
+            join_windows(pass, first, end);
+        }
+        finish(pass->model, text, pass->pooled + first * size, size);
+    }
+}
+
+static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
+                                    struct berth_error *error) {
+    const struct packer_source source = text_inputs_source(&pass->inputs);
+    args.source = &source;
+    args.context = pass;
+    return network_run(pass->model, args, error);
+}
+
+// A pooling that leaves out the prompt is done here, as devices pool all rows.
+static enum berth_status run_prompted(const struct task_model *model,
+                                      struct task_text *const *texts, size_t count,
+                                      struct berth_error *error) {
+    const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
+                            usual = {.receive = receive};
+    struct pass pass = {.model = model};
+    enum berth_status status;
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, texts, count, error));
+    const size_t features = pass.inputs.features.count;
+    pass.pooled = memory_array(features * width(model), sizeof *pass.pooled);
+    if (pass.pooled == NULL) {
+        TRY_DONE(error_no_memory(error, features * width(model) * sizeof *pass.pooled,
+                                 "the embeddings"));
+    }
+    TRY_DONE(run_inputs(&pass, sentence_of(model)->skips_prompt ? whole : usual, error));
+    finish_texts(&pass);
+done:
+    memory_free(pass.pooled);
     text_inputs_done(&pass.inputs);
     return status;
 }
 
 static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error) {
-    return run_texts(model, sentence_of(model)->prompt, texts, count,
-                     (struct infer_args){.receive = receive}, error);
+    OWNED struct task_text **known = NULL;
+    TRY(prompts_known(model, texts, count, &known, &count, error));
+    return run_prompted(model, known, count, error);
 }
 
 // --- hidden states ------------------------------------------------------------------------------
@@ -175,10 +245,44 @@ static void receive_rows(void *context, size_t index, const float *hidden, int64
     }
 }
 
+static enum berth_status run_rows(const struct task_model *model, prompt_finder *prompt,
+                                  struct task_text *const *texts, size_t count,
+                                  struct berth_error *error) {
+    struct pass pass = {.model = model};
+    enum berth_status status;
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt, texts, count, error));
+    TRY_DONE(
+        run_inputs(&pass, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
+done:
+    text_inputs_done(&pass.inputs);
+    return status;
+}
+
 static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
                                     size_t count, struct berth_error *error) {
-    return run_texts(model, NULL, texts, count,
-                     (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error);
+    return run_rows(model, NULL, texts, count, error);
+}
+
+// As sentence-transformers' token_embeddings: with the prompt, before Dense and Normalize.
+static enum berth_status run_tokens(const struct task_model *model, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
+    OWNED struct task_text **known = NULL;
+    TRY(prompts_known(model, texts, count, &known, &count, error));
+    return run_rows(model, prompts_of, known, count, error);
+}
+
+static void write_vectors(struct json_line *line, const struct task_model *model,
+                          const struct task_text *text) {
+    (void)model;
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < text->row_count; i++) {
+        json_line_open(line, NULL, '[');
+        for (size_t k = 0; k < text->width; k++) {
+            json_line_float(line, NULL, text->rows[i * text->width + k]);
+        }
+        json_line_close(line, ']');
+    }
+    json_line_close(line, ']');
 }
 
 // === training, evaluation and prediction of files ==============================================
@@ -392,7 +496,10 @@ static enum berth_status make_features(struct embed *own, const struct task_open
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
     own->threads = machine_threads(&args->config->machine);
-    TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
+    for (size_t i = 0; i < own->texts.count; i++) {
+        own->texts.examples[i].prompt = args->files->sentence.prompt;
+    }
+    TRY(pairs_put_prompts(&own->texts, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
                             &own->features, error));
     set->examples = (int64_t)own->examples.count;
@@ -416,20 +523,25 @@ static void note_prompt(const struct task_open *args) {
     }
 }
 
-// Losses and scores are of the pooled vectors.
-static enum berth_status refuse_modules(const struct task_open *args, const char *what,
-                                        struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG,
-                     "%s: Berth does not %s a model with %s; `berth embed` makes its vectors",
-                     args->config->model.model_name_or_path, what,
-                     args->files->sentence.dense_count > 0 ? "a module Dense" : "truncate_dim");
+// Losses and scores are of the vectors that a device pools. The training of truncated ones is that
+// of whole ones.
+static enum berth_status check_modules(const struct task_open *args, const char *what, int is_cut,
+                                       struct berth_error *error) {
+    const struct sentence *sentence = &args->files->sentence;
+    const int has_skipped = sentence->skips_prompt && sentence->prompt != NULL;
+    return sentence->dense_count == 0 && !has_skipped && !is_cut
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: Berth does not %s a model with %s; `berth embed` makes its vectors",
+                           args->config->model.model_name_or_path, what,
+                           sentence->dense_count > 0 ? "a module Dense"
+                           : is_cut                  ? "truncate_dim"
+                                    : "a default prompt and \"include_prompt\" false");
 }
 
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    if (args->files->sentence.dense_count > 0) {
-        return refuse_modules(args, "train", error);
-    }
+    TRY(check_modules(args, "train", 0, error));
     TRY(settle_loss(own, args, error));
     note_loss(own, args);
     note_prompt(args);
@@ -445,9 +557,7 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
                                          struct task_set *set, struct berth_error *error) {
-    if (args->files->sentence.dense_count > 0 || args->files->sentence.truncate_dim > 0) {
-        return refuse_modules(args, "evaluate", error);
-    }
+    TRY(check_modules(args, "evaluate", args->files->sentence.truncate_dim > 0, error));
     TRY(number_texts(own, error));
     TRY(make_features(own, args, set, error));
     own->size = (size_t)args->files->shape.hidden_size;
@@ -622,8 +732,7 @@ static const struct task training = {.name = "embed",
 // === the row =====================================================================================
 
 #define ENCODES                                                                                    \
-    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row,                \
-    .width = width, .write = task_write_numbers
+    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row, .width = width
 
 const struct task_row row_embed = {
     .training = &training,
@@ -637,8 +746,11 @@ const struct task_row row_embed = {
               .help = "one vector for each text, for comparison with others"},
     .architectures = {""},
     ENCODES,
-    .settings = "normalize dimensions overflow",
+    .settings = "normalize dimensions prompt prompt_name overflow",
     .run = run_embed,
+    .write = task_write_numbers,
+    .prompt = prompts_of,
+    .can_use_windows = 1,
     .outputs = {{"embedding", TASK_NUMBERS}},
     .verb = {.jobs = JOB_EMBED,
              .sample = {"minilm", "A man sleeps."},
@@ -646,6 +758,21 @@ const struct task_row row_embed = {
                       "sentence-transformers. A sentence-transformers folder determines how its "
                       "texts are pooled, scaled and truncated. Output is {\"index\": N, "
                       "\"embedding\": [...]} per line, or one float32 array [texts, size]."}};
+
+const struct task_row row_embed_tokens = {
+    .about = {.name = "embed_tokens",
+              .pipeline = "token-embeddings",
+              .text = "text",
+              .has_rows = 1,
+              .help = "one vector for each token of a text, with its prompt, [CLS] and [SEP]"},
+    ENCODES,
+    .has_rows_of_tokens = 1,
+    .settings = "prompt prompt_name overflow",
+    .run = run_tokens,
+    .prompt = prompts_of,
+    .write = write_vectors,
+    .outputs = {{"token_embeddings", TASK_NUMBERS}},
+    .verb = {.of = "embed", .flag = "tokens"}};
 
 const struct task_row row_hidden = {.about = {.name = "hidden",
                                               .pipeline = "hidden-states",
@@ -658,6 +785,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     .has_rows_of_tokens = 1,
                                     .settings = "overflow",
                                     .run = run_hidden,
+                                    .write = task_write_numbers,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},
                                     .verb = {.sample = {"minilm", "A man sleeps."},
                                              .notes = "Output is {\"index\": N, "

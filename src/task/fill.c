@@ -4,6 +4,8 @@
 // Its sets are the user's own text, as in Hugging Face's run_mlm. New masks are drawn for each
 // epoch (data/masked/word_masks.h); those of an evaluation are drawn once. Without a file to
 // evaluate on, the first lines of the training file are held out.
+#include "task/fill.h"
+
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -29,8 +31,8 @@
 // Each word comes with the whole text, so a short request can have a very long reply.
 #define SEQUENCES_MAX ((size_t)16 << 20)
 
-static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
-                                  struct berth_error *error) {
+enum berth_status fill_open(struct task_model *model, const struct task_opening *opening,
+                            struct berth_error *error) {
     // A text has at least three tokens.
     TRY(network_open(
         model, &(struct predictor_kind){.head = PARAM_HEAD_MASKED, .usual_length = LENGTH_OF_MODEL},
@@ -708,7 +710,7 @@ const struct task_row row_fill = {
     .architectures = {"ForMaskedLM", "ForPreTraining"},
     .job = JOB_FILL,
     .settings = "top targets overflow",
-    .open = open_row,
+    .open = fill_open,
     .run = run_row,
     .check = check_row,
     .write = write_row,

@@ -259,8 +259,8 @@ enum berth_status network_run(const struct task_model *model, struct infer_args 
 // --- texts as inputs -----------------------------------------------------------------------------
 
 static enum berth_status list_valid(struct text_inputs *inputs, const struct task_model *model,
-                                    struct task_text *const *texts, size_t count,
-                                    struct berth_error *error) {
+                                    prompt_finder *find, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
     const struct model_files *files = &model->network->predictor.files;
     struct pair_example *examples = memory_array_zeroed(count, sizeof *examples);
     inputs->dataset.examples = examples;
@@ -280,31 +280,48 @@ static enum berth_status list_valid(struct text_inputs *inputs, const struct tas
             task_text_fail(text, BERTH_USAGE, message);
             continue;
         }
+        const char *prompt = find != NULL ? find(model, text) : "";
         inputs->texts[inputs->dataset.count] = text;
-        examples[inputs->dataset.count++] = (struct pair_example){.text = text->texts[0],
-                                                                  .pair = text->texts[1],
-                                                                  .line = i + 1,
-                                                                  .label = -1,
-                                                                  .value = NAN,
-                                                                  .label_count = -1};
+        examples[inputs->dataset.count++] =
+            (struct pair_example){.text = text->texts[0],
+                                  .pair = text->texts[1],
+                                  .prompt = *prompt != '\0' ? prompt : NULL,
+                                  .has_windows = text->settings.overflow == TEXT_HAS_WINDOWS,
+                                  .line = i + 1,
+                                  .label = -1,
+                                  .value = NAN,
+                                  .label_count = -1};
     }
     return BERTH_OK;
 }
 
+// Gives the texts of features in place of those of examples.
+static enum berth_status list_owners(struct text_inputs *inputs, struct berth_error *error) {
+    const struct pair_feature_set *set = &inputs->features;
+    struct task_text **owners = memory_array(set->count, sizeof *owners);
+    if (owners == NULL) {
+        return error_no_memory(error, set->count * sizeof *owners, "the texts");
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        struct task_text *text = owners[i] = inputs->texts[set->features[i].example];
+        text->tokens_read += set->features[i].length;
+        text->truncated = set->features[i].truncated;
+    }
+    memory_free(inputs->texts);
+    inputs->texts = owners;
+    return BERTH_OK;
+}
+
 enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
-                                   const char *prompt, struct task_text *const *texts, size_t count,
-                                   struct berth_error *error) {
+                                   prompt_finder *find, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error) {
     *inputs = (struct text_inputs){.texts = NULL};
-    TRY(list_valid(inputs, model, texts, count, error));
-    TRY(pairs_put_prompt(&inputs->dataset, prompt, &inputs->prompted, error));
+    TRY(list_valid(inputs, model, find, texts, count, error));
+    TRY(pairs_put_prompts(&inputs->dataset, &inputs->prompted, error));
     TRY(pair_features_build(&inputs->dataset, model->tokenizer, model->max_tokens,
                             network_threads(model, inputs->dataset.count), &inputs->features,
                             error));
-    for (size_t i = 0; i < inputs->features.count; i++) {
-        inputs->texts[i]->tokens_read = inputs->features.features[i].length;
-        inputs->texts[i]->truncated = inputs->features.features[i].truncated;
-    }
-    return BERTH_OK;
+    return list_owners(inputs, error);
 }
 
 void text_inputs_done(struct text_inputs *inputs) {

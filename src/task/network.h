@@ -42,17 +42,18 @@ int network_threads(const struct task_model *model, size_t count);
 enum berth_status network_run(const struct task_model *model, struct infer_args args,
                               struct berth_error *error);
 
-// Model inputs of the texts of a call that are valid: feature i is of texts[i].
+// Model inputs of the texts of a call that are valid: feature i is of texts[i]. Those of a text
+// that has windows follow each other.
 struct text_inputs {
     struct task_text **texts; // [features.count]
     struct pair_dataset dataset;
     struct pair_feature_set features;
-    char *prompted; // texts with the prompt before them; NULL: no prompt
+    char *prompted; // texts with a prompt before them; NULL: none has one
 };
-// `prompt` is put before each text; NULL: none. Call text_inputs_done even on failure.
+// `prompt`: NULL: nothing is put before texts. Call text_inputs_done even on failure.
 enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
-                                   const char *prompt, struct task_text *const *texts, size_t count,
-                                   struct berth_error *error);
+                                   prompt_finder *prompt, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error);
 void text_inputs_done(struct text_inputs *inputs);
 struct packer_source text_inputs_source(const struct text_inputs *inputs);
 

@@ -7,12 +7,11 @@
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/folder.h"
+#include "model/sentence.h"
 #include "settings/settings.h"
 #include "task/network.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 // The class of the model in its config.json.
 static enum berth_status read_architecture(const char *folder, char *name, size_t size,
@@ -29,33 +28,6 @@ static enum berth_status read_architecture(const char *folder, char *name, size_
         strcpy(name, first);
     }
     json_free(config);
-    return BERTH_OK;
-}
-
-// Whether modules.json lists the Transformer in the folder itself alone, whose class has the head:
-// the rule by which sentence_read, too, knows a cross-encoder.
-static int is_cross_encoder(const json *modules) {
-    const json *module = json_at(modules, 0);
-    const char *type = json_text(json_member(module, "type"));
-    const char *path = json_text(json_member(module, "path"));
-    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
-    const char *class = dot != NULL ? dot + 1 : type;
-    return json_length(modules) == 1 && class != NULL && strcmp(class, "Transformer") == 0 &&
-           path != NULL && path[0] == '\0';
-}
-
-// Whether the folder is a sentence encoder of sentence-transformers, whose weights may be those of
-// a model with a head.
-static enum berth_status find_encoder(const char *folder, int *found, struct berth_error *error) {
-    char path[4096];
-    json *modules = NULL;
-    *found = 0;
-    if (snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
-        access(path, F_OK) == 0) {
-        TRY(json_read_file(path, &modules, error));
-        *found = !is_cross_encoder(modules);
-        json_free(modules);
-    }
     return BERTH_OK;
 }
 
@@ -78,10 +50,12 @@ static const struct task_row *find_row(const char *architecture) {
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
                                  struct berth_error *error) {
     char name[128];
-    int is_encoder;
+    enum sentence_kind kind;
     TRY(read_architecture(folder, name, sizeof name, error));
-    TRY(find_encoder(folder, &is_encoder, error));
-    *task = find_row(is_encoder ? "" : name);
+    TRY(sentence_find_kind(folder, &kind, error));
+    *task = kind == SENTENCE_SPARSE  ? task_find("embed_sparse")
+            : kind == SENTENCE_DENSE ? find_row("") // the weights may have a head
+                                     : find_row(name);
     return BERTH_OK;
 }
 
@@ -181,16 +155,19 @@ static int64_t count_tokens(const struct task_model *model, const char *words) {
     return (int64_t)count;
 }
 
-int64_t task_count_tokens(const struct task_model *model, const struct task_text *text) {
+int64_t task_count_tokens(const struct task_model *model, const struct task_row *task,
+                          const struct task_text *text) {
     const int64_t between =
         model->tokenizer != NULL ? tokenizer_special_ids(model->tokenizer).separators : 1;
     const int64_t pair = text->texts[1] != NULL ? between + count_tokens(model, text->texts[1]) : 0;
-    return 2 + count_tokens(model, text->texts[0]) + pair;
+    const char *prompt = task->prompt != NULL ? task->prompt(model, text) : "";
+    return 2 + count_tokens(model, prompt) + count_tokens(model, text->texts[0]) + pair;
 }
 
 // Windows of a long context repeat the question; other texts are truncated.
-int64_t task_computed_tokens(const struct task_model *model, int64_t tokens) {
-    return tokens <= model->max_tokens ? tokens
-           : model->task->uses_windows ? 2 * tokens
-                                       : model->max_tokens;
+int64_t task_computed_tokens(const struct task_model *model, const struct task_text *text,
+                             int64_t tokens) {
+    const int has_windows =
+        model->task->uses_windows || text->settings.overflow == TEXT_HAS_WINDOWS;
+    return tokens <= model->max_tokens ? tokens : has_windows ? 2 * tokens : model->max_tokens;
 }

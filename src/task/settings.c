@@ -42,15 +42,22 @@ const struct option_row task_options[] = {
      .help = "words to choose from for a mask"},
     {FIELD("normalize", normalize), .type = OPTION_FLAG,
      .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
+    {FIELD("prompt", prompt), .type = OPTION_TEXT, .unit = "TEXT", .may_be_empty = 1,
+     .shown = "the folder's default prompt, if any",
+     .help = "text to put before every text; an empty one: none"},
+    {FIELD("prompt_name", prompt_name), .type = OPTION_TEXT, .unit = "NAME",
+     .shown = "the folder's default_prompt_name",
+     .help = "the prompt of that name in the model's config_sentence_transformers.json"},
     {FIELD("dimensions", dimensions), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",
      .aliases = "truncate_dim",
      .help = "keep the first N numbers of an embedding; one of length 1 is scaled to it again"},
     {FIELD("add_special_tokens", special), .type = OPTION_FLAG, .default_value = "true",
      .help =
          "tokens as the model reads them, at most max_seq_length; false: all of the text's own"},
-    {FIELD("overflow", must_fit), .type = OPTION_CHOICE, .default_value = "cut", .unit = "HOW",
-     .choices = "cut|error",
-     .help = "what becomes of a text with more tokens than the model reads"},
+    {FIELD("overflow", overflow), .type = OPTION_CHOICE, .default_value = "cut", .unit = "HOW",
+     .choices = "cut|error|windows",
+     .help = "what becomes of a text with more tokens than the model reads; windows: it is read in "
+             "parts, of whose vectors it has the mean, weighted by their tokens"},
     {FIELD("offsets", unit), .type = OPTION_CHOICE, .default_value = "bytes", .unit = "WHAT",
      .choices = "bytes|characters|utf16", .help = "the unit of an item's start and end"},
 };
@@ -62,6 +69,15 @@ const struct option_row *task_option_find(const char *name) {
         i++;
     }
     return i < task_option_count ? &task_options[i] : NULL;
+}
+
+struct option_row task_option_of(const struct task_row *task, const char *name) {
+    struct option_row row = *task_option_find(name);
+    if (strcmp(row.name, "overflow") == 0 && !task->can_use_windows) {
+        row.choices = "cut|error";
+        row.help = "what becomes of a text with more tokens than the model reads";
+    }
+    return row;
 }
 
 int task_follows(const struct task_row *task, const char *name) {

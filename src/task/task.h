@@ -36,6 +36,13 @@ enum berth_score {
     BERTH_SCORE_SOFTMAX
 };
 
+// What becomes of a text with more tokens than the model reads.
+enum overflow {
+    TEXT_IS_CUT,     // at its end
+    TEXT_FAILS,      // and is not truncated
+    TEXT_HAS_WINDOWS // it is read in windows, whose results become one
+};
+
 // What a call asks for beside its texts. Every field is a row of task_options.
 struct call_settings {
     int64_t top;           // most items of a text, or of a mask; 0: the task's usual number
@@ -45,13 +52,14 @@ struct call_settings {
     int whole_words;       // an answer is not cut within a word; -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
     int special;           // tokens: as the model reads them, or those of the text alone
-    int must_fit;          // a text longer than the model reads fails, and is not truncated
-    int multi_label;       // candidate labels: each for itself, or one of all
+    enum overflow overflow;
+    int multi_label; // candidate labels: each for itself, or one of all
     enum aggregation aggregation;
     enum berth_score score;
     enum offset_unit unit;
     // Lists (task_list_read) and texts, borrowed until the task was run; NULL: not given.
-    const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets;
+    const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets, *prompt,
+        *prompt_name;
 };
 
 extern const struct call_settings task_usual; // nothing was asked for
@@ -75,6 +83,7 @@ struct task_text {
 };
 
 struct task_row;
+struct task_model;
 struct comm;
 struct network;
 struct tokenizer;
@@ -123,6 +132,8 @@ enum task_reader {
     TASK_READ_BY_PEOPLE // by programs only with --json
 };
 struct task_verb {
+    // A row without a verb of its own: the verb whose flag `flag` asks for it. NULL: it has one.
+    const char *of, *flag;
     // Rows of the option table, 0: those of JOB_FILL. With one of JOB_DISTRIBUTED several processes
     // divide the work.
     unsigned jobs;
@@ -136,6 +147,9 @@ struct task_verb {
     void (*write)(struct json_line *line, const struct task_text *text);
 };
 
+// What is put before a text, which was checked; "": nothing.
+typedef const char *prompt_finder(const struct task_model *model, const struct task_text *text);
+
 struct task_row {
     struct berth_task about;      // what berth.h says of it
     const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
@@ -144,6 +158,7 @@ struct task_row {
     const char *settings;         // names of those of task_options that it follows
     int has_rows_of_tokens;       // one row of numbers for each token of a text, not one for it
     int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
+    int can_use_windows;          // ... or read in windows where `overflow` asks for it
     int is_listed;                // Hugging Face's reply to one input is a list, as that to several
     size_t own_size;              // of task_model's `own`, which is zeroed
     enum berth_status (*open)(struct task_model *model, const struct task_opening *opening,
@@ -152,6 +167,7 @@ struct task_row {
     // Fills the results of all texts. A status means that none was run.
     enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
                              size_t count, struct berth_error *error);
+    prompt_finder *prompt; // NULL: the task puts nothing before texts
     // What this task alone refuses; NULL: nothing.
     enum berth_status (*check)(const struct task_text *texts, size_t count,
                                struct berth_error *error);
@@ -186,6 +202,8 @@ int task_has_one_score(const struct task_model *model);
 extern const struct option_row task_options[]; // offsets in struct call_settings
 extern const size_t task_option_count;
 const struct option_row *task_option_find(const char *name);
+// The row of that name as the task has it.
+struct option_row task_option_of(const struct task_row *task, const char *name);
 // Whether the task follows the setting of that name.
 int task_follows(const struct task_row *task, const char *name);
 enum berth_status task_set(struct call_settings *settings, const struct option_row *row,
@@ -212,10 +230,12 @@ enum berth_status task_model_open(const struct task_row *task, const struct sett
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);
 void task_model_close(struct task_model *model);
-// The number of tokens of the texts, [CLS] and [SEP] included.
-int64_t task_count_tokens(const struct task_model *model, const struct task_text *text);
-// How many are computed for so many; more than max_tokens where texts are divided.
-int64_t task_computed_tokens(const struct task_model *model, int64_t tokens);
+// The number of tokens of the texts, with what the row puts before them, [CLS] and [SEP].
+int64_t task_count_tokens(const struct task_model *model, const struct task_row *task,
+                          const struct task_text *text);
+// How many are computed for so many of the text; more than max_tokens where texts are divided.
+int64_t task_computed_tokens(const struct task_model *model, const struct task_text *text,
+                             int64_t tokens);
 
 // --- texts and results (text.c) -----------------------------------------------------------------
 

@@ -4,15 +4,16 @@
 
 #include <string.h>
 
-extern const struct task_row row_answer, row_classify, row_tag, row_fill, row_embed, row_rerank,
-    row_hidden, row_tokenize;
+extern const struct task_row row_answer, row_classify, row_tag, row_fill, row_embed,
+    row_embed_sparse, row_embed_tokens, row_rerank, row_hidden, row_tokenize;
 // The row of a program that has a task of its own, which its file defines; NULL in others. So the
 // tests show that a row is all that a task takes.
 extern const struct task_row berth_added_task __attribute__((weak));
 
-const struct task_row *const task_rows[] = {
-    &row_answer, &row_classify, &row_tag,      &row_fill,         &row_embed,
-    &row_rerank, &row_hidden,   &row_tokenize, &berth_added_task, NULL};
+const struct task_row *const task_rows[] = {&row_answer,       &row_classify,     &row_tag,
+                                            &row_fill,         &row_embed,        &row_embed_sparse,
+                                            &row_embed_tokens, &row_rerank,       &row_hidden,
+                                            &row_tokenize,     &berth_added_task, NULL};
 
 // What is trained, but not run with texts.
 extern const struct task task_pretrain;

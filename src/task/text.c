@@ -27,7 +27,7 @@ void task_text_done(struct task_text *text) {
 
 void task_text_check_fit(const struct task_model *model, struct task_text *text) {
     char message[160];
-    if (text->status == BERTH_OK && text->truncated && text->settings.must_fit) {
+    if (text->status == BERTH_OK && text->truncated && text->settings.overflow == TEXT_FAILS) {
         snprintf(message, sizeof message,
                  "the text has more than the %lld tokens that the model reads; with overflow "
                  "\"cut\" its end is left out",

@@ -250,8 +250,9 @@ static int has_name(const char *names, const char *name) {
 }
 
 static void tasks_are_complete(void **state) {
-    static const char *const names[] = {"answer", "classify", "tag",    "fill",
-                                        "embed",  "rerank",   "hidden", "tokenize"};
+    static const char *const names[] = {"answer",       "classify",    "tag",    "fill",
+                                        "embed",        "rerank",      "hidden", "tokenize",
+                                        "embed_sparse", "embed_tokens"};
     size_t count = 0;
     const struct berth_task *row;
     for (; (row = berth_task_at(count)) != NULL; count++) {

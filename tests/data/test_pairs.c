@@ -650,13 +650,16 @@ static void begins_with_a_prompt(void **state) {
     char *texts;
     assert_int_equal(pairs_read_memory("t", three, strlen(three), &plain, &set, NULL), BERTH_OK);
     char *before = memory_string(set.examples[1].text);
+    const char *other = set.examples[0].text;
+    set.examples[1].prompt = "query: ";
     memory_fail_at(1, 0);
-    assert_int_equal(pairs_put_prompt(&set, "query: ", &texts, NULL), BERTH_NO_MEMORY);
+    assert_int_equal(pairs_put_prompts(&set, &texts, NULL), BERTH_NO_MEMORY);
     memory_fail_at(0, 0);
     assert_string_equal(set.examples[1].text, before);
-    assert_int_equal(pairs_put_prompt(&set, "query: ", &texts, NULL), BERTH_OK);
+    assert_int_equal(pairs_put_prompts(&set, &texts, NULL), BERTH_OK);
     assert_memory_equal(set.examples[1].text, "query: ", 7);
     assert_string_equal(set.examples[1].text + 7, before);
+    assert_ptr_equal(set.examples[0].text, other);
     memory_free(before);
     memory_free(texts);
     pair_dataset_done(&set);

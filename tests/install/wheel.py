@@ -241,7 +241,7 @@ def check_calls(model: berth.Model):
 
 def check_rows(model: berth.Model):
     """The rows of the table of tasks as methods, and what users of other libraries expect."""
-    expect({"answer", "classify", "tag", "embed", "fill", "rerank", "hidden", "tokenize"} <=
+    expect({"answer", "classify", "tag", "embed", "fill", "rerank", "hidden", "tokenize", "embed_sparse", "embed_tokens"} <=
            {row["name"] for row in berth.tasks()}, "tasks")
     rate = next(row for row in berth.options() if row["name"] == "learning_rate")
     expect(rate["type"] == "real" and "train-classify" in rate["uses"].split(), f"the option {rate}")
@@ -263,6 +263,8 @@ def check_rows(model: berth.Model):
     expect(states.shape == (len(model.tokenize(TEXTS[0]).ids), int(model.number("dimensions"))), f"states {states.shape}")
     expect(numpy.array_equal(model.encode(TEXTS[0]), model.embed(TEXTS)[0]), "encode of one text")
     expect(model.encode(TEXTS, truncate_dim=4).shape == (4, 4), "truncate_dim")
+    expect(numpy.array_equal(model.encode(TEXTS[0], prompt="the "), model.embed(["the " + TEXTS[0]])[0]), "a prompt")
+    expect(len(model.embed_tokens("the")) == 3, "a vector for each token")
     expect(model.number("tensors") == len(model.tensors()) > 0, "tensors")
     expect(model.text("task") == "classify" and "embed" in model.text("tasks").split(), "facts")
 

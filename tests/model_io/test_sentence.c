@@ -3,6 +3,7 @@
 // lengths and prompts, what is refused and by which name, and copies of the modules' files.
 #include "core/file.h"
 #include "core/scratch.h"
+#include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 #include "model/sentence.h"
 
@@ -57,7 +58,6 @@ static void test_refusals(void **state) {
         {MODULES(""), "{\"pooling_mode_cls_token\": 1}",
          "key \"pooling_mode_cls_token\": expected"},
         {MODULES(""), "{\"include_prompt\": 1}", "key \"include_prompt\": expected"},
-        {MODULES(""), "{\"include_prompt\": false}", "pooling without the default prompt"},
         {MODULES(""), "[", "1_Pooling/config.json"},
         {MODULES(", " POOLING), "{}", "entry 2 is a module Pooling in \"1_Pooling\""},
         {MODULES(", {\"path\": \"2_LSTM\", \"type\": \"LSTM\"}"), "{}",
@@ -160,6 +160,78 @@ static void test_lengths_and_prompts(void **state) {
         if (sentence.prompt != NULL) {
             assert_string_equal(sentence.prompt, cases[i].prompt);
         }
+        sentence_done(&sentence);
+    }
+}
+
+static void test_prompts_by_name(void **state) {
+    (void)state;
+    struct sentence sentence;
+    struct berth_error error;
+    const char *prompt;
+    write_folder(MODULES(""), "{\"include_prompt\": false}");
+    scratch_write("config_sentence_transformers.json",
+                  "{\"prompts\": {\"q\": \"query: \", \"document\": \"d \"}}");
+    assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+    assert_true(sentence.skips_prompt && sentence.prompt == NULL);
+    static const char *const known[][2] = {{"q", "query: "}, {"document", "d "}, {"query", ""}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_int_equal(sentence_find_prompt(&sentence, known[i][0], &prompt, NULL), BERTH_OK);
+        assert_string_equal(prompt, known[i][1]);
+    }
+    assert_int_equal(sentence_find_prompt(&sentence, "p", &prompt, &error), BERTH_USAGE);
+    assert_message_has(&error, "prompt_name: the model has no prompt \"p\"; it has q, document, "
+                               "query;");
+    sentence_done(&sentence);
+}
+
+// The rows after the first; the weights of BERTH_POOL_WEIGHTED_MEAN are 2 and 3.
+static void test_pooling_of_some_rows(void **state) {
+    (void)state;
+    static const float rows[] = {100, -100, 1, 5, 4, -3};
+    static const float expected[SENTENCE_POOLINGS][2] = {
+        [BERTH_POOL_MEAN] = {2.5f, 1},
+        [BERTH_POOL_CLS] = {1, 5},
+        [BERTH_POOL_MAX] = {4, 5},
+        [BERTH_POOL_MEAN_SQRT_LENGTH] = {3.5355339f, 1.4142136f},
+        [BERTH_POOL_WEIGHTED_MEAN] = {2.8f, 0.2f},
+        [BERTH_POOL_LAST] = {4, -3}};
+    for (int i = 0; i < SENTENCE_POOLINGS; i++) {
+        float pooled[2];
+        sentence_pool(rows, 1, 3, 2, (enum berth_pooling)i, pooled);
+        assert_true(fabsf(pooled[0] - expected[i][0]) < 1e-6f);
+        assert_true(fabsf(pooled[1] - expected[i][1]) < 1e-6f);
+    }
+}
+
+// The Transformer in a folder of its own, which is the model's; its copy is flat.
+static void test_body_in_its_own_folder(void **state) {
+    (void)state;
+    struct sentence sentence;
+    enum sentence_kind kind;
+    int lower_case;
+    write_folder("[{\"path\": \"0_Transformer\", \"type\": \"x.Transformer\"}, " POOLING "]",
+                 "{\"pooling_mode\": \"cls\"}");
+    assert_int_equal(dir_make(scratch("0_Transformer"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("other"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("copy"), NULL), BERTH_OK);
+    scratch_write("0_Transformer/sentence_bert_config.json",
+                  "{\"max_seq_length\": 9, \"do_lower_case\": true}");
+    scratch_write("config_sentence_transformers.json", DEFAULT_PROMPT);
+    assert_int_equal(sentence_lower_cases(scratch("0_Transformer"), &lower_case, NULL), BERTH_OK);
+    assert_true(lower_case);
+    assert_int_equal(sentence_find_kind(scratch("other"), &kind, NULL), BERTH_OK);
+    assert_int_equal(kind, SENTENCE_NONE); // another folder beside the modules
+    assert_int_equal(sentence_copy(scratch("0_Transformer"), scratch("copy"), NULL), BERTH_OK);
+    assert_false(dir_exists(scratch("copy/0_Transformer")));
+    static const char *const folders[] = {"0_Transformer", "copy"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(sentence_find_kind(scratch(folders[i]), &kind, NULL), BERTH_OK);
+        assert_int_equal(kind, SENTENCE_DENSE);
+        assert_int_equal(sentence_read(scratch(folders[i]), &sentence, NULL), BERTH_OK);
+        assert_int_equal(sentence.how.pooling, BERTH_POOL_CLS);
+        assert_int_equal(sentence.max_length, 9);
+        assert_string_equal(sentence.prompt, "query: ");
         sentence_done(&sentence);
     }
 }
@@ -301,7 +373,8 @@ static enum berth_status write_and_copy(const struct sentence *sentence) {
         assert_int_equal(read.how.pooling, sentence->how.pooling);
         assert_int_equal(read.how.normalize, sentence->how.normalize);
         assert_int_equal(read.max_length, sentence->max_length);
-        assert_int_equal(read.prompts != NULL, sentence->prompts != NULL);
+        assert_int_equal(read.skips_prompt, sentence->skips_prompt);
+        assert_int_equal(read.settings != NULL, sentence->settings != NULL);
         sentence_done(&read);
     }
     return status;
@@ -320,12 +393,15 @@ static void start_anew(void) {
 // Without and with normalization and prompts; each allocation and each call for a file fails once.
 static void test_written_and_copied(void **state) {
     (void)state;
-    char prompts[] = DEFAULT_PROMPT;
+    json *prompts;
+    assert_int_equal(json_read_memory("p", DEFAULT_PROMPT, strlen(DEFAULT_PROMPT), &prompts, NULL),
+                     BERTH_OK);
     for (int has_all = 0; has_all < 2; has_all++) {
         const struct sentence sentence = {
             .how = {.pooling = BERTH_POOL_MAX, .normalize = has_all},
             .max_length = 24,
-            .prompts = has_all ? prompts : NULL,
+            .skips_prompt = has_all,
+            .settings = has_all ? prompts : NULL,
         };
         start_anew();
         assert_int_equal(write_and_copy(&sentence), BERTH_OK);
@@ -343,6 +419,7 @@ static void test_written_and_copied(void **state) {
             start_anew();
         }
     }
+    json_free(prompts);
 }
 
 // A module's folder that is empty, as a repository does not keep it, and one of another name.
@@ -365,6 +442,9 @@ int main(void) {
         SCRATCH_TEST(test_damaged_companions),
         SCRATCH_TEST(test_casing),
         SCRATCH_TEST(test_lengths_and_prompts),
+        SCRATCH_TEST(test_prompts_by_name),
+        SCRATCH_TEST(test_pooling_of_some_rows),
+        SCRATCH_TEST(test_body_in_its_own_folder),
         SCRATCH_TEST(test_refused_settings),
         SCRATCH_TEST(test_cut_vectors),
         SCRATCH_TEST(test_dense),

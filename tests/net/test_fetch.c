@@ -2,6 +2,7 @@
 // Fetching from the hub: models and data sets, their layout in the cache, listings and caches that
 // are hostile, which files a model needs, and how a fetched model is found. URLs, tokens and
 // offline variables are in test_fetch_urls.c.
+#include "core/words.h"
 #include "format/hub/model_files.h"
 #include "harness.h"
 
@@ -399,7 +400,10 @@ static void test_which_files_a_model_needs(void **state) {
         {"!config.json", "!pytorch_model.bin.index.json", "!pytorch_model-00001-of-00001.bin",
          "-tf_model.h5", "+special_tokens_map.json", "-sub/config.json"},
         {"!bert_config.json", "!bert_model.ckpt.index", "!bert_model.ckpt.data-00000-of-00001",
-         "!checkpoint", "-bert_model.ckpt.meta", "+tokenizer_config.json"}};
+         "!checkpoint", "-bert_model.ckpt.meta", "+tokenizer_config.json"},
+        {"!0_Transformer/config.json", "!0_Transformer/model.safetensors",
+         "!0_Transformer/vocab.txt", "+0_Transformer/sentence_bert_config.json", "+modules.json",
+         "+1_Pooling/config.json", "+2_Dense/model.safetensors", "-vocab.txt"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *names[NAMES_MAX];
         enum model_file roles[NAMES_MAX];
@@ -464,6 +468,17 @@ static void test_a_cache_without_a_listing(void **state) {
     assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/model.safetensors")), 0);
     assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "incomplete");
+    // A model of sentence-transformers whose files are in a folder of their own.
+    assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/config.json")), 0);
+    assert_int_equal(dir_make(scratch(REPO "/snapshots/" COMMIT "/0_Transformer"), NULL), BERTH_OK);
+    scratch_write(REPO "/snapshots/" COMMIT "/modules.json", "[{\"path\": \"0_Transformer\"}]");
+    scratch_write(REPO "/snapshots/" COMMIT "/0_Transformer/config.json", "{}");
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "0_Transformer is incomplete");
+    scratch_write(REPO "/snapshots/" COMMIT "/0_Transformer/model.safetensors", "");
+    assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_OK);
+    assert_true(text_ends_with(path, COMMIT "/0_Transformer"));
+    memory_free(path);
     server_stop(server);
 }
 

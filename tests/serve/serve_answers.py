@@ -197,7 +197,9 @@ class Answers(unittest.TestCase):
         # Hugging Face's client for Python has the parameters beside the inputs.
         self.assertEqual(self.server.json("/models/similar", {"inputs": texts[0], "normalize": False,
                                                               "truncation_direction": "right", "options": {}}), plain)
-        for more, words in [({"truncate": 1}, "true or false"), ({"prompt_name": "query"}, "prompt_name: not supported"),
+        for more, words in [({"truncate": 1}, "true or false"), ({"prompt_name": "q"}, "prompt_name: the model has no prompt"),
+                            ({"prompt_name": 1}, "prompt_name: expected a string"),
+                            ({"prompt_name": "query", "prompt": "x"}, "give prompt or prompt_name, not both"),
                             ({"truncation_direction": "left"}, "only \"right\"")]:
             self.refused("/models/similar", {"inputs": texts[0], **more}, words)
         length = sum(value * value for value in plain) ** 0.5
@@ -387,7 +389,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(info["max_batch_tokens"], 1024)  # 512 for each of the two threads
         self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None, "prompt_name": None}),
                          self.server.json("/embed", {"inputs": "x"}))
-        for more, words in [({"model": 1}, "model"), ({"prompt_name": "query"}, "prompt_name: not supported"),
+        for more, words in [({"model": 1}, "model"), ({"prompt_name": "q"}, "it has query, document"),
                             ({"truncation_direction": "Left"}, "only \"right\"")]:
             self.refused("/embed", {"inputs": "x", **more}, words)
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
@@ -723,7 +725,7 @@ class Answers(unittest.TestCase):
         for path, body, more, is_read in [
                 ("/embed", embed, {}, True), ("/embed", embed, {"colour": 1}, True), ("/embed", embed, {"model": None}, True),
                 ("/embed", embed, {"truncation_direction": "Right"}, True), ("/embed", embed, {"truncation_direction": "left"}, False),
-                ("/embed", embed, {"prompt_name": None, "dimensions": None}, True), ("/embed", embed, {"prompt_name": "x"}, False),
+                ("/embed", embed, {"prompt_name": None, "dimensions": None}, True), ("/embed", embed, {"prompt_name": 1}, False),
                 ("/embed", embed, {"dimensions": 3, "truncate": False}, True), ("/embed", embed, {"dimensions": 0}, False),
                 ("/v1/embeddings", {"input": "x"}, {"dimensions": 3}, True), ("/v1/embeddings", {"input": "x"}, {"dimensions": 0}, False),
                 ("/v2/models/similar/infer", {"inputs": [tensor]}, {"model_name": "similar"}, True),
@@ -740,7 +742,7 @@ class Answers(unittest.TestCase):
                 ("/models/qa", {"inputs": QUESTION}, {"parameters": {"topK": 101}}, False),
                 ("/models/qa", {"inputs": QUESTION}, {"colour": 1}, True), ("/models/qa", {"inputs": QUESTION}, {"context": "x"}, True),
                 ("/models/qa", QUESTION, {"top_k": 2, "inputs": None}, True), ("/models/qa", {"question": "Who?"}, {}, False),
-                ("/models/qa", QUESTION, {"inputs": None, "context": None}, False), ("/models/similar", {"inputs": "a"}, {"prompt_name": "x"}, False),
+                ("/models/qa", QUESTION, {"inputs": None, "context": None}, False), ("/models/similar", {"inputs": "a"}, {"prompt_name": 1}, False),
                 ("/models/similar", {"text": "hello"}, {"truncation_direction": "RIGHT", "truncation": True}, True),
                 ("/models/kinds", {"text": "hello"}, {"text_pair": "x", "truncate": None}, True),
                 ("/models/similar", {"text": "hello"}, {"dimensions": 2}, True), ("/models/similar", {"text": "hello"}, {"dimensions": 0}, False),

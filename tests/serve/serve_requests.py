@@ -2,6 +2,7 @@
 """Requests as clients of other servers send them: members that are unknown or null, blank texts, OpenAI's limits, KServe's
 versions, pages of other origins."""
 import base64
+import concurrent.futures
 import json
 import math
 import pathlib
@@ -92,7 +93,7 @@ class Members(unittest.TestCase):
                 self.assertEqual(self.strict.json(path, other), expected, other)
                 self.assertEqual(self.server.json(path, other), expected, other)
             self.assertEqual(self.server.metric(counter), before)
-        known = {"/v1/embeddings": ("model", "encoding_format", "dimensions", "user"), "/predict": ("model", "truncate", "truncation_direction", "raw_scores"),
+        known = {"/v1/embeddings": ("model", "encoding_format", "dimensions", "user", "prompt_name", "prompt"), "/predict": ("model", "truncate", "truncation_direction", "raw_scores"),
                  "/embed": ("model", "normalize", "dimensions", "truncate", "truncation_direction", "prompt_name"),
                  "/rerank": ("model", "truncate", "truncation_direction", "raw_scores", "return_text", "top_n"),
                  "/v2/models/similar/infer": ("id", "parameters", "outputs", "model_name"),
@@ -113,8 +114,7 @@ class Members(unittest.TestCase):
 
     def test_what_would_change_the_reply_is_refused(self):
         """What an API has, but not this server: without it the reply would be another."""
-        for path, body, name in [("/embed", {"inputs": "hello"}, "prompt_name"), ("/models/similar", {"inputs": "hello"}, "prompt_name"),
-                                 ("/models/tags", {"inputs": "hello"}, "stride")]:
+        for path, body, name in [("/models/tags", {"inputs": "hello"}, "stride")]:
             self.refused(self.server, path, {**body, name: "x"}, f"{name}: not supported; leave it out")
             if path.startswith("/models/"):
                 self.refused(self.server, path, {**body, "parameters": {name: "x"}}, f"parameters.{name}: not supported; leave it out")
@@ -235,6 +235,86 @@ class Results(unittest.TestCase):
                         self.assertEqual(len(found), size)
                         for value, expected in zip(found, other):
                             self.assertAlmostEqual(value, expected / length, 5)
+
+    def test_prompts(self):
+        """By name, as they are, or the folder's own; each text of a batch has that of its request."""
+        parts = [{"path": path, "type": f"x.{kind}"} for path, kind in (("", "Transformer"), ("1_Pooling", "Pooling"))]
+        prompts = {"prompts": {"q": "Ada lived ", "d": "hello "}, "default_prompt_name": "d"}
+        own = folder("prompts", "other", modules=parts, config_sentence_transformers=prompts, **{"1_Pooling__config": {}})
+        with Server("--precision", "fp32", models=[own]) as server:
+            def rows(text, **more):
+                data = server.json("/v1/embeddings", {"input": [text], **more})["data"]
+                found = [server.json("/embed", {"inputs": text, **more})[0], data[0]["embedding"],
+                         server.json("/models/prompts", {"inputs": [text], "parameters": {**more, "normalize": True}})[0]]
+                self.assertEqual(found[0], found[2])
+                self.assertEqual(found[0], found[1])
+                return found[0]
+            plain = rows("Ada lived in Oslo.", prompt="")
+            self.assertEqual(rows("in Oslo.", prompt_name="q"), plain)
+            self.assertEqual(rows("in Oslo.", prompt="Ada lived "), plain)
+            self.assertEqual(rows("in Oslo."), rows("hello in Oslo.", prompt=""))
+            self.assertEqual(rows("in Oslo.", prompt_name="query"), rows("in Oslo.", prompt=""))
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                ways = [{"prompt_name": "q"}, {}, {"prompt": ""}] * 8
+                found = list(pool.map(lambda more: server.json("/embed", {"inputs": "in Oslo.", **more})[0], ways))
+            for more, row in zip(ways, found, strict=True):
+                for one, other in zip(row, rows("in Oslo.", **more), strict=True):
+                    self.assertAlmostEqual(one, other, 6)
+            Members.refused(self, server, "/embed", {"inputs": ["a", "b"], "prompt_name": "x"}, 'input 0: prompt_name: the model has no prompt "x"; it has q, d, query, document;')
+            cosine, = server.json("/similarity", {"inputs": {"source_sentence": "in Oslo.", "sentences": ["in Oslo."]}, "parameters": {"prompt_name": "q"}})
+            self.assertAlmostEqual(cosine, 1, 5)
+            # The prompt counts where texts must not be cut.
+            Members.refused(self, server, "/embed", {"inputs": "hello", "prompt": "Ada " * 200, "truncate": False}, "more than the 128 that the model")
+
+    def test_overflow(self):
+        """As the setting of the program, in every API that has embeddings; windows are for them alone."""
+        text = "Ada lived in Oslo. " * 60
+
+        def said(*options: str) -> list:
+            return json.loads(berth("embed", "--model", str(MODELS / "other"), "--threads", "1", "--precision", "fp32", "--text", text, *options))["embedding"]
+        cut, whole = said(), said("--overflow", "windows")
+        self.assertNotEqual(cut, whole)
+        with Server("--precision", "fp32", "--threads", "1", models=["similar=other", "kinds=kinds"]) as server:
+            for overflow, wanted in (("cut", cut), ("windows", whole)):
+                self.assertEqual(server.json("/embed", {"inputs": text, "overflow": overflow}), [wanted])
+                self.assertEqual(server.json("/v1/embeddings", {"input": text, "overflow": overflow})["data"][0]["embedding"], wanted)
+                self.assertEqual(server.json("/models/similar", {"inputs": text, "parameters": {"overflow": overflow}}), wanted)
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": "error"}, "more than the 128 that the model")
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": "all"}, 'overflow: option overflow: expected one of cut, error, windows, found "all"')
+            Members.refused(self, server, "/embed", {"inputs": text, "overflow": 1}, "overflow: expected a string")
+            Members.refused(self, server, "/models/kinds", {"inputs": text, "overflow": "windows"}, 'expected one of cut, error, found "windows"')
+
+    def test_tokens_and_sparse_vectors(self):
+        """As berth embed has them, in text-embeddings-inference's forms."""
+        texts = ["hello film", "the fox is in paris"]
+
+        def said(folder: str, *options: str) -> list:
+            return [json.loads(berth("embed", "--model", str(folder), "--threads", "1", "--precision", "fp32", "--text", text, *options)) for text in texts]
+        parts = [{"path": path, "type": f"x.{kind}"} for path, kind in (("", "Transformer"), ("1_Splade", "SpladePooling"))]
+        shutil.copytree(GOLDEN / "fill", MODELS / "masks", dirs_exist_ok=True)
+        splade = folder("splade", "masks", modules=parts, **{"1_Splade__config": {}})
+        with Server("--precision", "fp32", "--threads", "1", models=[f"masks={GOLDEN}/fill", splade, "similar=other"]) as server:
+            rows = [line["token_embeddings"] for line in said(MODELS / "other", "--tokens")]
+            self.assertEqual(server.json("/embed_all", {"inputs": texts}), rows)
+            self.assertEqual(server.json("/embed_all", {"inputs": texts[0]}), rows[:1])
+            words = [line["words"] for line in said(GOLDEN / "fill", "--sparse")]
+            weights = [sorted(({"index": word["token"], "value": word["weight"]} for word in each), key=lambda word: word["index"]) for each in words]
+            for more in ({}, {"model": "splade"}):
+                self.assertEqual(server.json("/embed_sparse", {"inputs": texts, **more}), weights)
+            self.assertEqual(server.json("/models/splade", {"inputs": texts}), words)
+            self.assertEqual(server.json("/models/splade", {"inputs": texts[0], "top_k": 2}), words[0][:2])
+            # Tasks of one model at the same time.
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                paths = ["/embed_all", "/embed"] * 12
+                replies = list(pool.map(lambda path: server.json(path, {"inputs": texts[:1]}), paths))
+            for path, reply in zip(paths, replies, strict=True):
+                self.assertEqual(len(reply[0]), len(rows[0]) if path == "/embed_all" else 32)
+            status, _, content = server.ask("/embed_sparse", {"inputs": "x", "model": "similar"})
+            self.assertEqual((status, content["error"]["message"]),
+                             (404, "the model similar is for feature-extraction; this path is for fill-mask and sparse-embedding"))
+            self.assertEqual(server.status("/embed_all", {"inputs": "x", "model": "masks"}), 404)
+            Members.refused(self, server, "/embed_all", {"inputs": ["a", "b"], "prompt_name": "x"}, "input 0: prompt_name: the model has no prompt")
+            self.assertEqual(len(server.json("/embed_all", {"inputs": "hello", "prompt": "hello "})[0]), 4)
 
     def test_name_of_a_single_label(self):
         """Of a regression, too, as in transformers."""

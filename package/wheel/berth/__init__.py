@@ -581,11 +581,12 @@ class Model:
 
     # --- as sentence_transformers' SentenceTransformer and CrossEncoder
 
-    def encode(self, sentences: Texts, *, normalize_embeddings: Optional[bool] = None, truncate_dim: Optional[int] = None,
+    def encode(self, sentences: Texts, *, prompt_name: Optional[str] = None, prompt: Optional[str] = None,
+               normalize_embeddings: Optional[bool] = None, truncate_dim: Optional[int] = None,
                show_progress_bar: Progress = False) -> Numbers:
         one = isinstance(sentences, str)
-        rows = self.embed([sentences] if one else sentences, normalize=normalize_embeddings, dimensions=truncate_dim,
-                          progress=show_progress_bar)
+        rows = self.embed([sentences] if one else sentences, prompt_name=prompt_name, prompt=prompt,
+                          normalize=normalize_embeddings, dimensions=truncate_dim, progress=show_progress_bar)
         return rows[0] if one else rows
 
     def predict(self, pairs: Sequence[Tuple[str, str]]) -> Numbers:

@@ -11,7 +11,8 @@
 
 struct encoded {
     int32_t *ids; // tokens of a, then of b
-    size_t first, second;
+    size_t first, second, prompt;
+    size_t windows, step; // tokens after the prompt that a window has
     int truncated;
 };
 
@@ -61,12 +62,31 @@ static size_t special_count(const struct tokenizer *tokenizer, const struct pair
     return example->pair != NULL ? 2 + separators_of(tokenizer) : 2;
 }
 
+// A text that is too long has windows if there is room in them beside the prompt.
+static int divide(struct encoded *encoded, const struct pair_example *example, size_t room) {
+    const size_t prompt = encoded->prompt, all = encoded->first;
+    const int is_divided =
+        example->has_windows && example->pair == NULL && all > room && prompt < room;
+    encoded->windows = 1;
+    if (is_divided) {
+        encoded->step = room - prompt;
+        encoded->windows = (all - prompt + encoded->step - 1) / encoded->step;
+    }
+    return is_divided;
+}
+
 // --- first pass ---------------------------------------------------------------------------------
 
 static enum berth_status encode_example(const struct builder *builder,
                                         const struct pair_example *example, struct token_list *list,
                                         struct encoded *encoded) {
     list->count = 0;
+    if (example->prompt != NULL) {
+        TRY(tokenizer_encode(builder->tokenizer, example->prompt, strlen(example->prompt), list,
+                             NULL));
+        encoded->prompt = list->count;
+        list->count = 0;
+    }
     TRY(tokenizer_encode(builder->tokenizer, example->text, strlen(example->text), list, NULL));
     size_t all_first = list->count, all_second = 0;
     if (example->pair != NULL) {
@@ -75,8 +95,10 @@ static enum berth_status encode_example(const struct builder *builder,
     }
     encoded->first = all_first;
     encoded->second = all_second;
-    pair_features_truncate(builder->tokenizer, &encoded->first, &encoded->second,
-                           builder->longest - special_count(builder->tokenizer, example));
+    const size_t room = builder->longest - special_count(builder->tokenizer, example);
+    if (!divide(encoded, example, room)) {
+        pair_features_truncate(builder->tokenizer, &encoded->first, &encoded->second, room);
+    }
     encoded->truncated = encoded->first + encoded->second < list->count;
     encoded->ids = memory_array(encoded->first + encoded->second, sizeof *encoded->ids);
     if (encoded->ids == NULL) {
@@ -108,28 +130,52 @@ static void encode_examples(struct builder *builder, int threads) {
 
 // --- second pass --------------------------------------------------------------------------------
 
-// Gives every example its offset and allocates the pools; 0 when out of memory.
+// How many tokens of the first text the window from `start` has.
+static size_t window_tokens(const struct encoded *encoded, size_t start) {
+    const size_t left = encoded->first - encoded->prompt - start;
+    return encoded->windows == 1 ? encoded->first
+                                 : encoded->prompt + (left < encoded->step ? left : encoded->step);
+}
+
+static void lay_out_example(struct builder *builder, size_t index) {
+    struct pair_feature_set *set = builder->set;
+    const struct pair_example *example = &builder->dataset->examples[index];
+    const struct encoded *encoded = &builder->encoded[index];
+    for (size_t i = 0; i < encoded->windows; i++) {
+        const size_t start = i * encoded->step, first = window_tokens(encoded, start);
+        const size_t length = first + encoded->second + special_count(builder->tokenizer, example);
+        const size_t second =
+            example->pair != NULL ? first + 1 + separators_of(builder->tokenizer) : length;
+        set->features[set->count++] = (struct pair_feature){.example = index,
+                                                            .start = start,
+                                                            .first = set->token_count,
+                                                            .length = (int32_t)length,
+                                                            .second = (int32_t)second,
+                                                            .prompt = (int32_t)encoded->prompt,
+                                                            .truncated = encoded->truncated,
+                                                            .label = example->label,
+                                                            .value = (float)example->value,
+                                                            .labels = example->labels,
+                                                            .label_count = example->label_count};
+        set->token_count += length;
+    }
+    set->truncated += (size_t)encoded->truncated;
+}
+
+// Gives every feature its offset and allocates the pools; 0 when out of memory.
 static int lay_out_features(struct builder *builder) {
     struct pair_feature_set *set = builder->set;
+    size_t count = 0;
     for (size_t i = 0; i < builder->dataset->count; i++) {
-        const struct pair_example *example = &builder->dataset->examples[i];
-        const struct encoded *encoded = &builder->encoded[i];
-        size_t length =
-            encoded->first + encoded->second + special_count(builder->tokenizer, example);
-        size_t second =
-            example->pair != NULL ? encoded->first + 1 + separators_of(builder->tokenizer) : length;
-        set->features[i] = (struct pair_feature){.first = set->token_count,
-                                                 .length = (int32_t)length,
-                                                 .second = (int32_t)second,
-                                                 .truncated = encoded->truncated,
-                                                 .label = example->label,
-                                                 .value = (float)example->value,
-                                                 .labels = example->labels,
-                                                 .label_count = example->label_count};
-        set->token_count += length;
-        set->truncated += (size_t)encoded->truncated;
+        count += builder->encoded[i].windows;
     }
-    set->count = builder->dataset->count;
+    set->features = memory_array(count, sizeof *set->features);
+    if (set->features == NULL) {
+        return 0;
+    }
+    for (size_t i = 0; i < builder->dataset->count; i++) {
+        lay_out_example(builder, i);
+    }
     set->ids = memory_array(set->token_count, sizeof *set->ids);
     set->type_ids = memory_array_zeroed(set->token_count, sizeof *set->type_ids);
     return set->ids != NULL && set->type_ids != NULL;
@@ -137,13 +183,17 @@ static int lay_out_features(struct builder *builder) {
 
 static void fill_feature(const struct builder *builder, size_t index) {
     const struct pair_feature *feature = &builder->set->features[index];
-    const struct encoded *encoded = &builder->encoded[index];
+    const struct encoded *encoded = &builder->encoded[feature->example];
+    const size_t tokens = window_tokens(encoded, feature->start);
+    const size_t repeated = encoded->windows > 1 ? encoded->prompt : 0;
     struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
     int32_t *ids = builder->set->ids + feature->first;
     size_t length = (size_t)feature->length, second = (size_t)feature->second;
     ids[0] = special.cls;
-    memcpy(ids + 1, encoded->ids, encoded->first * sizeof *ids);
-    ids[encoded->first + 1] = special.sep;
+    memcpy(ids + 1, encoded->ids, repeated * sizeof *ids);
+    memcpy(ids + 1 + repeated, encoded->ids + repeated + feature->start,
+           (tokens - repeated) * sizeof *ids);
+    ids[tokens + 1] = special.sep;
     if (second < length) {
         ids[second - 1] = special.sep;
         memcpy(ids + second, encoded->ids + encoded->first, encoded->second * sizeof *ids);
@@ -157,8 +207,7 @@ static void fill_feature(const struct builder *builder, size_t index) {
 
 static enum berth_status build(struct builder *builder, int threads, struct berth_error *error) {
     size_t count = builder->dataset->count;
-    builder->set->features = memory_array(count, sizeof *builder->set->features);
-    if (builder->set->features == NULL || builder->encoded == NULL) {
+    if (builder->encoded == NULL) {
         return error_no_memory(error, count * sizeof *builder->encoded, "the features");
     }
     encode_examples(builder, threads);
@@ -167,7 +216,7 @@ static enum berth_status build(struct builder *builder, int threads, struct bert
                                "the tokens of the examples");
     }
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < builder->set->count; i++) {
         fill_feature(builder, i);
     }
     return BERTH_OK;

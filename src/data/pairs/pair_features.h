@@ -8,6 +8,9 @@
 // the odd one stays, as in Hugging Face's `tokenizers` (longest_first), with the longer text, of
 // equally long ones with the second; by Google's rule (tokenizer_options.google_pairs) with the
 // first.
+//
+// A single text that is too long may have windows instead: features one after another, each with
+// the tokens of its prompt, then some of the others. It is cut if the prompt alone is too long.
 #ifndef BERTH_DATA_PAIR_FEATURES_H
 #define BERTH_DATA_PAIR_FEATURES_H
 
@@ -19,11 +22,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The input of an example: feature i belongs to example i.
+// The input of an example, or of a window of its text: feature i belongs to example i unless texts
+// have windows, which follow each other.
 struct pair_feature {
+    size_t example; // of the data set
+    size_t start;   // of a window, among its text's tokens after the prompt
     size_t first;   // index in the pools
     int32_t length; // tokens, special ones included
     int32_t second; // first row of b; `length` for single texts
+    int32_t prompt; // tokens of the example's prompt alone; 0: it has none
     int truncated;
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none

@@ -574,21 +574,25 @@ enum berth_status pairs_read(const char *path, const struct pair_settings *setti
     return read_table(&table, settings, dataset, error);
 }
 
-enum berth_status pairs_put_prompt(struct pair_dataset *dataset, const char *prompt, char **texts,
-                                   struct berth_error *error) {
+enum berth_status pairs_put_prompts(struct pair_dataset *dataset, char **texts,
+                                    struct berth_error *error) {
     size_t bytes = 0;
     *texts = NULL;
-    for (size_t i = 0; i < dataset->count && prompt != NULL; i++) {
-        bytes += strlen(prompt) + strlen(dataset->examples[i].text) + 1;
+    for (size_t i = 0; i < dataset->count; i++) {
+        const struct pair_example *example = &dataset->examples[i];
+        bytes += example->prompt != NULL ? strlen(example->prompt) + strlen(example->text) + 1 : 0;
     }
     if (bytes > 0 && (*texts = memory_new(bytes)) == NULL) {
         return error_no_memory(error, bytes, "the texts with their prompt");
     }
     char *to = *texts;
-    for (size_t i = 0; i < dataset->count && to != NULL; i++) {
-        const char *text = dataset->examples[i].text;
-        dataset->examples[i].text = to;
-        to = stpcpy(stpcpy(to, prompt), text) + 1;
+    for (size_t i = 0; i < dataset->count; i++) {
+        struct pair_example *example = &dataset->examples[i];
+        if (example->prompt != NULL) {
+            const char *text = example->text;
+            example->text = to;
+            to = stpcpy(stpcpy(to, example->prompt), text) + 1;
+        }
     }
     return BERTH_OK;
 }

@@ -41,6 +41,8 @@ struct pair_settings {
 
 struct pair_example {
     const char *text, *pair; // pair: NULL for single texts
+    const char *prompt;      // to be put before the text (pairs_put_prompts); NULL: none
+    int has_windows;         // a single text that is too long has a feature for each window
     size_t line;             // of the file
     int32_t label;           // class; -1: none
     double value;            // real label; NaN: none
@@ -79,10 +81,10 @@ enum berth_status pairs_read(const char *path, const struct pair_settings *setti
 enum berth_status pairs_read_memory(const char *name, const char *bytes, size_t length,
                                     const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error);
-// Puts the prompt before the first text of every example. *texts becomes a new block with these
-// texts (memory_free). With `prompt` NULL nothing changes and *texts is NULL.
-enum berth_status pairs_put_prompt(struct pair_dataset *dataset, const char *prompt, char **texts,
-                                   struct berth_error *error);
+// Puts the prompts of the examples that have one before their first texts. *texts becomes a new
+// block with these texts (memory_free); NULL: no example has one.
+enum berth_status pairs_put_prompts(struct pair_dataset *dataset, char **texts,
+                                    struct berth_error *error);
 void pair_dataset_done(struct pair_dataset *dataset);
 
 // Renumbers the classes of a data set in the order of `names` (a model's id2label, or the labels of

@@ -21,11 +21,17 @@
 static const char *const configurations[] = {"config.json", "bert_config.json"};
 
 // Fetched if they exist.
-static const char *const companions[] = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    // Files of sentence-transformers, which describe the embeddings.
-    "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
-    "[0-9]_*/config.json"};
+static const char *const companions[] = {"tokenizer.json", "tokenizer_config.json",
+                                         "special_tokens_map.json", "added_tokens.json",
+                                         "sentence_bert_config.json"};
+
+// Files of sentence-transformers, which describe the embeddings, and its modules. Its Transformer
+// may be in a folder of its own.
+static const char *const encoders[] = {"modules.json", "config_sentence_transformers.json",
+                                       "[0-9]_*/config.json", "[0-9]_*/model.safetensors",
+                                       "[0-9]_*/pytorch_model.bin"};
+#define BODY "0_Transformer"
+static const char body_prefix[] = BODY "/";
 
 // A set of weights exists if a file matches its first pattern.
 static const char *const weights[][PATTERNS_MAX] = {
@@ -38,7 +44,15 @@ static const char *const weights[][PATTERNS_MAX] = {
 struct names {
     const char *const *names;
     size_t count;
+    int in_body; // the model's files are those of the folder BODY
 };
+
+static const char *name_of(const struct names *names, size_t index) {
+    const char *name = names->names[index];
+    return !names->in_body                                           ? name
+           : strncmp(name, body_prefix, sizeof body_prefix - 1) == 0 ? name + sizeof body_prefix - 1
+                                                                     : "";
+}
 
 static int matches(const char *pattern, const char *name) {
     return fnmatch(pattern, name, FNM_PATHNAME | FNM_PERIOD) == 0;
@@ -49,7 +63,7 @@ static size_t mark(const struct names *names, const char *pattern, enum model_fi
                    enum model_file *roles) {
     size_t found = 0;
     for (size_t i = 0; i < names->count; i++) {
-        if (matches(pattern, names->names[i])) {
+        if (matches(pattern, name_of(names, i))) {
             roles[i] = role;
             found++;
         }
@@ -70,15 +84,28 @@ static size_t mark_weights(const struct names *names, enum model_file *roles) {
     return 0;
 }
 
+static size_t mark_configs(const struct names *names, enum model_file *roles) {
+    size_t found = 0;
+    for (size_t i = 0; i < COUNT(configurations); i++) {
+        found += mark(names, configurations[i], MODEL_FILE_NEEDED, roles);
+    }
+    return found;
+}
+
 enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,
                                    const char *name, struct berth_error *error) {
-    const struct names all = {names, count};
-    size_t configs = 0;
+    const struct names whole = {names, count, 0};
+    struct names all = whole;
     for (size_t i = 0; i < count; i++) {
         roles[i] = MODEL_FILE_OTHER;
     }
-    for (size_t i = 0; i < COUNT(configurations); i++) {
-        configs += mark(&all, configurations[i], MODEL_FILE_NEEDED, roles);
+    for (size_t i = 0; i < COUNT(encoders); i++) {
+        mark(&whole, encoders[i], MODEL_FILE_WANTED, roles);
+    }
+    size_t configs = mark_configs(&all, roles);
+    if (configs == 0) {
+        all.in_body = 1;
+        configs = mark_configs(&all, roles);
     }
     for (size_t i = 0; i < COUNT(companions); i++) {
         mark(&all, companions[i], MODEL_FILE_WANTED, roles);
@@ -127,7 +154,10 @@ static enum berth_status check_names(const struct hub_snapshot *snapshot, const 
 
 static enum berth_status check_folder(const struct hub_snapshot *snapshot, const char *id,
                                       struct berth_error *error) {
+    struct path inner = path_in(snapshot->folder, BODY);
+    const struct hub_snapshot own = {.folder = inner.text};
     char **list;
+    snapshot = dir_exists(inner.text) ? &own : snapshot;
     TRY(dir_list(snapshot->folder, &list, error));
     struct names names = {.names = (const char *const *)list};
     while (list[names.count] != NULL) {
@@ -216,16 +246,46 @@ static enum berth_status find_checkpoint(const char *prefix, char **index,
     return !is_there || *index != NULL ? BERTH_OK : no_memory(error);
 }
 
+// A folder of sentence-transformers may have its Transformer in a folder of its own, whose files
+// are then the model's.
+static enum berth_status enter_body(char **folder, struct berth_error *error) {
+    const struct path list = path_in(*folder, "modules.json");
+    json *modules = NULL;
+    if (!file_exists(list.text) || file_exists(path_in(*folder, "config.json").text)) {
+        return BERTH_OK;
+    }
+    TRY(json_read_file(list.text, &modules, error));
+    const char *name = json_text(json_member(json_at(modules, 0), "path"));
+    char *body = name != NULL && name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL
+                     ? path_join(*folder, name)
+                     : NULL;
+    json_free(modules);
+    if (body != NULL && file_exists(path_in(body, "config.json").text)) {
+        memory_free(*folder);
+        *folder = body;
+    } else {
+        memory_free(body);
+    }
+    return BERTH_OK;
+}
+
 enum berth_status hub_find_model(const char *name_or_path, char **path, struct berth_error *error) {
     *path = NULL;
     if (!file_exists(name_or_path) && !dir_exists(name_or_path)) {
         TRY(find_checkpoint(name_or_path, path, error));
-        if (*path != NULL || hub_is_id(name_or_path)) {
-            return *path != NULL ? BERTH_OK : find_in_cache(name_or_path, path, error);
+        if (*path == NULL && hub_is_id(name_or_path)) {
+            TRY(find_in_cache(name_or_path, path, error));
         }
     }
-    *path = memory_string(name_or_path);
-    return *path != NULL ? BERTH_OK : no_memory(error);
+    if (*path == NULL && (*path = memory_string(name_or_path)) == NULL) {
+        return no_memory(error);
+    }
+    const enum berth_status status = enter_body(path, error);
+    if (status != BERTH_OK) {
+        memory_free(*path);
+        *path = NULL;
+    }
+    return status;
 }
 
 // --- data sets ----------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ enum berth_status hub_find_data(const char *name, const char *split, char **path
 
 // Sets *path to the folder or file that a model's name denotes; free it with memory_free. That is
 // the name itself if such a file exists or if it is not a hub name, NAME.index for the name of a
-// TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main. BERTH_NO_INPUT if
+// TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main; of a folder of
+// sentence-transformers without a config.json the folder of its Transformer. BERTH_NO_INPUT if
 // the snapshot is not in the cache or is incomplete; BERTH_BAD_DATA if a link leads out of the
 // cache.
 enum berth_status hub_find_model(const char *name_or_path, char **path, struct berth_error *error);

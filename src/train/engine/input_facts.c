@@ -71,6 +71,8 @@ void input_facts_add_model(struct rank_facts *facts, const struct model_files *f
         rank_facts_add(facts, "pooling", source, sentence_pooling_names[embedding->pooling]);
         rank_facts_add(facts, "normalize", source, embedding->normalize ? "true" : "false");
         rank_facts_add(facts, "the prompt", source, prompt != NULL ? prompt : "");
+        rank_facts_add(facts, "include_prompt", source,
+                       files->sentence.skips_prompt ? "false" : "true");
     }
     if (files->tokenizer == NULL) {
         rank_facts_add(facts, "the vocabulary", source, "missing");

@@ -434,11 +434,14 @@ static char *config_path_of(const struct model_settings *settings, const char *f
 
 static enum berth_status read_sentence(struct model_files *files, struct model_settings *settings,
                                        const char *folder, struct berth_error *error) {
-    if (files->table.head != PARAM_HEAD_EMBEDDING) {
-        return BERTH_OK;
+    if (files->table.head == PARAM_HEAD_MASKED) {
+        TRY(sentence_read_sparse(folder, &files->sentence, error));
+    } else if (files->table.head == PARAM_HEAD_EMBEDDING) {
+        TRY(sentence_read(folder, &files->sentence, error));
     }
-    TRY(sentence_read(folder, &files->sentence, error));
-    return inputs_follow_sentence(settings, folder, error);
+    return files->sentence.found || files->table.head == PARAM_HEAD_EMBEDDING
+               ? inputs_follow_sentence(settings, folder, error)
+               : BERTH_OK;
 }
 
 static enum berth_status open_folder(struct model_files *files, struct model_settings *settings,
