@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "comm/comm.h"
 #include "core/launcher.h"
+#include "core/terminal.h"
 #include "core/utf8.h"
 
 #include <inttypes.h>
@@ -11,11 +12,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define START_SECONDS 300 // the default of --start_timeout
 
 static int is_help(const char *word) {
     return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+static int is_version(const char *word) {
+    static const char *const words[] = {"--version", "version", "-V", "-v"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 // --help counts anywhere before "--"; *topic gets the word after it or after its "=", NULL where
@@ -65,6 +77,19 @@ static int finish(enum berth_status status, struct berth_error *error) {
     return cli_exit_code(status);
 }
 
+// For a verb of several tasks that got no word: prints a line for each of them.
+static void print_tasks(const char *name) {
+    const struct cli_verb *verb;
+    fprintf(stderr, "usage: berth %s TASK [options]\n\n", name);
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        if (strcmp(name, verb->name) == 0 && !cli_shares_words(verb)) {
+            const int used = fprintf(stderr, "  %-10s", verb->task);
+            cli_wrap(stderr, verb->summary, terminal_width(STDERR_FILENO), used, used);
+        }
+    }
+    fprintf(stderr, "\nSee `berth %s TASK --help`.\n", name);
+}
+
 static enum berth_status skip_task(const struct cli_verb *verb, int *count, char ***words,
                                    struct berth_error *error) {
     if (verb->task == NULL) {
@@ -74,6 +99,9 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
         int other = *count > 0 && (*words)[0][0] != '-'; // a word that is not a task
         char tasks[128];
         cli_list_tasks(verb->name, tasks, sizeof tasks);
+        if (*count == 0 && strchr(tasks, ' ') != NULL && cli_reports()) {
+            print_tasks(verb->name);
+        }
         return error_set(error, BERTH_USAGE,
                          "`berth %s` needs a task (%s)%s%.*s%s: berth %s %s %.*s", verb->name,
                          tasks, other ? ", found \"" : "", UTF8_SHOWN(other ? (*words)[0] : "", 40),
@@ -209,7 +237,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
 
 static enum berth_status run(int count, char **words, struct berth_error *error) {
     const char *topic;
-    if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "version") == 0) {
+    if (is_version(words[0])) {
         printf("berth %s\n", berth_version());
         return BERTH_OK;
     }

@@ -27,6 +27,18 @@ refused 'unknown verb "xylophone"; `berth --help` lists the verbs' xylophone
 refused 'needs a task (squad, classify, tokens, fill or embed)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
+# Without a word, a line for each task.
+for verb in finetune predict evaluate; do
+    refused "\`berth $verb\` needs a task (" $verb
+    expect_err "usage: berth $verb TASK [options]"
+    for task in $("$BERTH" --help | sed -n "s/^  $verb \([a-z]*\) .*/\1/p" | sort -u); do
+        grep -qE "^  $task +[a-z]" "$err" || fail "no line for $task"
+    done
+    expect_no "$err" 'usage: berth '$verb' squad'
+    refused ', found "qa": berth' $verb qa
+    expect_err 'squad, '
+    expect_no "$err" 'TASK'
+done
 refused 'needs a task (squad): berth show squad --model DIR' show
 refused "usage: berth show squad --model DIR" show squad a b c d
 expect_no "$err" '\x0a'
@@ -280,6 +292,21 @@ missing 66 "$work/none" features squad --vocab "$vocab" --input "$work/none"
 missing 66 "$work/none" evaluate squad "$work/data.json" "$work/none"
 missing 66 "$work/none" inspect "$work/none"
 missing 66 "$work/none" verify "$work/none"
+# Only what can be a name of the hub is one to be fetched.
+mkdir "$work/folder"
+cd "$work" || exit 1
+for name in none.json none.pt folder/none ./none ../none .none none/of/these "$work/none"; do
+    for words in inspect verify "convert @ new --to torch" "compare @ $work/model" \
+        "answer --question Who --context Ada --model"; do
+        case $words in *@*) words=${words//@/$name} ;; *) words="$words $name" ;; esac
+        # shellcheck disable=SC2086
+        missing 66 "$name" $words
+        grep -qi 'no such f' "$err" || fail "it does not say that there is none"
+        expect_no "$err" "berth fetch"
+    done
+done
+missing 66 '`berth fetch acme/tiny` downloads it' inspect acme/tiny
+cd - >/dev/null || exit 1
 missing 65 manifest verify "$work/model"
 missing 66 "$work/none" finetune squad --model "$work/none" --train "$work/data.json" --output "$work/new"
 missing 66 "$work/none" finetune squad --model "$work/model" --train "$work/none" --output "$work/new" \

@@ -489,7 +489,7 @@ static void test_a_model_that_is_nowhere(void **state) {
     assert_int_equal(hub_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "berth fetch acme/tiny");
     assert_int_equal(hub_find_model("acme/model.safetensors", &path, &error), BERTH_NO_INPUT);
-    assert_string_equal(error.message, "acme/model.safetensors: no such file");
+    assert_string_equal(error.message, "acme/model.safetensors: no such file or folder");
     assert_int_equal(hub_find_model("./acme/tiny", &path, &error),
                      BERTH_OK); // not a name on the hub
     assert_string_equal(path, "./acme/tiny");

@@ -205,10 +205,19 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // --- by name ------------------------------------------------------------------------------------
 
-// Whether the name looks like a file of weights, such as "model.safetensors".
-static int looks_like_weights(const char *id) {
-    return name_has_suffix(id, ".safetensors") || name_has_suffix(id, ".bin") ||
-           name_has_suffix(id, ".pt");
+// Whether a name that could be the hub's means a file: it ends as files do, or is in a folder that
+// exists.
+static int means_file(const char *id) {
+    static const char *const endings[] = {
+        ".safetensors", ".bin",  ".pt",  ".pth", ".ckpt", ".index", ".json", ".jsonl",   ".txt",
+        ".gguf",        ".onnx", ".npy", ".csv", ".tsv",  ".h5",    ".hdf5", ".tfrecord"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (name_has_suffix(id, endings[i])) {
+            return 1;
+        }
+    }
+    const char *slash = strchr(id, '/');
+    return slash != NULL && dir_exists(path_format("%.*s", (int)(slash - id), id).text);
 }
 
 static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {
@@ -218,8 +227,8 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
         root == NULL ? no_memory(error)
                      : hub_snapshot_find(root, "model", id, HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
-        status = looks_like_weights(id)
-                     ? error_set(error, BERTH_NO_INPUT, "%s: no such file", id)
+        status = means_file(id)
+                     ? error_set(error, BERTH_NO_INPUT, "%s: no such file or folder", id)
                      : error_set(error, BERTH_NO_INPUT,
                                  "%s: no such folder, and no model with that name in the cache %s; "
                                  "`berth fetch %s` downloads it",
