@@ -50,10 +50,11 @@ static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
     return BERTH_OK;
 }
 
-// Called after a request failed with `status` and `error`: waits (0.25 s, then twice as long each
+// Called after a request for `name` failed with `status`: waits (0.25 s, then twice as long each
 // time, 8 s at most) and returns BERTH_OK when another attempt is worthwhile, else `status`.
-// *failures counts failures without progress. A stop while waiting is BERTH_INTERRUPTED.
-static enum berth_status retry_after(const struct net *net, int64_t *failures,
+// *failures counts failures without progress. A stop while waiting is BERTH_INTERRUPTED. The reason
+// is the error's of the last attempt.
+static enum berth_status retry_after(const struct net *net, const char *name, int64_t *failures,
                                      enum berth_status status, const struct http_response *response,
                                      struct berth_error *error) {
     if (!response->is_retryable || status == BERTH_INTERRUPTED || *failures >= net->retries) {
@@ -63,9 +64,9 @@ static enum berth_status retry_after(const struct net *net, int64_t *failures,
     for (int64_t i = 0; i < *failures && wait < LONGEST_WAIT_MS; i++) {
         wait *= 2;
     }
-    ++*failures;
-    if (error != NULL) {
-        log_note(&net->log, "%s; trying again", error->message);
+    if (++*failures == 1) {
+        log_note(&net->log, "%s: the transfer failed; trying again (--retries %" PRId64 ")", name,
+                 net->retries);
     }
     return wait_for(net, wait, error);
 }
@@ -368,7 +369,7 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
             reached = work->partial.size;
             failures = 0;
         }
-        status = retry_after(work->net, &failures, status, &response, &failure);
+        status = retry_after(work->net, work->wanted->name, &failures, status, &response, &failure);
         if (status != BERTH_OK) {
             return error_set(error, status, "%s", failure.message);
         }
@@ -540,7 +541,7 @@ enum berth_status download_text(const struct net *net, const struct http_request
         if (status == BERTH_OK) {
             break;
         }
-        status = retry_after(net, &failures, status, response, &failure);
+        status = retry_after(net, document->name, &failures, status, response, &failure);
         if (status != BERTH_OK) {
             memory_free(document->text);
             document->text = NULL;

@@ -265,6 +265,12 @@ static int is_in_headers(const struct exchange *exchange) {
     return first_byte > 0 && !exchange->begun;
 }
 
+// Whether there is no way to the host, and its answer is not to blame.
+static int is_out_of_reach(CURLcode code) {
+    return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+           code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT;
+}
+
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
                                          const char *url) {
     static const CURLcode permanent[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
@@ -289,7 +295,12 @@ static enum berth_status transfer_failed(struct exchange *exchange, CURLcode cod
             exchange->response->is_retryable = 0;
         }
     }
-    return error_set(exchange->error, BERTH_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(code));
+    return error_set(exchange->error, BERTH_UNAVAILABLE, "%s: %s%s", url, curl_easy_strerror(code),
+                     is_out_of_reach(code)
+                         ? ". Is there a network? Set https_proxy where it needs a proxy, "
+                           "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "
+                           "(doc/fetch.md)"
+                         : "");
 }
 
 static enum berth_status perform(struct exchange *exchange, const struct http_request *request,

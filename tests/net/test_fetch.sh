@@ -85,6 +85,27 @@ run fetch acme/tiny --sha256 00
 expect_code 2
 HF_ENDPOINT=http://127.0.0.1:1 run fetch acme/tiny --retries 0
 expect_code 69
+[ "$(wc -l <"$err")" -eq 1 ] || fail "more than the error"
+# The reason once, however often it was tried, and what to do.
+HF_ENDPOINT=http://127.0.0.1:1 run fetch acme/tiny --retries 3
+expect_code 69
+expect_empty "$out"
+[ "$(wc -l <"$err")" -eq 2 ] || fail "more than a note and the error"
+expect_err 'acme/tiny, revision main: the transfer failed; trying again (--retries 3)'
+[ "$(grep -ci connect "$err")" -eq 1 ] || fail "not one reason"
+for remedy in https_proxy HF_ENDPOINT 'by hand (doc/fetch.md)'; do
+    expect_err "$remedy"
+done
+grep -qx '## Without a network' "$here/../../doc/fetch.md" || fail "no such part of doc/fetch.md"
+# The README's commands leave nothing behind where the downloads fail.
+what="the README's downloads without a network"
+mkdir nothing
+grep '=$(berth fetch' "$here/../../README.md" >readme.sh
+(cd nothing && PATH=$(dirname "$BERTH"):$PATH HF_HUB_OFFLINE=1 bash ../readme.sh) >"$out" 2>"$err"
+[ "$(wc -l <readme.sh)" -eq 2 ] || fail "the README's commands are not found"
+expect_empty "$out"
+[ -z "$(ls -A nothing)" ] || fail "left: $(ls nothing)"
+[ "$(grep -c 'berth: error: ' "$err")" -eq "$(wc -l <"$err")" ] || fail "other errors"
 HF_HUB_OFFLINE=1 run fetch acme/other
 expect_code 69
 expect_err HF_HUB_OFFLINE
