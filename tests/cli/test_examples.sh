@@ -114,7 +114,7 @@ found convert "$work/shown"
 demo=$work/demo
 mkdir -p "$demo/dev" "$demo/build/demo"
 cp "$(dirname "$0")/../../run-demo" "$demo"
-for program in dev/install-dependencies cmake build/demo/berth; do
+for program in dev/install-dependencies dev/build-preset build/demo/berth; do
     printf '#!/bin/sh\necho "${0##*/} $*"\n' >"$demo/$program"
     chmod +x "$demo/$program"
 done
@@ -122,9 +122,10 @@ demo() { # OUTPUT WORDS...
     local output=$1
     shift
     what="run-demo $*"
-    PATH=$demo:$PATH "$demo/run-demo" --model m --train t "$@" >"$out" 2>"$err" </dev/null
+    "$demo/run-demo" --model m --train t "$@" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0
+    expect_out "build-preset release build/demo -DBERTH_BUILD_TESTS=OFF -DBERTH_CUDA=OFF -DBERTH_HIP=OFF"
     expect_out "berth show squad --model $output --input d "
     expect_out "The model is in $output"
 }
@@ -136,6 +137,44 @@ for words in '--dev d' '--dev=d' '--validation_file d' '--validation-file=d'; do
     demo demo-output/real $words
     expect_out "--output demo-output/real --overwrite_output_dir"
 done
+
+# How a build is shown, with a cmake that only prints what Ninja would.
+cp "$(dirname "$0")"/../../dev/{build-preset,help.sh} "$demo/dev"
+mkdir "$demo/bin"
+cat >"$demo/bin/cmake" <<'END'
+#!/bin/sh
+case $1 in --preset) echo "-- configured $*"; exit "$CONFIGURED" ;; esac
+echo '[0/2] Re-checking globbed directories...'
+for i in $(seq 200); do echo "[$i/200] Building C object $i.c.o"; done
+[ "$BUILT" = 0 ] || printf 'FAILED: 7.c.o\n7.c:1: error: no semicolon\n'
+exit "$BUILT"
+END
+chmod +x "$demo/bin/cmake"
+build() { # CONFIGURED BUILT: the exit codes of cmake; [PROGRAM WORDS...] that runs it
+    what="dev/build-preset, cmake exits with $1 and $2"
+    (cd "$demo" && export CONFIGURED=$1 BUILT=$2 PATH=$demo/bin:$PATH && shift 2 && "$@" dev/build-preset release build/x -DA=B) \
+        >"$out" 2>"$err" </dev/null
+    code=$?
+}
+build 0 0
+expect_code 0
+expect_empty "$err"
+[ "$(grep -c '^build/x: \[[0-9]*/200\] Building' "$out")" -eq 11 ] || fail "not a line for each tenth"
+expect_out 'build/x: [200/200]'
+expect_no "$out" globbed
+[ "$(wc -l <"$demo/build/x.log")" -eq 201 ] || fail "the log is not whole"
+build 0 1
+expect_code 1
+expect_err 'no semicolon'
+expect_no "$err" Building
+build 1 0
+expect_code 1
+expect_err '-- configured --preset release -B build/x -DA=B'
+build 0 0 "$ON_TERMINAL" 60
+expect_code 0
+[ "$(wc -l <"$out")" -eq 2 ] || fail "more lines than the first and the last"
+expect_out "$(printf '\r\033[Kbuild/x: [117/200] Building C object 117.c.o')"
+
 for seed in abc -1 1x '' 18446744073709551616; do
     what="generate, seed \"$seed\""
     "$BUILD/demo/generate" "$work" "$seed" >"$out" 2>"$err"
