@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that what README.md and doc/*.md name exists: files, verbs and their options, tests, variables, inner rooms.
+And that every script may be run.
 
     documents.py BERTH BUILD_FOLDER SOURCE_FOLDER
 
 Exits 1 and names each one that does not. Whether the commands work is checked by the tests that run them
 (run_commands_of of lib.sh).
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -38,6 +40,18 @@ def normal(option: str) -> str:
 
 def options_in(text: str) -> set:
     return {normal(name) for name in OPTION.findall(text)}
+
+
+def not_executable(root: pathlib.Path) -> list:
+    """Scripts with an interpreter's name and without the right to run."""
+    files = [path for path in root.iterdir() if path.is_file()]
+    files += [path for folder in [*FOLDERS.split("|"), ".ci"] for path in (root / folder).rglob("*") if path.is_file()]
+    scripts = []
+    for path in files:
+        with path.open("rb") as file:
+            if file.read(2) == b"#!" and not os.access(path, os.X_OK):
+                scripts.append(f"{path.relative_to(root)}: a script that cannot be run: chmod +x")
+    return scripts
 
 
 class Program:
@@ -225,6 +239,7 @@ def main(berth: str, build: str, source: str) -> int:
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
                for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
     problems += wrong_keys(root)
+    problems += not_executable(root)
     problems += [f"design.md: inner room {name}: described and in src/ must agree" for name in described ^ folders]
     for problem in problems:
         print(problem)
