@@ -9,9 +9,11 @@
 extern const struct protocol protocol_hugging_face;
 // POST /v1/embeddings
 extern const struct protocol protocol_openai;
-// text-embeddings-inference's POST /embed, /predict, /rerank and /similarity
-extern const struct protocol protocol_tei_embed, protocol_tei_predict, protocol_tei_rerank;
+// text-embeddings-inference's POST /embed, /predict and /similarity
+extern const struct protocol protocol_tei_embed, protocol_tei_predict;
 extern const struct protocol protocol_tei_similarity; // protocol_hugging_face.c
+// POST /rerank, /v1/rerank and /v2/rerank
+extern const struct protocol protocol_rerank;
 // POST /v2/models/NAME/infer
 extern const struct protocol protocol_kserve;
 // Writes the description of a model, of GET /v2/models/NAME.
