@@ -6,7 +6,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // --- requests ------------------------------------------------------------------------------------
@@ -61,49 +60,37 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 
 // --- replies -------------------------------------------------------------------------------------
 
-struct ranked {
-    const struct task_text *item;
-    size_t index;
-};
-
-// In descending order of scores; equal scores in the order of the request.
-static int compare_ranked(const void *left, const void *right) {
-    const struct ranked *a = left, *b = right;
-    const float one = a->item->rows[0], other = b->item->rows[0];
-    return one != other ? (one < other ? 1 : -1) : (a->index > b->index) - (a->index < b->index);
-}
-
 static void write_text(struct json_line *line, const struct call *call,
-                       const struct ranked *ranked) {
+                       const struct task_ranked *ranked) {
     json_line_open(line, NULL, '{');
     json_line_integer(line, "index", (int64_t)ranked->index);
     if (call->has_texts) {
-        json_line_text(line, "text", ranked->item->texts[1]);
+        json_line_text(line, "text", call->items[ranked->index].texts[1]);
     }
-    json_line_float(line, "score", ranked->item->rows[0]);
+    json_line_float(line, "score", ranked->score);
     json_line_close(line, '}');
 }
 
 static void write_document(struct json_line *line, const struct call *call,
-                           const struct ranked *ranked) {
+                           const struct task_ranked *ranked) {
     json_line_open(line, NULL, '{');
     json_line_integer(line, "index", (int64_t)ranked->index);
-    json_line_float(line, "relevance_score", ranked->item->rows[0]);
+    json_line_float(line, "relevance_score", ranked->score);
     if (call->has_texts) {
         json_line_open(line, "document", '{');
-        json_line_text(line, "text", ranked->item->texts[1]);
+        json_line_text(line, "text", call->items[ranked->index].texts[1]);
         json_line_close(line, '}');
     }
     json_line_close(line, '}');
 }
 
 static void write_ranking(struct json_line *line, const char *key, const struct call *call,
-                          struct ranked *ranked) {
+                          struct task_ranked *ranked) {
     const size_t top = (size_t)call->settings.top;
     for (size_t i = 0; i < call->count; i++) {
-        ranked[i] = (struct ranked){.item = &call->items[i], .index = i};
+        ranked[i] = (struct task_ranked){.index = i, .score = call->items[i].rows[0]};
     }
-    qsort(ranked, call->count, sizeof *ranked, compare_ranked);
+    task_rank(ranked, call->count);
     json_line_open(line, key, '[');
     for (size_t i = 0; i < call->count && (top == 0 || i < top); i++) {
         (call->has_documents ? write_document : write_text)(line, call, &ranked[i]);
@@ -124,7 +111,8 @@ static void write_meta(struct json_line *line, const struct call *call) {
     json_line_close(line, '}');
 }
 
-static void write_object(struct json_line *line, const struct call *call, struct ranked *ranked) {
+static void write_object(struct json_line *line, const struct call *call,
+                         struct task_ranked *ranked) {
     static atomic_ullong replies; // each has an id of its own
     char id[40];
     snprintf(id, sizeof id, "rerank-%llu", atomic_fetch_add(&replies, 1) + 1);
@@ -138,7 +126,7 @@ static void write_object(struct json_line *line, const struct call *call, struct
 }
 
 static void write(struct json_line *line, struct call *call) {
-    struct ranked *ranked = memory_array(call->count, sizeof *ranked);
+    struct task_ranked *ranked = memory_array(call->count, sizeof *ranked);
     if (ranked != NULL && call->has_documents) {
         write_object(line, call, ranked);
     } else if (ranked != NULL) {

@@ -228,6 +228,10 @@ class Answers(unittest.TestCase):
             for model in ("number", "rank"):
                 self.assertEqual(rerank(model=model), expected(model, "sigmoid"))
                 self.assertEqual(rerank(model=model, raw_scores=True), expected(model, "none"))
+                for score, raw in (("auto", False), ("none", True)):  # the program's lines are these
+                    lines = berth("rerank", "--model", str(MODELS / model), "--query", query, "--score", score, "--top_n", "4", "--quiet",
+                                  given="".join(text + "\n" for text in texts)).splitlines()
+                    self.assertEqual([json.loads(line) for line in lines], rerank(model=model, raw_scores=raw, return_text=True, top_n=4))
             self.assertEqual(rerank(), rerank(model="number"))  # the first that has a single label
             whole = rerank(model="rank", return_text=True, truncate=True, truncation_direction="Right", raw_scores=False)
             self.assertEqual(whole, [{**row, "text": texts[row["index"]]} for row in rerank(model="rank")])
