@@ -55,7 +55,14 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),
         ("files of PyTorch and back, ONNX, int8", "files"),
-        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))]
+        ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))] + [
+    ("clients", packages, "build", what, "clients." + function) for packages, what, function in (
+        ("openai", "embeddings through OpenAI's client", "openai"),
+        ("cohere", "rankings through Cohere's, versions 1 and 2", "cohere"),
+        ("huggingface_hub numpy", "embeddings, cosines, classes, tags, words, answers through Hugging Face's", "hugging_face"),
+        ("langchain_openai", "embeddings through LangChain's for OpenAI", "langchain_openai"),
+        ("langchain_huggingface", "embeddings through LangChain's for Hugging Face", "langchain_hugging_face"),
+        ("tritonclient geventhttpclient", "tensors of four tasks through Triton's", "triton"))]
 
 
 def missing(packages, needs, given):
