@@ -63,9 +63,10 @@ class Peer:
             words = [args.python, "-c", FASTEMBED, folder, threads, batch]
         else:  # its ONNX engine finds the file of a folder only from within
             dtype = {"fp32": "float32", "bf16": "bfloat16"}[args.precision]
-            words = [args.python, "-c", "from infinity_emb.cli import cli; cli()", "v2", "--model-id", ".", "--served-model-name", "m", "--device", "cpu",
-                     "--engine", "torch" if kind == "infinity-torch" else "optimum", "--dtype", dtype, "--batch-size", batch,
-                     "--no-bettertransformer", "--no-model-warmup", "--host", "127.0.0.1", "--port", str(self.port)]
+            words = [args.python, "-c", "from infinity_emb.cli import cli; cli()", "v2", "--model-id", ".", "--served-model-name", "m",
+                     "--engine", "torch" if kind == "infinity-torch" else "optimum", "--device", "cpu", "--dtype", dtype,
+                     "--batch-size", batch, "--pooling-method", "mean", "--no-bettertransformer", "--no-model-warmup",
+                     "--host", "127.0.0.1", "--port", str(self.port)]
             self.path = "/embeddings"
         pipe = subprocess.PIPE if kind == "fastembed" else subprocess.DEVNULL
         self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=None if args.verbose else subprocess.DEVNULL,
@@ -94,6 +95,8 @@ class Peer:
         connection.request("POST", self.path, body, {"Content-Type": "application/json"})
         reply = connection.getresponse()
         content = reply.read()
+        if reply.status == 503:
+            raise ConnectionError("loading")
         if reply.status != 200:
             sys.exit(f"{self.kind}: status {reply.status}: {content[:300]}")
         return content
