@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts by their score for a query, in two forms. text-embeddings-inference's has "texts", and its
-// reply is a list; that of Cohere, Jina and infinity has "documents", and its reply is an object.
+// reply is a list; that of Cohere, Jina and vLLM has "documents", and its reply is an object.
 #include "core/memory.h"
 #include "serve/protocols.h"
 

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import math
+import os
 import re
 import shutil
 import struct
@@ -153,6 +154,29 @@ def cohere(given):
         same("documents", [(row.index, row.document.text) for row in shown.results], [(i, TEXTS[i]) for i, _ in berth.ranking()])
         refused("an empty query", package.BadRequestError, "query: the text is empty",
                 lambda: second.rerank(model="ranker", query="", documents=TEXTS))
+
+
+def langchain_cohere(given):
+    from langchain_cohere import CohereRerank
+    from langchain_core.documents import Document
+    with serving(given) as berth:
+        client = CohereRerank(base_url=berth.url, cohere_api_key="x", model="ranker", top_n=3)
+        found = client.rerank(TEXTS, QUERY)
+        same("a ranking", [(row["index"], row["relevance_score"]) for row in found], berth.ranking("--top_n", "3"))
+        ordered = client.compress_documents([Document(page_content=text) for text in TEXTS], QUERY)
+        same("documents", [(each.page_content, each.metadata["relevance_score"]) for each in ordered],
+             [(TEXTS[index], score) for index, score in berth.ranking("--top_n", "3")])
+
+
+def litellm(given):
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks another host for prices
+    import litellm as package
+    with serving(given) as berth:
+        for kind in ("cohere", "jina_ai", "hosted_vllm", "huggingface"):
+            reply = package.rerank(model=kind + "/ranker", query=QUERY, documents=TEXTS, top_n=3, return_documents=True,
+                                   api_base=berth.url, api_key="x")
+            same(f"a ranking as of {kind}", [(row["index"], row["relevance_score"], row["document"]["text"]) for row in reply.results],
+                 [(index, score, TEXTS[index]) for index, score in berth.ranking("--top_n", "3")])
 
 
 def classes_of(rows):

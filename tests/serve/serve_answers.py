@@ -251,7 +251,7 @@ class Answers(unittest.TestCase):
         self.refused("/rerank", {"query": query, "texts": texts}, "for text-classification with a single label, but no model", 404)
 
     def test_rerank_of_documents(self):
-        """Cohere's, Jina's and infinity's: an object, with the scores of text-embeddings-inference's form."""
+        """Cohere's, Jina's and vLLM's: an object, with the scores of text-embeddings-inference's form."""
         query, texts = "Who lived in Oslo?", ["Ada lived in Oslo.", "Hugo lived in Riga.", "hello", "Ada lived in Oslo.", "Rita"]
         with Server("--precision", "fp32", models=["kinds=kinds", "rank=rank"]) as server:
             description, ids = server.json("/openapi.json"), set()
