@@ -15,17 +15,22 @@ the same precision, and asks each the same questions.
 All open loops have the same questions at the same times, but for the rate. Questions of more than --longest characters are left
 out, since the peers would truncate them to 384 tokens and Berth would read them whole. PYTHON needs what bench/serve_padded.py
 needs. Prints a JSON object for each measurement; nothing else should run on the machine. About eight minutes.
+
+    bench/serve_compare.py BERTH MODEL_FOLDER TEXTS --peers infinity-torch infinity-onnx fastembed [--python PYTHON] ...
+
+With these peers the model is one for embeddings (MiniLM's geometry for fastembed), and TEXTS has one a line. Prints texts a
+second of Berth and of each peer, which take turns, and the largest difference of their vectors (bench/serve_embeddings.py).
 """
 import argparse
 import asyncio
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import time
 
+import serve_embeddings
 import serve_load
 
 PEER_SHARES = (0.15, 0.25, 0.4, 0.6, 0.8)
@@ -33,17 +38,11 @@ OWN_SHARES = (0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.95)
 WAITING = 64
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server:
     """A process that answers questions; `with` ends it."""
 
     def __init__(self, kind: str, args: argparse.Namespace):
-        port, threads = str(free_port()), str(args.threads)
+        port, threads = str(serve_embeddings.free_port()), str(args.threads)
         if kind == "berth":
             words = [args.berth, "serve", "--model", "qa=" + args.model, "--precision", args.precision, "--idle_timeout", "3600",
                      *args.option]
@@ -127,7 +126,12 @@ async def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="runs the peers")
     parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--peers", nargs="*", choices=["torch", "onnx"])
+    parser.add_argument("--peers", nargs="*", choices=["torch", "onnx", *serve_embeddings.PEERS])
+    parser.add_argument("--texts", type=int, default=1024, help="of the file, in each turn")
+    parser.add_argument("--list", type=int, default=32, help="texts of a request")
+    parser.add_argument("--batch", type=int, default=32, help="texts of a peer's batch")
+    parser.add_argument("--waiting", type=int, default=8, help="requests at a time")
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--requests", type=int, default=600, help="of each open loop")
     parser.add_argument("--seconds", type=float, default=10, help="for each saturated rate")
     parser.add_argument("--longest", type=int, default=1400)
@@ -135,6 +139,9 @@ async def main() -> None:
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="of `berth serve`; may be repeated")
     parser.add_argument("--verbose", action="store_true", help="show what the servers say")
     args = parser.parse_args()
+    if args.peers and set(args.peers) <= set(serve_embeddings.PEERS):
+        serve_embeddings.compare(args)
+        return
     every = serve_load.read_questions(args.data, args.seed)
     questions = [question for question in every if len(question["question"]) + len(question["context"]) <= args.longest]
     args.arrivals = serve_load.make_arrivals(1, 10 * args.requests, args.seed)[:args.requests]

@@ -11,6 +11,7 @@
 #include "core/launcher.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/string_index.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
 #include "core/words.h"
@@ -29,6 +30,7 @@
 #define ROUND 512 // texts that are run and printed together
 // Windows of a single text that pass through the network together; memory for more is seldom used.
 #define WINDOWS "8"
+#define TOP_N "top_n" // of a task that ranks
 
 struct run {
     struct cli_call *call;
@@ -45,6 +47,7 @@ struct run {
     struct comm *comm;                             // of the processes that divide the texts
     char *block;                                   // those of the first process, in another
     size_t done, cut, first_cut;                   // texts, of which so many were truncated
+    struct task_ranked *ranked;                    // [count] of a task that ranks; NULL: none
     // The output.
     const char *output; // NULL: standard output
     int npy, for_people;
@@ -483,6 +486,62 @@ static void print_for_people(const struct run *run, const struct task_text *text
     }
 }
 
+// --- a ranking -----------------------------------------------------------------------------------
+
+// The lines are printed when all scores are known; the texts of the same query are ranked together.
+static enum berth_status begin_ranking(struct run *run, struct berth_error *error) {
+    struct string_index queries = {0};
+    run->ranked = cli_own(memory_array_zeroed(run->count + 1, sizeof *run->ranked));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; run->ranked != NULL && status == BERTH_OK && i < run->count; i++) {
+        const char *query = run->texts[i].text;
+        const uint32_t number = string_index_put(&queries, query, strlen(query));
+        run->ranked[i] = (struct task_ranked){.query = number, .index = i};
+        status = number != STRING_INDEX_NONE ? BERTH_OK
+                                             : error_no_memory(error, strlen(query), "the queries");
+    }
+    string_index_done(&queries);
+    return run->ranked != NULL
+               ? status
+               : error_no_memory(error, run->count * sizeof *run->ranked, "the ranking");
+}
+
+static void put_ranked(struct run *run, const struct task_ranked *ranked) {
+    float score = ranked->score;
+    struct task_text text = {
+        .texts = {run->texts[ranked->index].text, run->texts[ranked->index].pair},
+        .rows = &score,
+        .row_count = 1,
+        .width = 1};
+    struct json_line *line = &run->line;
+    if (run->for_people) {
+        print_numbers(&text);
+        return;
+    }
+    json_line_open(line, NULL, '{');
+    json_line_integer(line, "index", (int64_t)ranked->index);
+    json_line_float(line, run->task->outputs[0].name, score);
+    json_line_text(line, "text", text.texts[1]);
+    json_line_close(line, '}');
+    json_line_end(line);
+}
+
+static enum berth_status put_ranking(struct run *run, struct berth_error *error) {
+    const size_t top =
+        cli_value(run->call, TOP_N) != NULL ? (size_t)cli_integer(run->call, TOP_N) : run->count;
+    size_t rank = 0;
+    json_line_clear(&run->line);
+    task_rank(run->ranked, run->count);
+    for (size_t i = 0; i < run->count; i++) {
+        rank = i > 0 && run->ranked[i].query == run->ranked[i - 1].query ? rank + 1 : 0;
+        if (rank < top) {
+            put_ranked(run, &run->ranked[i]);
+        }
+    }
+    TRY(run->line.failed ? error_no_memory(error, run->line.length, "the results") : BERTH_OK);
+    return put_bytes(run, run->line.text, run->line.length, error);
+}
+
 // --- rounds of texts -----------------------------------------------------------------------------
 
 // What is wrong with a text is said of its line, what is wrong with its result of its number.
@@ -514,7 +573,9 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
                                  .tokens = (int64_t)(first + i)};
         text.items = (struct berth_item *)berth_result_items(result, i, &text.item_count);
         text.rows = (float *)berth_result_rows(result, i, &text.row_count, &text.width);
-        if (run->for_people) {
+        if (run->ranked != NULL) {
+            run->ranked[first + i].score = text.rows[0];
+        } else if (run->for_people) {
             print_for_people(run, &text);
         } else if (!run->npy && run->typed.type == OUTPUT_FLOAT32) {
             add_json(run, &text);
@@ -818,9 +879,11 @@ static enum berth_status run_task(struct run *run, struct berth_error *error) {
     TRY(comm->size > 1 ? compare_models(run, error) : BERTH_OK);
     TRY(comm_settle(comm, is_first ? begin(run, error) : BERTH_OK, error));
     TRY(comm_settle(comm, is_first ? calibrate(run, error) : BERTH_OK, error));
+    TRY(run->task->verb.is_ranking ? begin_ranking(run, error) : BERTH_OK);
     while (run->done < run->count) {
         TRY(run_round(run, error));
     }
+    TRY(run->task->verb.is_ranking ? put_ranking(run, error) : BERTH_OK);
     TRY(comm_settle(comm, put_waiting(run, error), error)); // none in other processes
     TRY(note_cut(run, error));
     const enum berth_status status =
@@ -943,6 +1006,12 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                                         pair != NULL ? "\"" : "")});
     while (option_next_name(&settings, name)) {
         add_setting(verb, &next, task, name);
+    }
+    if (task->verb.is_ranking) {
+        add_text(verb, &next,
+                 (struct option_row){CLI_INTEGER(TOP_N, NULL), AT_LEAST(1), .unit = "N",
+                                     .shown = "all", .aliases = "top_k",
+                                     .help = say("print the best N of a %s only", about->text)});
     }
     if (task->verb.reader != TASK_READ_BY_PROGRAMS) {
         add_text(verb, &next, (struct option_row){CLI_FLAG("json"), .help = "print JSON lines"});

@@ -10,8 +10,8 @@
 #include "serve/protocols.h"
 
 static const struct protocol *const protocols[] = {
-    &protocol_hugging_face, &protocol_openai, &protocol_tei_embed,  &protocol_tei_predict,
-    &protocol_kserve,       &protocol_form,   &protocol_tei_rerank, &protocol_tei_similarity};
+    &protocol_hugging_face, &protocol_openai, &protocol_tei_embed, &protocol_tei_predict,
+    &protocol_kserve,       &protocol_form,   &protocol_rerank,    &protocol_tei_similarity};
 #define PROTOCOLS (sizeof protocols / sizeof *protocols)
 
 static size_t count_tasks(void) {

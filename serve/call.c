@@ -205,6 +205,21 @@ void call_write_items(struct json_line *line, const struct call *call, int is_li
     }
 }
 
+int64_t call_tokens_read(const struct call *call) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        tokens += call->items[i].tokens_read;
+    }
+    return tokens;
+}
+
+void call_write_usage(struct json_line *line, const struct call *call) {
+    json_line_open(line, "usage", '{');
+    json_line_integer(line, "prompt_tokens", call_tokens_read(call));
+    json_line_integer(line, "total_tokens", call_tokens_read(call));
+    json_line_close(line, '}');
+}
+
 enum berth_status call_set_text(struct task_text *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);

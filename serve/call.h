@@ -61,6 +61,7 @@ struct call {
     int is_list;             // the request has a list of inputs, so the reply is one
     int is_base64;           // embeddings as base64 of their floats
     int has_texts;           // the reply repeats the ranked texts
+    int has_documents;       // they are "documents": Cohere's form of the reply
     int is_similarity;       // of embeddings: the reply is those of the first item to the others
     size_t json_length;      // of the body; the rest are binary tensors
     char *binary_texts;      // those of the binary tensors, for the items
@@ -100,6 +101,9 @@ enum berth_status call_read_items(struct call *call, const char *where, const js
                                   item_reader *read, struct berth_error *error);
 // Writes the results of all items, perhaps as a list.
 void call_write_items(struct json_line *line, const struct call *call, int is_list);
+// The tokens of all items that were read, and OpenAI's "usage", which says them.
+int64_t call_tokens_read(const struct call *call);
+void call_write_usage(struct json_line *line, const struct call *call);
 // Allocates `count` items, all zero. BERTH_USAGE: there are more than max_items.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // Sets a text of an item; `where` names the JSON value in messages. An empty text is refused, as

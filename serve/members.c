@@ -24,7 +24,7 @@
 // --- members that set something ------------------------------------------------------------------
 
 enum api { HUGGING_FACE, OTHERS };
-enum kind { NUMBER, FLAG, WORD, CHOICE, LIST, RIGHT, TEXT, SAME, REFUSED };
+enum kind { NUMBER, FLAG, WORD, CHOICE, LIST, RIGHT, TEXT, SAME, ENOUGH, REFUSED };
 
 static const struct member {
     const char *names; // in all spellings, those of transformers and of huggingface.js
@@ -53,7 +53,8 @@ static const struct member {
     {"overflow", HUGGING_FACE, CHOICE, .setting = "overflow"},
     {"raw_scores", OTHERS, FLAG, .setting = "score",
      FALSE_TRUE(BERTH_SCORE_USUAL, BERTH_SCORE_NONE)},
-    {"return_text", OTHERS, FLAG, .at = offsetof(struct call, has_texts), FALSE_TRUE(0, 1)},
+    {"return_text return_documents", OTHERS, FLAG, .at = offsetof(struct call, has_texts),
+     FALSE_TRUE(0, 1)},
     {"offset_unit offsetUnit", HUGGING_FACE, WORD, .setting = "offsets",
      .words = {{"code_points", OFFSET_CODE_POINTS},
                {"utf16", OFFSET_UTF16},
@@ -85,6 +86,8 @@ static const struct member {
     {"max_seq_len maxSeqLen", HUGGING_FACE, SAME, .task = ANSWER, .option = "max_seq_length"},
     {"max_question_len maxQuestionLen", HUGGING_FACE, SAME, .task = ANSWER,
      .option = "max_query_length"},
+    {"max_tokens_per_doc", OTHERS, .kind = ENOUGH},
+    {"max_chunks_per_doc rank_fields", OTHERS, .kind = REFUSED},
     {"stride", HUGGING_FACE, REFUSED, .task = TAG},
     {"prompt_name promptName", HUGGING_FACE, TEXT, .setting = "prompt_name"},
     {"prompt", HUGGING_FACE, TEXT, .setting = "prompt"},
@@ -183,6 +186,18 @@ static enum berth_status require_same(const struct call *call, const struct memb
                            (long long)own, row->option);
 }
 
+// Tokens of a text, to which this server truncates none: as many as the model reads, or more.
+static enum berth_status require_enough(const struct call *call, const char *where,
+                                        const json *value, struct berth_error *error) {
+    const int64_t least = call->instance->max_tokens;
+    return json_is_integer_value(value) && json_as_integer(value) >= least
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "%s: expected a number, at least the %lld tokens that the model reads, "
+                           "to which a query with a text is truncated",
+                           where, (long long)least);
+}
+
 static enum berth_status read_member(struct call *call, const struct member *row, const char *where,
                                      const json *value, struct berth_error *error) {
     const char *text = json_text(value);
@@ -210,6 +225,8 @@ static enum berth_status read_member(struct call *call, const struct member *row
         return BERTH_OK;
     case SAME:
         return require_same(call, row, where, value, error);
+    case ENOUGH:
+        return require_enough(call, where, value, error);
     case REFUSED:
         break;
     }

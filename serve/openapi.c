@@ -245,6 +245,19 @@ static const struct {
     {"Parameters",
      "`Which of them a model reads depends on its task (doc/serve.md).` {" PARAMETERS "}?*"},
     {"Comparison", "{source_sentence: Text, sentences: [Text]+}*"},
+    {"Rerank",
+     "`\"texts\" as for text-embeddings-inference, or \"documents\" as for Cohere and Jina.` "
+     "{query: "
+     "Text, texts-: ([Text]+ | null), documents-: ([(Text | {text: Text}*)]+ | null), model-: "
+     "ModelName, top_n-: integer?>=1, raw_scores-: Flag, return_text-: Flag, return_documents-: "
+     "Flag, truncate-: Truncate, truncation_direction-: Direction, max_tokens_per_doc-: Enough, "
+     "max_chunks_per_doc-: Unsupported, rank_fields-: Unsupported}* & ({texts: !null, documents-: "
+     "null} | {documents: !null, texts-: null})"},
+    {"Ranking",
+     "{id: string, model: string, results: [{index: integer, relevance_score: number, document-: "
+     "{text: string}}], usage: Usage, meta: {api_version: {version: string}, tokens: "
+     "{input_tokens: integer}}}"},
+    {"Usage", "{prompt_tokens: integer, total_tokens: integer}"},
     {"Answer", "{score: number, start: integer, end: integer, answer: string}"},
     {"Class", "{label: string, score: number}"},
     {"TensorType", "{name: string, datatype: string, shape: [integer]}"},
@@ -266,6 +279,7 @@ static const struct {
     {"Direction", "`\"right\", in letters of either case.` string?/^[Rr][Ii][Gg][Hh][Tt]$/"},
     {"Dimensions", "`The first numbers of an embedding, at most as many as it has.` integer?>=1"},
     {"Overflow", "`windows: of embeddings alone.` =cut/error/windows/null"},
+    {"Enough", "`At least the tokens that the model reads.` integer?>=1"},
     {"Truncate", "`false: a text longer than the model reads is refused.` boolean?"},
     {"AggregationStrategy", "=simple/first/average/max/none/null"},
     {"DocStride", "`Only the server's own --doc_stride.` integer?"},

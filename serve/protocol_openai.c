@@ -43,14 +43,6 @@ static void write_floats(struct json_line *line, const struct task_text *item) {
     json_line_close(line, ']');
 }
 
-static int64_t tokens_read(const struct call *call) {
-    int64_t tokens = 0;
-    for (size_t i = 0; i < call->count; i++) {
-        tokens += call->items[i].tokens_read;
-    }
-    return tokens;
-}
-
 static void write(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "object", "list");
@@ -64,10 +56,7 @@ static void write(struct json_line *line, struct call *call) {
     }
     json_line_close(line, ']');
     json_line_text(line, "model", call->model_name);
-    json_line_open(line, "usage", '{');
-    json_line_integer(line, "prompt_tokens", tokens_read(call));
-    json_line_integer(line, "total_tokens", tokens_read(call));
-    json_line_close(line, '}');
+    call_write_usage(line, call);
     json_line_close(line, '}');
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// text-embeddings-inference's /embed, /embed_all, /embed_sparse, /predict and /rerank. Replies are
-// lists; of /embed always one of embeddings, of /embed_all one of lists of the tokens' vectors, of
-// /embed_sparse one of lists of words, of /predict one of classes for a single input, of /rerank
-// one of texts by score.
+// text-embeddings-inference's /embed, /embed_all, /embed_sparse and /predict. Replies are lists; of
+// /embed always one of embeddings, of /embed_all one of lists of the tokens' vectors, of
+// /embed_sparse one of lists of words, of /predict one of classes for a single input.
 #include "core/memory.h"
 #include "serve/protocols.h"
 
@@ -125,77 +124,3 @@ const struct protocol protocol_tei_predict = {.read = read_predict,
                                               .write = write_predict,
                                               .members = "truncate truncation_direction raw_scores",
                                               .task = "text-classification"};
-
-// --- /rerank -------------------------------------------------------------------------------------
-
-static enum berth_status read_ranked(struct call *call, struct task_text *item, const json *value,
-                                     const char *where, struct berth_error *error) {
-    TRY(call_set_text(item, 1, value, where, error));
-    return call_set_text(item, 0, call_member(call, "query"), "query", error);
-}
-
-static enum berth_status read_rerank(struct call *call, struct berth_error *error) {
-    const json *texts = call_member(call, "texts");
-    TRY(members_read(call, "", call->document, "query texts model", error));
-    if (call->settings.score == BERTH_SCORE_USUAL) {
-        call->settings.score = BERTH_SCORE_SIGMOID;
-    }
-    call->is_list = 1;
-    return json_is_array_value(texts) && json_length(texts) > 0
-               ? call_read_items(call, "texts", texts, read_ranked, error)
-               : error_set(error, BERTH_USAGE, "texts: expected a list of strings");
-}
-
-struct ranked {
-    const struct task_text *item;
-    size_t index;
-};
-
-// In descending order of scores; equal scores in the order of the request.
-static int compare_ranked(const void *left, const void *right) {
-    const struct ranked *a = left, *b = right;
-    const float one = a->item->rows[0], other = b->item->rows[0];
-    return one != other ? (one < other ? 1 : -1) : (a->index > b->index) - (a->index < b->index);
-}
-
-static void write_ranked(struct json_line *line, const struct call *call,
-                         const struct ranked *ranked) {
-    json_line_open(line, NULL, '{');
-    json_line_integer(line, "index", (int64_t)ranked->index);
-    if (call->has_texts) {
-        json_line_text(line, "text", ranked->item->texts[1]);
-    }
-    json_line_float(line, "score", ranked->item->rows[0]);
-    json_line_close(line, '}');
-}
-
-static void write_ranking(struct json_line *line, const struct call *call, struct ranked *ranked) {
-    const size_t top = (size_t)call->settings.top;
-    for (size_t i = 0; i < call->count; i++) {
-        ranked[i] = (struct ranked){.item = &call->items[i], .index = i};
-    }
-    qsort(ranked, call->count, sizeof *ranked, compare_ranked);
-    json_line_open(line, NULL, '[');
-    for (size_t i = 0; i < call->count && (top == 0 || i < top); i++) {
-        write_ranked(line, call, &ranked[i]);
-    }
-    json_line_close(line, ']');
-}
-
-static void write_rerank(struct json_line *line, struct call *call) {
-    struct ranked *ranked = memory_array(call->count, sizeof *ranked);
-    if (ranked != NULL) {
-        write_ranking(line, call, ranked);
-    }
-    line->failed |= ranked == NULL;
-    memory_free(ranked);
-}
-
-// top_n is not in text-embeddings-inference, but LiteLLM sends it.
-const struct protocol protocol_tei_rerank = {
-    .read = read_rerank,
-    .write = write_rerank,
-    .members = "truncate truncation_direction raw_scores return_text top_n",
-    .task = "text-classification",
-    .suits = task_has_one_score,
-    .suited = " with a single label"};

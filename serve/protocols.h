@@ -9,11 +9,12 @@
 extern const struct protocol protocol_hugging_face;
 // POST /v1/embeddings
 extern const struct protocol protocol_openai;
-// text-embeddings-inference's POST /embed, /embed_all, /embed_sparse, /predict, /rerank and
-// /similarity
+// text-embeddings-inference's POST /embed, /embed_all, /embed_sparse, /predict and /similarity
 extern const struct protocol protocol_tei_embed, protocol_tei_embed_all, protocol_tei_embed_sparse,
-    protocol_tei_predict, protocol_tei_rerank;
+    protocol_tei_predict;
 extern const struct protocol protocol_tei_similarity; // protocol_hugging_face.c
+// POST /rerank, /v1/rerank and /v2/rerank
+extern const struct protocol protocol_rerank;
 // POST /v2/models/NAME/infer
 extern const struct protocol protocol_kserve;
 // Writes the description of a model, of GET /v2/models/NAME.

@@ -177,6 +177,8 @@ static struct http_reply post_reload(struct server *server, const struct http_re
 #define MODEL                                                                                      \
     "{name: string, versions-: [string], platform: string, inputs: [TensorType], outputs: "        \
     "[TensorType]}"
+#define RANKED "The texts, the best first; of \"documents\" in Cohere's form."
+#define RANKINGS "([{index: integer, text-: string, score: number}] | Ranking)"
 #define VERSION "; each model has the single version 1."
 
 static struct http_reply get_description(struct server *server, const struct http_request *request,
@@ -245,12 +247,15 @@ static const struct route routes[] = {
      .body = "{inputs: (Text | [Text]+<=2 | [[Text]+<=2]+), model-: ModelName, raw_scores-: "
              "boolean?, " CUT "}*",
      .result = "Classes.", .gives = "([Class] | [[Class]])"},
-    {"POST", "/rerank", .protocol = &protocol_tei_rerank,
-     .summary = "Texts by their score for a query (text-embeddings-inference).",
-     .body = "{query: Text, texts: [Text]+, model-: ModelName, raw_scores-: Flag, return_text-: "
-             "Flag, top_n-: integer?>=1, " CUT "}*",
-     .result = "The texts, the best first.",
-     .gives = "[{index: integer, text-: string, score: number}]"},
+    {"POST", "/rerank", .protocol = &protocol_rerank,
+     .summary = "Texts by their score for a query (text-embeddings-inference, Cohere, Jina).",
+     .body = "Rerank", .result = RANKED, .gives = RANKINGS},
+    {"POST", "/v1/rerank", .protocol = &protocol_rerank,
+     .summary = "Texts by their score for a query (Cohere, Jina).", .body = "Rerank",
+     .result = RANKED, .gives = RANKINGS},
+    {"POST", "/v2/rerank", .protocol = &protocol_rerank,
+     .summary = "Texts by their score for a query (Cohere, version 2).", .body = "Rerank",
+     .result = RANKED, .gives = RANKINGS},
     {"POST", "/similarity", .protocol = &protocol_tei_similarity,
      .summary = "Cosines between embeddings (text-embeddings-inference).",
      .body = "{inputs: Comparison, parameters-: {" CUT ", dimensions-: Dimensions, truncation-: "
@@ -275,7 +280,7 @@ static const struct route routes[] = {
          "Overflow}*",
      .result = "Embeddings.",
      .gives = "{object: string, data: [{object: string, index: integer, embedding: ([number] | "
-              "string)}], model: string, usage: {prompt_tokens: integer, total_tokens: integer}}"},
+              "string)}], model: string, usage: Usage}"},
     {"POST", "/reload", .reply = post_reload, .is_admin = 1, .summary = "Loads the models again.",
      .result = "It has begun.", .gives = "{status: string}"},
 };

@@ -67,7 +67,16 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("files of PyTorch and back, ONNX, int8", "files"),
         ("masked words, resumed runs, embeddings, frozen and recomputed layers", "runs"))] + [
     ("architectures", "torch transformers tokenizers safetensors accelerate", "build", "checkpoints of the Trainer, read and written",
-     "architecture_trainers.checkpoints")]
+     "architecture_trainers.checkpoints")] + [
+    ("clients", packages, "build", what, "clients." + function) for packages, what, function in (
+        ("openai", "embeddings through OpenAI's client", "openai"),
+        ("cohere", "rankings through Cohere's, versions 1 and 2", "cohere"),
+        ("langchain_cohere", "rankings through LangChain's for Cohere", "langchain_cohere"),
+        ("litellm", "rankings through LiteLLM's for Cohere, Jina, vLLM and text-embeddings-inference", "litellm"),
+        ("huggingface_hub numpy", "embeddings, cosines, classes, tags, words, answers through Hugging Face's", "hugging_face"),
+        ("langchain_openai", "embeddings through LangChain's for OpenAI", "langchain_openai"),
+        ("langchain_huggingface", "embeddings through LangChain's for Hugging Face", "langchain_hugging_face"),
+        ("tritonclient geventhttpclient", "tensors of four tasks through Triton's", "triton"))]
 
 
 def missing(packages, needs, given):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks classify, with the scores of each class for texts and pairs of texts, and rerank, whose
-// model has one class.
+// The tasks classify, with the scores of each class for texts and pairs of texts, and rerank, with
+// the score of one.
 //
 // Its sets are those of GLUE and XNLI by name, or the user's own tables. The classes of the
 // training set become the model's, unless they are among the classes that the model was trained
@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "metrics/results.h"
 #include "settings/settings.h"
 #include "task/network.h"
@@ -364,15 +365,51 @@ static void write_classify(struct json_line *line, const struct task_model *mode
     json_line_close(line, ']');
 }
 
-// A cross-encoder with several classes has no order among documents.
+static size_t rerank_width(const struct task_model *model) {
+    (void)model;
+    return 1;
+}
+
+// The class of a name, or without one the only class.
+static enum berth_status find_class(const struct task_model *model, const char *name, size_t *class,
+                                    struct berth_error *error) {
+    const size_t count = width(model);
+    char names[256] = "";
+    for (*class = 0; *class < count; ++*class) {
+        if (name != NULL ? strcmp(label(model, *class), name) == 0 : count == 1) {
+            return BERTH_OK;
+        }
+        words_add(names, sizeof names, label(model, *class));
+    }
+    return name != NULL
+               ? error_set(error, BERTH_USAGE,
+                           "label: expected one of the classes of %s (%s), "
+                           "found \"%s\"",
+                           model->path, names, name)
+               : error_set(error, BERTH_USAGE,
+                           "%s has %zu classes (%s); name the one whose score ranks the documents "
+                           "with label",
+                           model->path, count, names);
+}
+
+// The texts of a call have the same settings. One score is a sigmoid whatever the folder calls it,
+// as in sentence-transformers and the server.
 static enum berth_status run_rerank(const struct task_model *model, struct task_text *const *texts,
                                     size_t count, struct berth_error *error) {
-    const size_t classes = width(model);
-    return classes == 1 ? compute_scores(model, texts, count, error)
-                        : error_set(error, BERTH_CONFIG,
-                                    "%s has %zu classes; rerank needs a model with one: use "
-                                    "classify, which has the score of each class",
-                                    model->path, classes);
+    size_t class = 0;
+    TRY(find_class(model, texts[0]->settings.label, &class, error));
+    for (size_t i = 0; i < count; i++) {
+        enum berth_score *score = &texts[i]->settings.score;
+        *score = *score == BERTH_SCORE_USUAL && width(model) == 1 ? BERTH_SCORE_SIGMOID : *score;
+    }
+    TRY(compute_scores(model, texts, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (texts[i]->status == BERTH_OK) {
+            texts[i]->rows[0] = texts[i]->rows[class];
+            texts[i]->width = 1;
+        }
+    }
+    return BERTH_OK;
 }
 
 // === training, evaluation and prediction of files ==============================================
@@ -802,7 +839,7 @@ static const struct task training = {.name = "classify",
 
 #define CLASSIFIES                                                                                 \
     .job = JOB_PREDICT_CLASSIFY, .own_size = sizeof(struct class_names), .open = open_row,         \
-    .done = done, .width = width, .label = label
+    .done = done, .label = label
 
 const struct task_row row_classify = {
     .training = &training,
@@ -817,6 +854,7 @@ const struct task_row row_classify = {
               .help = "the classes of a text or a pair of texts, the most likely first"},
     .architectures = {"ForSequenceClassification"},
     CLASSIFIES,
+    .width = width,
     .settings = "top score candidate_labels hypothesis_template multi_label overflow",
     .is_listed = 1,
     .run = run_classify,
@@ -837,14 +875,20 @@ const struct task_row row_rerank = {
               .label = "score",
               .needs_pair = 1,
               .has_rows = 1,
-              .help = "one score of a query and a document, by a cross-encoder"},
+              .help = "documents by their score for a query, by a cross-encoder"},
     CLASSIFIES,
-    .settings = "score overflow",
+    .width = rerank_width,
+    .settings = "score label overflow",
     .run = run_rerank,
     .write = task_write_numbers,
     .outputs = {{"score", TASK_NUMBERS}},
     .verb = {.reader = TASK_READ_BY_BOTH,
              .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
-             .notes = "Each line of FILE, or of standard input, is a document. Output is "
-                      "{\"index\": N, \"score\": S} per document, in their order; on a terminal "
-                      "lines for people."}};
+             .is_ranking = 1,
+             .notes =
+                 "Each line of FILE, or of standard input, is a document. Output is "
+                 "{\"index\": N, \"score\": S, \"text\": \"...\"} per document, the best first; "
+                 "on a terminal lines for people. N is the document's line, from 0. With "
+                 "--jsonl the documents of each query are ranked for themselves, in the order "
+                 "of the queries. The score of a model with one output is a sigmoid (auto), "
+                 "as in the server's /rerank, or with --score none the output itself."}};

@@ -24,6 +24,8 @@ const struct option_row task_options[] = {
     {FIELD("score", score), .type = OPTION_CHOICE, .default_value = "auto", .unit = "HOW",
      .choices = "auto|none|sigmoid|softmax",
      .help = "how the numbers of classes become scores; auto: as the model was trained"},
+    {FIELD("label", label), .type = OPTION_TEXT, .unit = "NAME", .shown = "the model's only one",
+     .help = "the class whose score ranks the documents"},
     {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .default_value = "first",
      .unit = "HOW", .choices = "first|average|max|none",
      .help = "whose label a word has: its first piece's, that of the pieces' mean, or the most "

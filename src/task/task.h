@@ -60,6 +60,7 @@ struct call_settings {
     // Lists (task_list_read) and texts, borrowed until the task was run; NULL: not given.
     const char *candidate_labels, *hypothesis_template, *ignore_labels, *targets, *prompt,
         *prompt_name;
+    const char *label; // the class whose score is a pair's; NULL: the model's only one
 };
 
 extern const struct call_settings task_usual; // nothing was asked for
@@ -140,6 +141,7 @@ struct task_verb {
     enum task_reader reader;
     const char *top;       // what the setting `top` is by itself, for the help; and at most
     int64_t top_max;       // 0: any number
+    int is_ranking;        // the second texts are printed by their score, the best first
     const char *pair;      // what the second text is, for the help; NULL: its name says it
     const char *sample[3]; // a model, and texts for it; NULL: none
     const char *notes;     // further help
@@ -252,6 +254,12 @@ const char *task_text_own(struct task_text *text, char *string);
 // Writes an example of texts with a label as a line of JSON (struct task_form).
 enum berth_status task_write_example(struct json_line *line, const struct berth_text *example,
                                      size_t index, int is_trained, struct berth_error *error);
+// Texts of several queries: those of a query together, the best first, equal ones by their index.
+struct task_ranked {
+    size_t query, index;
+    float score;
+};
+void task_rank(struct task_ranked *ranked, size_t count);
 // A position in a text, in every unit. Zero-initialised, it is the beginning.
 struct text_position {
     size_t bytes;

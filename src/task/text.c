@@ -4,6 +4,7 @@
 #include "task/network.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void task_text_fail(struct task_text *text, enum berth_status status, const char *message) {
     text->status = status;
@@ -69,6 +70,17 @@ void task_write_numbers(struct json_line *line, const struct task_model *model,
         json_line_float(line, NULL, text->rows[i]);
     }
     json_line_close(line, ']');
+}
+
+static int compare_ranked(const void *left, const void *right) {
+    const struct task_ranked *a = left, *b = right;
+    return a->query != b->query   ? (a->query > b->query ? 1 : -1)
+           : a->score != b->score ? (a->score < b->score ? 1 : -1)
+                                  : (a->index > b->index) - (a->index < b->index);
+}
+
+void task_rank(struct task_ranked *ranked, size_t count) {
+    qsort(ranked, count, sizeof *ranked, compare_ranked);
 }
 
 enum berth_status task_write_example(struct json_line *line, const struct berth_text *example,

@@ -5,6 +5,7 @@
     check_examples.py NAME PRINTED FILE...
 """
 import json
+import math
 import pathlib
 import re
 import sys
@@ -53,7 +54,8 @@ def nearest(lines: list, shown: str, texts: str):
 
 
 def rerank(lines: list, numbers: str, passages: str):
-    scores = sorted(zip(map(float, numbers.split()), passages.splitlines()), reverse=True)
+    numbers = [1 / (1 + math.exp(-float(number))) for number in numbers.split()]
+    scores = sorted(zip(numbers, passages.splitlines()), reverse=True)
     found = [line.split("  ", 1) for line in lines]
     same = len(found) == len(scores) and all(close(float(score), right, 2e-4) and text == name
                                              for (score, text), (right, name) in zip(found, scores))

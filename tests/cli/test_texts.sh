@@ -162,23 +162,79 @@ printf 'first,second,score\nwho lived in oslo,ada,0.5\nwho lived in riga,hugo,4.
 run finetune classify --model model --train rows.csv --text_column first --text_pair_column second \
     --label_column score --max_steps 1 --output ranker --quiet
 expect_code 0
-printf 'ada lived in oslo\nhugo lived in riga\n' >documents.txt
+printf '%s\n' 'ada lived in oslo' 'hugo lived in riga' 'who "x"' 'ada lived in oslo' >documents.txt
 ranker="--model ranker --threads 1"
-run rerank $ranker --query "who lived in riga" documents.txt
+query="who lived in riga"
+ranked() { # FILE [TOP], of the scores of each line: the lines that are expected, the best first
+    "${BERTH_PYTHON:-python3}" -B -c '
+import json, sys
+texts = open("documents.txt").read().splitlines()
+scores = [json.loads(line) for line in open(sys.argv[1])]
+order = sorted(range(len(texts)), key=lambda i: (-scores[i], i))[:int(sys.argv[2])]
+for i in order:
+    print(json.dumps({"index": i, "score": scores[i], "text": texts[i]}, separators=(",", ":")))' "$1" "${2:-99}"
+}
+scores() { # the score of each document, one a line, by berth classify
+    while read -r document; do
+        run classify "$@" --text "$query" --text_pair "$document"
+        sed 's/.*"score"://; s/}.*//' "$out"
+    done <documents.txt
+}
+scores $ranker --score sigmoid >sigmoids
+scores $ranker --score none >logits
+[ "$(sort -u sigmoids | wc -l)" -eq 3 ] || fail "the documents have the same score"
+run rerank $ranker --query "$query" documents.txt
 expect_code 0
-grep -qE '^\{"index":1,"score":-?[0-9.e-]+\}$' "$out" || fail "the form of a line"
+cmp -s "$out" <(ranked sigmoids) || fail "not the scores of classify, the best first"
 cp "$out" ranked.jsonl
-run rerank $ranker --query "who lived in riga" --document "ada lived in oslo"
-cmp -s "$out" <(head -n 1 ranked.jsonl) || fail "a document of the command line has another score"
-run classify $ranker --text "who lived in riga" --text_pair "ada lived in oslo"
-[ "$(grep -oE '"score":[^}]*' "$out")" = "$(head -n 1 ranked.jsonl | grep -oE '"score":[^}]*')" ] ||
-    fail "classify has another score"
-printf '%s\n' '{"query": "who lived in riga", "document": "ada lived in oslo"}' >asked.jsonl
+run rerank $ranker --query "$query" documents.txt --score none
+cmp -s "$out" <(ranked logits) || fail "not the logits, the best first"
+run rerank $ranker --query "$query" documents.txt --top_n 2
+cmp -s "$out" <(head -n 2 ranked.jsonl) || fail "not the best two"
+"$BERTH" rerank $ranker --query "$query" <documents.txt 2>"$err" | cmp -s - ranked.jsonl || fail "standard input has other scores"
+run rerank $ranker --query "$query" --document "ada lived in oslo"
+cmp -s "$out" <(grep '"index":0,' ranked.jsonl) || fail "a document of the command line has another score"
+"$ON_TERMINAL" 80 "$BERTH" rerank $ranker --quiet --query "$query" --top_n 1 documents.txt >"$out" 2>"$err"
+[ "$(tr -d '\r' <"$out" | sed 's/.*  //')" = "$(sed -n '1s/.*"text":"\(.*\)"}/\1/p' ranked.jsonl | sed 's/\\//g')" ] ||
+    fail "the best document on a terminal"
+# Documents of several queries, which need not follow each other.
+for query in "$query" hello; do
+    while read -r document; do
+        printf '{"query": "%s", "document": "%s"}\n' "$query" "${document//\"/\\\"}"
+    done <documents.txt
+done >asked.jsonl
+sed -n '1p;5,8p;2,4p' asked.jsonl >mixed.jsonl
 run rerank $ranker --jsonl asked.jsonl
-cmp -s "$out" <(head -n 1 ranked.jsonl) || fail "JSON lines have another score"
+cmp -s <(head -n 4 "$out") ranked.jsonl || fail "JSON lines have other scores"
+run rerank $ranker --jsonl mixed.jsonl --top_n 1
+[ "$(grep -o '"score.*' "$out")" = "$("$BERTH" rerank $ranker --jsonl asked.jsonl 2>"$err" | sed -n '1p;5p' | grep -o '"score.*')" ] ||
+    fail "not the best of each query"
+# More documents than are run together.
+for i in $(seq 300); do cat documents.txt; done >many.txt
+run rerank $ranker --query "who lived in riga" many.txt
+[ "$(grep -o '"index":[0-9]*' "$out" | sort -u | wc -l)" -eq 1200 ] || fail "not each document once"
+grep -o '"score":[^,]*' "$out" | cmp -s - <(grep -o '"score":[^,]*' ranked.jsonl | while read -r line; do
+    for i in $(seq 300); do echo "$line"; done
+done) || fail "documents of later rounds have other scores"
+
+# A model of several classes is asked for one.
+query="who lived in riga"
 run rerank --model "$golden/classifier" --query who --document ben
-expect_code 78
-expect_err "has 3 classes; rerank needs a model with one"
+expect_code 2
+expect_err "has 3 classes (no, maybe, yes); name the one whose score ranks the documents with label"
+run rerank --model "$golden/classifier" --query who --document ben --label perhaps
+expect_code 2
+expect_err "label: expected one of the classes of $golden/classifier (no, maybe, yes), found \"perhaps\""
+for how in auto none; do
+    while read -r document; do
+        run classify $classifier --text "$query" --text_pair "$document" --score $how
+        sed 's/.*"maybe","score"://; s/}.*//' "$out"
+    done <documents.txt >maybe
+    run rerank $classifier --query "$query" --label maybe --score $how documents.txt
+    cmp -s "$out" <(ranked maybe) || fail "not the scores of the class, the best first"
+done
+run rerank $ranker --query "$query" --label LABEL_0 documents.txt
+cmp -s "$out" ranked.jsonl || fail "the name of the only class has an effect"
 printf '%s\n' '{"question": "Who?", "context": "Ada lived."}' '{"question": "Who?", "context": "Hugo."}' >asked.jsonl
 run answer --model model --allow_new_head --jsonl asked.jsonl --json
 expect_code 0
@@ -201,6 +257,8 @@ refused 2 "option --query is required; usage: berth rerank" rerank $ranker --doc
 refused 2 "option --text is required" classify $classifier --text_pair a
 refused 2 "--text and the file documents.txt contradict each other" classify $classifier --text a documents.txt
 refused 2 "--jsonl and the file documents.txt contradict each other" classify $classifier --jsonl pairs.jsonl documents.txt
+refused 2 "option top_n: expected a whole number of at least 1" rerank $ranker --query a --document b --top_n 0
+refused 2 "unknown option --top_n" classify $classifier --text a --top_n 1
 refused 2 "--document is blank" rerank $ranker --query a --document ' '
 refused 2 "unknown option --max_answer_length" classify $classifier --max_answer_length 3
 printf '%s\n' '{"query": "a", "document": "b"}' '{"query": "a"}' >bad.jsonl

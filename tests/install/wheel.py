@@ -249,6 +249,13 @@ def check_rows(model: berth.Model):
     expect([each["text"] for each in classes] == sorted(model.labels, key=lambda name: -model.classify(TEXTS[:1])[
         0, model.labels.index(name)]), f"classes {classes}")
     expect(berth.pipeline("text-classification", model)(TEXTS[0]) == classes, "pipeline")
+    scores = model.rerank(TEXTS[0], TEXTS[1:], label=model.labels[1])
+    expect(numpy.array_equal(scores, model.classify(TEXTS[:1] * 3, TEXTS[1:])[:, 1]), f"scores of a class: {scores}")
+    order = sorted(range(3), key=lambda i: -scores[i])
+    ranked = [{"corpus_id": i, "score": float(scores[i]), "text": TEXTS[1:][i]} for i in order]
+    expect(model.rank(TEXTS[0], TEXTS[1:], 2, True, label=model.labels[1]) == ranked[:2], "rank")
+    error = refuses("a class that must be named", berth.Error, model.rerank, TEXTS[0], TEXTS[1:])
+    expect(error.status == 2 and all(name in str(error) for name in model.labels), f"a class that must be named: {error}")
     entails = shutil.copytree(MODEL, SCRATCH / "entails")  # its class of entailment is the last one
     config = json.loads((entails / "config.json").read_text())
     config["id2label"] = {key: "entailment" if key == max(config["id2label"]) else f"other {key}" for key in config["id2label"]}

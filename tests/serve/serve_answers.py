@@ -230,6 +230,10 @@ class Answers(unittest.TestCase):
             for model in ("number", "rank"):
                 self.assertEqual(rerank(model=model), expected(model, "sigmoid"))
                 self.assertEqual(rerank(model=model, raw_scores=True), expected(model, "none"))
+                for score, raw in (("auto", False), ("none", True)):  # the program's lines are these
+                    lines = berth("rerank", "--model", str(MODELS / model), "--query", query, "--score", score, "--top_n", "4", "--quiet",
+                                  given="".join(text + "\n" for text in texts)).splitlines()
+                    self.assertEqual([json.loads(line) for line in lines], rerank(model=model, raw_scores=raw, return_text=True, top_n=4))
             self.assertEqual(rerank(), rerank(model="number"))  # the first that has a single label
             whole = rerank(model="rank", return_text=True, truncate=True, truncation_direction="Right", raw_scores=False)
             self.assertEqual(whole, [{**row, "text": texts[row["index"]]} for row in rerank(model="rank")])
@@ -238,7 +242,7 @@ class Answers(unittest.TestCase):
             long = server.ask("/rerank", {"query": query, "texts": ["x", "hello " * 200], "truncate": False})
             self.assertIn("input 1: the text has 208 tokens, more than the 128", long[2]["error"]["message"])
             for body, words in [({"texts": texts}, "query: expected a string"), ({"query": "", "texts": texts}, "query: the text is empty"),
-                                ({"query": query}, "texts: expected a list"), ({"query": query, "texts": []}, "texts: expected a list"),
+                                ({"query": query}, 'neither "documents" nor "texts"; expected "documents"'), ({"query": query, "texts": texts, "documents": texts}, 'both "documents" and "texts"'), ({"query": query, "texts": []}, "texts: expected a list"),
                                 ({"query": query, "texts": "x"}, "texts: expected a list"), ({"query": query, "texts": ["x", 1]}, "texts[1]: expected a string"),
                                 ({"query": query, "texts": texts, "top_n": 0}, "top_n"),
                                 ({"query": query, "texts": texts, "return_text": 1}, "return_text"), ({"query": query, "texts": texts, "raw_scores": 1}, "raw_scores")]:
@@ -247,6 +251,57 @@ class Answers(unittest.TestCase):
             status, _, content = server.ask("/rerank", {"query": query, "texts": texts, "model": "kinds"})
             self.assertEqual((status, "this path is for text-classification with a single label" in content["error"]["message"]), (404, True), content)
         self.refused("/rerank", {"query": query, "texts": texts}, "for text-classification with a single label, but no model", 404)
+
+    def test_rerank_of_documents(self):
+        """Cohere's, Jina's and vLLM's: an object, with the scores of text-embeddings-inference's form."""
+        query, texts = "Who lived in Oslo?", ["Ada lived in Oslo.", "Hugo lived in Riga.", "hello", "Ada lived in Oslo.", "Rita"]
+        with Server("--precision", "fp32", models=["kinds=kinds", "rank=rank"]) as server:
+            description, ids = server.json("/openapi.json"), set()
+
+            def rerank(path="/rerank", documents=texts, **more):
+                found = server.json(path, {"query": query, "documents": documents, **more})
+                schema = description["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+                jsonschema.Draft7Validator({**schema, "components": description["components"]}).validate(found)
+                self.assertEqual(list(found), ["id", "model", "results", "usage", "meta"])
+                self.assertNotIn(found["id"], ids)
+                ids.add(found["id"])
+                return found
+
+            def scores(**more):
+                rows = server.json("/rerank", {"query": query, "texts": texts, **more})
+                return [{"index": row["index"], "relevance_score": row["score"]} for row in rows]
+            lines = berth("tokenize", "--model", str(MODELS / "rank"), "--ids", given="".join(text + "\n" for text in [query, *texts])).splitlines()
+            lengths = [len(line.split()) for line in lines]
+            tokens = sum(lengths[1:]) + len(texts) * (lengths[0] + 3)  # [CLS] query [SEP] text [SEP]
+            for path, version in (("/rerank", "1"), ("/v1/rerank", "1"), ("/v2/rerank", "2")):
+                found = rerank(path)
+                self.assertEqual((found["model"], found["results"]), ("rank", scores()))
+                self.assertEqual(found["usage"], {"prompt_tokens": tokens, "total_tokens": tokens})
+                self.assertEqual(found["meta"], {"api_version": {"version": version}, "tokens": {"input_tokens": tokens}})
+            self.assertEqual(server.json("/v1/rerank", {"query": query, "texts": texts}), server.json("/rerank", {"query": query, "texts": texts}))
+            objects = [{"text": text, "title": "x"} for text in texts[:3]] + texts[3:]
+            self.assertEqual(rerank(documents=objects)["results"], scores())
+            self.assertEqual(server.metric('berth_ignored_members_total{model="rank"}'), 3)
+            self.assertEqual(rerank(raw_scores=True, return_documents=False)["results"], scores(raw_scores=True))
+            self.assertEqual(rerank("/v2/rerank", objects, model="rank", top_n=2, return_documents=True, max_tokens_per_doc=4096)["results"],
+                             [{**row, "document": {"text": texts[row["index"]]}} for row in scores()[:2]])
+            known = {**description["paths"]["/v2/rerank"]["post"]["requestBody"]["content"]["application/json"]["schema"], "components": description["components"]}
+            for body, is_read in [({"texts": texts}, True), ({"documents": objects}, True), ({"documents": texts, "texts": None}, True), ({}, False),
+                                  ({"documents": texts, "texts": texts}, False), ({"documents": texts, "max_tokens_per_doc": 128}, True)]:
+                body = {"query": query, **body}
+                self.assertEqual((server.status("/v2/rerank", body) == 200, jsonschema.Draft7Validator(known).is_valid(body)), (is_read, is_read), body)
+            for more, words in [({"documents": []}, "documents: expected a list of strings or of objects with \"text\""), ({"documents": "x"}, "documents: expected a list"),
+                                ({"documents": ["x", 1]}, "documents[1]: expected a string"), ({"documents": [{"title": "x"}]}, "documents[0].text: expected a string"),
+                                ({"documents": [{"text": ""}]}, "documents[0].text: the text is empty"), ({"query": None}, "query: expected a string"),
+                                ({"max_tokens_per_doc": 127}, "max_tokens_per_doc: expected a number, at least the 128 tokens"), ({"max_tokens_per_doc": "4"}, "max_tokens"),
+                                ({"rank_fields": ["title"]}, "rank_fields: not supported"), ({"max_chunks_per_doc": 2}, "max_chunks_per_doc: not supported"),
+                                ({"return_documents": 1}, "return_documents: expected true or false"), ({"top_n": 0}, "top_n: expected a number, at least 1")]:
+                for path in ("/v1/rerank", "/v2/rerank"):
+                    status, _, content = server.ask(path, {"query": query, "documents": texts, **more})
+                    self.assertEqual((status, words in str(content["error"])), (400, True), content)
+                    self.assertEqual(jsonschema.Draft7Validator(known).is_valid({"query": query, "documents": texts, **more}), more == {"max_tokens_per_doc": 127}, more)
+            status, _, content = server.ask("/v2/rerank", {"query": query, "documents": texts, "model": "kinds"})
+            self.assertEqual((status, "with a single label" in content["error"]), (404, True), content)
 
     def test_length_of_texts(self):
         """As many tokens as the model has positions, or the tokenizer's settings say, whatever training read to save
@@ -679,7 +734,7 @@ class Answers(unittest.TestCase):
                          sorted((method, path) for path, methods in paths.items() for method in methods))
         tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
         bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
-                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}], "/rerank": [{}],
+                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}], "/rerank": [{}], "/v1/rerank": [{}], "/v2/rerank": [{}],
                   "/similarity": [{"inputs": {"source_sentence": "hello", "sentences": ["x"]}}, {}],
                   "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
         seen = set()

@@ -17,10 +17,10 @@ from server import MODELS, Server
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 PROGRAM = os.environ.get("SCHEMATHESIS") or shutil.which("schemathesis")
 MODELS_OF_ALL_TASKS = ("qa=qa", "similar=other", "kinds=kinds", "rank=rank", f"tags={GOLDEN}/tags", f"masks={GOLDEN}/fill")
-# Which texts and parameters are valid depends on the model's task, and dimensions on its size, which a schema cannot say. Nor
-# can it say that parameters of other tasks are ignored, whatever they are.
+# Which texts and parameters are valid depends on the model's task, and dimensions and max_tokens_per_doc on its size, which a
+# schema cannot say. Nor can it say that parameters of other tasks are ignored, whatever they are.
 UNSURE = {"/": False, "/ask": True, "/models/{name}": False, "/v2/models/{name}/infer": True, "/v2/models/{name}/versions/1/infer": True,
-          "/embed": True, "/similarity": False, "/v1/embeddings": True}
+          "/rerank": True, "/v1/rerank": True, "/v2/rerank": True, "/embed": True, "/similarity": False, "/v1/embeddings": True}
 CONFIGURATION = "[checks]\nenabled = true\n" + "".join(f"""
 [[operations]]
 include-path = "{path}"

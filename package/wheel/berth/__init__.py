@@ -564,7 +564,8 @@ class Model:
             return result.matrix(int(self.number("dimensions")))
 
     def rerank(self, query: str, documents: Iterable[str], **settings) -> Numbers:
-        """float32 [documents]: the score of each for the query, by a cross-encoder."""
+        """float32 [documents]: the score of each for the query, by a cross-encoder; of a model with several classes that
+        of the class `label`."""
         found = list(documents)
         with self._run("rerank", [query] * len(found), found, ("queries", "documents"), **settings) as result:
             return result.matrix(None)
@@ -593,10 +594,12 @@ class Model:
         with self._run("rerank", [a for a, _ in pairs], [b for _, b in pairs], ("pairs", "pairs")) as result:
             return result.matrix(None)
 
-    def rank(self, query: str, documents: Sequence[str], top_k: Optional[int] = None) -> List[dict]:
-        scores = self.rerank(query, documents)
+    def rank(self, query: str, documents: Sequence[str], top_k: Optional[int] = None, return_documents: bool = False,
+             **settings) -> List[dict]:
+        scores = self.rerank(query, documents, **settings)
         order = sorted(range(len(scores)), key=lambda i: -scores[i])[:top_k]
-        return [{"corpus_id": i, "score": float(scores[i])} for i in order]
+        return [{"corpus_id": i, "score": float(scores[i]), **({"text": documents[i]} if return_documents else {})}
+                for i in order]
 
     # --- training and saving
 

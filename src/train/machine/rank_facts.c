@@ -165,9 +165,11 @@ enum berth_status rank_facts_compare_settings(struct comm *comm, const struct se
     return rank_facts_compare(&facts, comm, error);
 }
 
-// Adds the code and the constants of the file that holds this function to *data, a checksum.
-static int add_own_file(struct dl_phdr_info *file, size_t size, void *data) {
-    const uintptr_t here = (uintptr_t)add_own_file;
+// Sets *data to a checksum of the code and the constants of the file that holds this function.
+// Between constants AddressSanitizer keeps bytes that nothing else may read.
+__attribute__((no_sanitize("address"))) static int sum_own_file(struct dl_phdr_info *file,
+                                                                size_t size, void *data) {
+    const uintptr_t here = (uintptr_t)sum_own_file;
     uint64_t sum = 0;
     int is_own = 0;
     (void)size;
@@ -175,8 +177,11 @@ static int add_own_file(struct dl_phdr_info *file, size_t size, void *data) {
         const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
         const uintptr_t begin = file->dlpi_addr + segment->p_vaddr;
         if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W) == 0) {
+            const uint64_t *words = (const uint64_t *)((begin + 7) & ~(uintptr_t)7);
             is_own |= here - begin < segment->p_filesz;
-            sum = checksum_add(sum, checksum_bytes((const void *)begin, segment->p_filesz));
+            for (size_t k = 0; k + 1 < segment->p_filesz / sizeof *words; k++) {
+                sum = checksum_add(sum, words[k]);
+            }
         }
     }
     if (is_own) {
@@ -192,7 +197,7 @@ enum berth_status rank_facts_compare_job(struct comm *comm, const char *job,
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    (void)dl_iterate_phdr(add_own_file, &build);
+    (void)dl_iterate_phdr(sum_own_file, &build);
     snprintf(own, sizeof own, "\"%s\" of berth %s, build %016" PRIx64, job, BERTH_VERSION, build);
     memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
