@@ -403,13 +403,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     struct berth_error *error) {
     struct plan_memory memory;
     struct fraction fraction = {args->processes > 1 ? 1.0 / args->processes : 1, 1};
-    enum berth_status status = plan_memory_make(&memory, args, error);
-    if (args->comm != NULL) {
-        TRY(comm_settle(args->comm, status, error));
-        status = machine_compare_devices(args->comm, args->state->device,
-                                         args->state->sharding.stage, args->log, error);
-    }
-    TRY(status);
+    const enum berth_status status = plan_memory_make(&memory, args, error);
+    TRY(args->comm != NULL ? comm_settle(args->comm, status, error) : status);
     plan_memory_report(&memory, args->log);
     struct plan_limits limits = find_limits(args->state->device); // before any rank allocates
     if (args->comm != NULL && args->comm->size > 1) {
