@@ -20,7 +20,7 @@ static const struct {
     [SETTING] = {BERTH_CONFIG,
                  "rank 1 on host host1: learning_rate is 0.5, but 0.25 on rank 0 (host "
                  "host0): it must be the same in all processes of a job; compare their "
-                 "command lines and the files named there"},
+                 "programs, their command lines and the files named there"},
     [VALUE] = {BERTH_BAD_DATA,
                "rank 1 on host host1: the number of words (1/vocab.txt) is 8, but 7 on "
                "rank 0 (host host0, 0/vocab.txt)"},
