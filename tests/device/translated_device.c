@@ -271,6 +271,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
             .mark = mark,
             .times = times,
             .dtypes = inner->dtypes,
+            .kernels = inner->kernels,
             .fast_dtype = inner->fast_dtype,
             .wants_word_rows = inner->wants_word_rows,
             .keeps_masks = inner->keeps_masks,
