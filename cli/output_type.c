@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The types are a table. Vectors come from cli/run.c after a round, and go back to it as bytes of
+// .npy or as lines of JSON; what a run prints otherwise is left to it.
 #include "output_type.h"
 
 #include "core/json_line.h"

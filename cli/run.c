@@ -116,7 +116,7 @@ static enum berth_status refuse_both(const char *name, const char *other, int ar
                                  name, other);
 }
 
-// "int8 and uint8" have ranges.
+// The type of the numbers, and whether it has ranges to calibrate.
 static enum berth_status check_type(struct run *run, struct berth_error *error) {
     const char *type = given(run, "output_type");
     run->typed.npy = run->npy;
@@ -359,9 +359,10 @@ static enum berth_status put_npy_header(struct run *run, size_t width, struct be
     return file_writer_put(&run->writer, header, whole, error);
 }
 
-// Writes bytes of the output.
-static enum berth_status put_bytes(struct run *run, const char *bytes, size_t length,
+// Writes bytes of the output; `context` is the run.
+static enum berth_status put_bytes(void *context, const char *bytes, size_t length,
                                    struct berth_error *error) {
+    struct run *run = context;
     if (run->output != NULL) {
         return file_writer_put(&run->writer, bytes, length, error);
     }
@@ -371,16 +372,11 @@ static enum berth_status put_bytes(struct run *run, const char *bytes, size_t le
     return cli_flush(error);
 }
 
-static enum berth_status put_typed(void *context, const char *bytes, size_t length,
-                                   struct berth_error *error) {
-    return put_bytes(context, bytes, length, error);
-}
-
 // The width of a model's numbers, or what was asked for.
 static enum berth_status begin(struct run *run, struct berth_error *error) {
     const double all = berth_model_number(run->model, "dimensions");
     const int64_t asked = run->asked.dimensions;
-    run->typed.put = put_typed;
+    run->typed.put = put_bytes;
     run->typed.context = run;
     run->typed.width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the state of a checkpoint for convert_deepspeed.c and convert_trainer.c, which write it. The
+// weights themselves are converted in convert_tensors.c.
 #include "api/convert_optimizer.h"
 
 #include "core/file.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Every reader of text comes here first, for whole files and for streams alike. Leaves out encodings
+// other than UTF-8 and UTF-16, and the dropping of ill-formed UTF-8, which is the tokenizer's.
 #include "core/encoding.h"
 
 #include "core/compressed.h"

@@ -22,13 +22,19 @@ static void write_message(struct berth_error *error, enum berth_status status, c
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
 
+// Of a function whose arguments end with `format, ...`.
+#define WRITE_MESSAGE(error, status, format)                                                       \
+    do {                                                                                           \
+        va_list arguments_;                                                                        \
+        va_start(arguments_, format);                                                              \
+        write_message(error, status, format, arguments_);                                          \
+        va_end(arguments_);                                                                        \
+    } while (0)
+
 enum berth_status error_set(struct berth_error *error, enum berth_status status, const char *format,
                             ...) {
     if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
     }
     return status;
 }
@@ -54,10 +60,7 @@ static void append_errno(struct berth_error *error, int number) {
 enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
                                   int errno_value, const char *format, ...) {
     if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
         append_errno(error, errno_value);
     }
     return status;
@@ -68,10 +71,7 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
     if (error != NULL) {
         char old_message[sizeof error->message];
         memcpy(old_message, error->message, sizeof old_message);
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
         append(error, old_message);
     }
     return status;
@@ -80,10 +80,7 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
 enum berth_status error_tensor(struct berth_error *error, enum berth_status status,
                                const char *file, const char *tensor, const char *format, ...) {
     if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
     }
     return error_prefix(error, status, "%s: tensor \"%s\"", file, tensor);
 }
@@ -91,10 +88,7 @@ enum berth_status error_tensor(struct berth_error *error, enum berth_status stat
 enum berth_status error_key(struct berth_error *error, enum berth_status status, const char *file,
                             const char *key, const char *format, ...) {
     if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
     }
     return error_prefix(error, status, "%s: key \"%s\"", file, key);
 }
@@ -102,10 +96,7 @@ enum berth_status error_key(struct berth_error *error, enum berth_status status,
 enum berth_status error_line(struct berth_error *error, enum berth_status status, const char *file,
                              size_t line, const char *format, ...) {
     if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(error, status, format, arguments);
-        va_end(arguments);
+        WRITE_MESSAGE(error, status, format);
     }
     return error_prefix(error, status, "%s: line %zu", file, line);
 }

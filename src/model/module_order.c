@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Used where a checkpoint of another program is read (train/checkpoint) or written (api/convert):
+// sorts our parameters by the list that fits. The lists are in architectures.c.
 #include "model/module_order.h"
 
 #include "core/words.h"

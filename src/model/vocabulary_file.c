@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Called by folder_vocabulary.c when a model is opened, before the tokenizer is made of what was
+// read. Files in which other classes keep their words are read in words_read.c.
 #include "model/vocabulary_file.h"
 
 #include "core/encoding.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The first step of opening a model's weights, before folder_weights.c copies them into a table of
+// parameters (params.h). Also tells whose tensors they are, for the messages of refusals.
 #include "model/weights.h"
 
 #include "core/file.h"
