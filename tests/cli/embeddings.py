@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from expectations import expect, failures
+
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
 with open(os.path.join(SOURCE, "tests/golden/embedding_losses.json"), encoding="utf-8") as golden_file:
@@ -26,13 +28,6 @@ COMMON = "--threads 1 --precision fp32".split()
 RECIPE = "--schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --do_eval false".split()
 PLAIN = COMMON + RECIPE
 os.chdir(tempfile.mkdtemp())
-failures = []
-
-
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def berth(*words, code=0, launcher=()):

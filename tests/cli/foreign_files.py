@@ -20,6 +20,8 @@ import tempfile
 import types
 import zipfile
 
+from expectations import expect, failures
+
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
 import tensor_file  # noqa: E402
@@ -28,13 +30,6 @@ ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
 FILLER = os.path.join(SOURCE, "tests/golden/fill")
 CACHE = {"HF_HUB_CACHE": "hub", "HF_HUB_OFFLINE": "1"}
 os.chdir(tempfile.mkdtemp())
-failures = []
-
-
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def berth(*words, text=""):

@@ -16,20 +16,15 @@ import subprocess
 import sys
 import tempfile
 
+from expectations import expect, failures
+
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
 import tensor_file  # noqa: E402
 
 os.chdir(tempfile.mkdtemp())
-failures = []
 TEXT = "the quick brown fox jumped over the lazy dog .\nIs Paris in France , a good film ?\n" * 30
 MARK = "\u2581"
-
-
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def berth(*words):

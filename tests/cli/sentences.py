@@ -16,18 +16,13 @@ import subprocess
 import sys
 import tempfile
 
+from expectations import expect, failures
+
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
 TEXTS = ["the red ball of anna is blue .", "who has a coat ?", "ben"]
 PROMPTS = {"q": "is the ball ", "d": "ben : "}
 os.chdir(tempfile.mkdtemp())
-failures = []
-
-
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def berth(*words, code=0):
