@@ -60,6 +60,7 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("vectors with the prompt in the pooling and left out of it, by name", "prompts"),
         ("types of numbers, with and without calibration, and of .npy", "types"),
         ("vectors of tokens, with and without prompts", "tokens"),
+        ("scores of cross-encoders that Berth trained", "cross_encoders"),
         ("weights of words of sparse encoders of four architectures", "sparse"))] + [
     ("architectures", "torch transformers tokenizers safetensors", "build", what, "architectures." + function) for what, function in (
         ("numbers of every class of every architecture", "numbers"),

@@ -18,6 +18,7 @@ struct task_settings {
     const char *problem_type;
     const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
     double label_smoothing_factor; /* of training on classes; 0: none */
+    double positive_weight;        /* of training on pairs that fit or not: of those that fit */
     const char *embedding_loss;    /* "auto", "cosine", "negatives" or "triplet" */
     int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
                                       micro-batch of per_device_train_batch_size, or of an update */

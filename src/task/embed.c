@@ -307,12 +307,6 @@ static int64_t group_of(const struct settings *config) {
                : config->engine.train_batch_size;
 }
 
-// `evaluate` reads predict_file, as it does not train.
-static const char *file_of(const struct settings *config, enum task_use use) {
-    const char *file = task_file(config, use);
-    return use == TASK_VALIDATE && file == NULL ? config->task.predict_file : file;
-}
-
 static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
     settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
@@ -328,8 +322,8 @@ static enum berth_status settle(struct settings *config, enum task_use use,
         TRY(task_need(config->features.text_column, "text_column", ", the column of first texts",
                       error));
     }
-    return task_need(file_of(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
-                     error);
+    return task_need(task_file_to_score(config, use),
+                     use == TASK_TRAIN ? "train_file" : "predict_file", "", error);
 }
 
 static enum berth_status has_validation(const struct settings *config, int *answer,
@@ -434,7 +428,7 @@ static enum berth_status read_examples(struct embed *own, const struct task_open
                                                              config->features.negative_column},
                                                    .score = config->features.label_column};
     struct text_examples *examples = &own->examples;
-    TRY(text_examples_read(file_of(config, args->use), &settings, examples, error));
+    TRY(text_examples_read(task_file_to_score(config, args->use), &settings, examples, error));
     if (limit > 0 && (size_t)limit < examples->count) {
         examples->count = (size_t)limit;
     }

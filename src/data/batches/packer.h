@@ -20,9 +20,9 @@ struct packer_sequence {
     int32_t length;
     int32_t start, end;    // labels of a span, rows within the sequence
     int32_t label;         // class, or negative: none
-    float target;          // real label, or NaN: none
+    float target;          // real label, or how far all labels apply, or NaN: none
     const int32_t *labels; // multi-label: the classes that apply
-    int32_t label_count;   // negative: unknown
+    int32_t label_count;   // negative: see target
     // Masked or labelled tokens: rows within the sequence, ascending, and the original ids or
     // classes.
     const uint16_t *masked_positions;
