@@ -153,6 +153,10 @@ const struct option_row option_rows[] = {
      .help =
          "number of examples in a group, which is never split between micro-batches or processes",
      .shown = "0: per_device_train_batch_size if given, else train_batch_size"},
+    {TEXT("embeddings", task, batch_sampler, "batch"), ONLY_WITH("embedding_loss=negatives"), KEPT,
+     COMMON, .jobs = JOB_FINETUNE_EMBED, .unit = "NAME", .choices = "batch|no_duplicates",
+     .help = "how groups are made; batch: as the examples come; no_duplicates: no group has a text "
+             "twice, which would be its own negative"},
     {REAL("embeddings", task, similarity_scale, "20"), ONLY_WITH("embedding_loss=negatives"), NOTED,
      .jobs = JOB_FINETUNE_EMBED, BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
      .help = "factor of the cosines before the softmax"},
@@ -641,7 +645,8 @@ const struct option_row option_rows[] = {
          "probability: P(start) P(end), each a softmax over [CLS] and the context; softmax: over "
          "the n_best_size best answers"},
     {FLAG("prediction", model, allow_new_head, "false"),
-     .jobs = (JOB_PREDICT & ~(JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK)) | JOB_ANSWER | JOB_SHOW | JOB_FILL,
+     .jobs = (JOB_PREDICT & ~(JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK)) | JOB_ANSWER | JOB_SHOW |
+             JOB_FILL,
      .help = "for tests: give a head that the model lacks random values instead of refusing it"},
 
     {TEXT("machine", machine, device, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "NAME",

@@ -22,6 +22,7 @@ struct task_settings {
     const char *embedding_loss;    /* "auto", "cosine", "negatives" or "triplet" */
     int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
                                       micro-batch of per_device_train_batch_size, or of an update */
+    const char *batch_sampler;     /* "batch", or "no_duplicates": no text twice in a group */
     double similarity_scale;       /* factor of the cosines of negatives */
     double triplet_margin;
     const char *triplet_distance; /* "euclidean" or "cosine" */

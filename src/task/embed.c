@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
+#include "data/batches/epoch_order.h"
 #include "data/pairs/pair_features.h"
 #include "data/pairs/text_examples.h"
 #include "metrics/embedding_metrics.h"
@@ -292,8 +293,9 @@ struct embed {
     struct pair_dataset texts; // training: all texts, example by example; else each text once
     char *prompted;            // texts with the model's prompt; NULL: it has none
     struct pair_feature_set features;
-    uint32_t *numbers; // evaluation: [examples][texts of an example] the number of each text
-    float *vectors;    // evaluation: [texts][size] of length 1
+    uint32_t *numbers; // [examples][texts of an example] the number of each text; NULL: not needed
+    size_t number_count;
+    float *vectors; // evaluation: [texts][size] of length 1
     size_t size;
     int threads;
 };
@@ -402,6 +404,11 @@ static enum berth_status settle_loss(const struct embed *own, const struct task_
                : refuse_loss(own, loss, "pairs without scores or triplets", error);
 }
 
+static int separates(const struct settings *config) {
+    return strcmp(config->task.embedding_loss, "negatives") == 0 &&
+           strcmp(config->task.batch_sampler, "no_duplicates") == 0;
+}
+
 static void note_loss(const struct embed *own, const struct task_open *args) {
     const char *loss = loss_of(own, args->config);
     const struct bert_embedding *embedding = &args->files->shape.embedding;
@@ -465,8 +472,9 @@ static void list_texts(struct embed *own) {
     }
 }
 
-// Each text once.
-static enum berth_status number_texts(struct embed *own, struct berth_error *error) {
+// Numbers the texts of all examples: equal ones have the same number. With `list` each becomes one
+// of own->texts.
+static enum berth_status number_texts(struct embed *own, int list, struct berth_error *error) {
     const struct text_examples *examples = &own->examples;
     const size_t count = examples->count * examples->texts;
     struct string_index index = {0};
@@ -477,8 +485,11 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
         const char *text = example->texts[i % examples->texts];
         own->numbers[i] = string_index_put(&index, text, strlen(text));
         complete = own->numbers[i] != STRING_INDEX_NONE;
-        if (complete && own->numbers[i] == own->texts.count) {
-            add_text(own, example, i % examples->texts);
+        if (complete && own->numbers[i] == own->number_count) {
+            own->number_count++;
+            if (list) {
+                add_text(own, example, i % examples->texts);
+            }
         }
     }
     string_index_done(&index);
@@ -533,26 +544,52 @@ static enum berth_status check_modules(const struct task_open *args, const char 
                                     : "a default prompt and \"include_prompt\" false");
 }
 
+// Notes what batch_sampler no_duplicates has to do, and warns where it may be too much.
+static enum berth_status note_sharing(const struct embed *own, const struct task_open *args,
+                                      const struct task_set *set, struct berth_error *error) {
+    const size_t group = packer_group(&set->source);
+    struct epoch_order_sharing sharing;
+    if (own->numbers == NULL) {
+        return BERTH_OK;
+    }
+    TRY(epoch_order_find_sharing(&set->source, &sharing, error));
+    if (epoch_order_is_certain(&set->source, &sharing)) {
+        log_note(args->log, "%s: no group has a text twice; the examples have %zu different texts",
+                 own->texts.name, own->number_count);
+        return BERTH_OK;
+    }
+    log_warning(args->log,
+                "%s: a group may have a text twice in spite of batch_sampler no_duplicates: line "
+                "%zu shares its texts with %zu others, and an epoch has only %zu groups of "
+                "negatives_batch %zu; make negatives_batch smaller, or leave out examples",
+                own->texts.name, own->examples.items[sharing.item].line, sharing.others,
+                (own->examples.count + group - 1) / group, group);
+    return BERTH_OK;
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "train", 0, error));
     TRY(settle_loss(own, args, error));
     note_loss(own, args);
     note_prompt(args);
+    TRY(separates(args->config) ? number_texts(own, 0, error) : BERTH_OK);
     list_texts(own);
     TRY(make_features(own, args, set, error));
     set->source = (struct packer_source){.get = pair_features_sequence,
                                          .data = &own->features,
                                          .count = own->examples.count,
                                          .texts = own->examples.texts,
-                                         .group = (size_t)args->files->shape.embedding.group};
-    return BERTH_OK;
+                                         .group = (size_t)args->files->shape.embedding.group,
+                                         .numbers = own->numbers,
+                                         .number_count = own->number_count};
+    return note_sharing(own, args, set, error);
 }
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
                                          struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "evaluate", args->files->sentence.truncate_dim > 0, error));
-    TRY(number_texts(own, error));
+    TRY(number_texts(own, 1, error));
     TRY(make_features(own, args, set, error));
     own->size = (size_t)args->files->shape.hidden_size;
     own->vectors = memory_array_zeroed(own->texts.count * own->size, sizeof *own->vectors);

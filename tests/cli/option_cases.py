@@ -165,6 +165,7 @@ CASES = {
     "negative_column": "label",
     "embedding_loss": "cosine",
     "negatives_batch": "2",
+    "batch_sampler": "no_duplicates",
     "similarity_scale": "5",
     "triplet_margin": "1",
     "triplet_distance": "cosine",

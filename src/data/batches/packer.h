@@ -41,6 +41,10 @@ struct packer_source {
     size_t count; // items
     size_t texts; // per item; 0: 1
     size_t group; // items per group; 0: 1
+    // [count * texts] numbers of the texts below number_count, equal where these are: no group
+    // shall have a text twice (epoch_order.h); NULL: it may.
+    const uint32_t *numbers;
+    size_t number_count;
 };
 
 static inline size_t packer_texts(const struct packer_source *source) {

@@ -2,6 +2,7 @@
 #include "train/engine/batching.h"
 
 #include "core/memory.h"
+#include "data/batches/epoch_order.h"
 #include "train/engine/division.h"
 
 #include <inttypes.h>
@@ -338,20 +339,21 @@ static void bound_every_order(const struct batching *b, const struct packer_sour
     }
 }
 
-static void walk_all(struct walk *walk) {
+static enum berth_status walk_all(struct walk *walk, struct berth_error *error) {
     const struct batching *batching = walk->batching;
     const int64_t limit = WALKED_EPOCHS * batching->updates_per_epoch;
     const int64_t walked = batching->total_steps < limit ? batching->total_steps : limit;
     for (int64_t step = 0; step < walked; step++) {
         const struct update_slice slice = batching_slice(batching, step);
         if (slice.update == 0) {
-            packer_shuffle(batching->seed, slice.epoch, walk->source->count, walk->order);
+            TRY(epoch_order_make(walk->source, batching->seed, slice.epoch, walk->order, error));
         }
         walk_update(walk, walk->order + slice.first, slice.count);
     }
     if (batching->total_steps > walked) {
         bound_every_order(batching, walk->source, walk->worst);
     }
+    return BERTH_OK;
 }
 
 enum berth_status batching_find_worst(const struct batching *batching,
@@ -370,7 +372,7 @@ enum berth_status batching_find_worst(const struct batching *batching,
             error_no_memory(error, source->count * sizeof *walk.order, "the order of an epoch");
     }
     if (status == BERTH_OK) {
-        walk_all(&walk);
+        status = walk_all(&walk, error);
     }
     division_done(&walk.division);
     memory_free(walk.order);

@@ -2,6 +2,7 @@
 #include "train/engine/feed.h"
 
 #include "core/memory.h"
+#include "data/batches/epoch_order.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -32,10 +33,10 @@ static enum berth_status worst_of_source(const struct feed *feed, const struct b
 static enum berth_status get_source_update(struct feed *feed, const struct batching *batching,
                                            int64_t step, struct feed_update *update,
                                            struct berth_error *error) {
-    (void)error;
     struct update_slice slice = batching_slice(batching, step);
     if (slice.epoch != feed->order_epoch) {
-        packer_shuffle(batching->seed, slice.epoch, feed->source.count, feed->order);
+        feed->order_epoch = -1;
+        TRY(epoch_order_make(&feed->source, batching->seed, slice.epoch, feed->order, error));
         feed->order_epoch = slice.epoch;
     }
     *update = (struct feed_update){
