@@ -119,6 +119,15 @@ static enum berth_status count_steps(struct batching *batching,
     return BERTH_OK;
 }
 
+static enum berth_status limit_updates(struct batching *batching,
+                                       const struct engine_settings *settings, int64_t updates,
+                                       struct berth_error *error) {
+    const int64_t limit = settings->max_steps_per_epoch;
+    batching->updates_per_epoch = limit > 0 && limit < updates ? limit : updates;
+    return count_steps(batching, settings, updates_of_epochs(settings, batching->updates_per_epoch),
+                       error);
+}
+
 enum berth_status batching_resolve(struct batching *batching,
                                    const struct batching_request *request, int64_t features,
                                    int64_t ranks, struct berth_error *error) {
@@ -126,12 +135,15 @@ enum berth_status batching_resolve(struct batching *batching,
     *batching = (struct batching){.seed = request->seed, .features = features};
     TRY(batching_parts(settings, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, request, ranks, error));
-    int64_t updates = divide_up(features, batching->update_sequences);
-    if (settings->max_steps_per_epoch > 0 && settings->max_steps_per_epoch < updates) {
-        updates = settings->max_steps_per_epoch;
-    }
-    batching->updates_per_epoch = updates;
-    return count_steps(batching, settings, updates_of_epochs(settings, updates), error);
+    return limit_updates(batching, settings, divide_up(features, batching->update_sequences),
+                         error);
+}
+
+enum berth_status batching_set_updates(struct batching *batching,
+                                       const struct engine_settings *settings, int64_t updates,
+                                       struct berth_error *error) {
+    batching->features = updates * batching->update_sequences;
+    return limit_updates(batching, settings, updates, error);
 }
 
 enum berth_status batching_round_to_groups(struct batching *b,
