@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of files and keys is read when a model is opened (train/engine/inputs.c) and written when
-// one is saved. Dense modules are in sentence_dense.c; the vectors are pooled in task/embed.c.
+// One table of files and keys is read when a model is opened (train/engine/inputs.c) and written
+// when one is saved. Dense modules are in sentence_dense.c; the vectors are pooled in task/embed.c.
 #include "model/sentence.h"
 
 #include "core/file.h"
