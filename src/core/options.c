@@ -239,6 +239,20 @@ static int find_choice(const char *choices, const char *value, const char **choi
     }
 }
 
+// Whether the text is one of the choices, or a list of them where the row allows that.
+static int is_chosen(const struct option_row *row, const char *text) {
+    const char *choice;
+    size_t length, next = row->may_be_list ? strcspn(text, ",") : strlen(text);
+    char part[OPTION_NAME_SIZE];
+    for (; text[next] == ','; text += next + 1, next = strcspn(text, ",")) {
+        snprintf(part, sizeof part, "%.*s", (int)next, text);
+        if (find_choice(row->choices, part, &choice, &length) < 0) {
+            return 0;
+        }
+    }
+    return find_choice(row->choices, text, &choice, &length) >= 0;
+}
+
 static enum berth_status bad_choice(const struct option_row *row, const char *value,
                                     struct berth_error *error) {
     char expected[512] = "one of ";
@@ -266,14 +280,11 @@ static enum berth_status parse_choice(const struct option_row *row, const char *
 
 static enum berth_status parse_text(const struct option_row *row, const char *text,
                                     const char **value, struct berth_error *error) {
-    const char *choice;
-    size_t length;
-    if (row->choices != NULL && find_choice(row->choices, text, &choice, &length) < 0) {
+    if (row->choices != NULL && !is_chosen(row, text)) {
         return bad_choice(row, text, error);
     }
     *value = text;
-    return *text != '\0' || row->may_be_empty ? BERTH_OK
-                                               : bad_value(row, text, "some text", error);
+    return *text != '\0' || row->may_be_empty ? BERTH_OK : bad_value(row, text, "some text", error);
 }
 
 enum berth_status option_parse(const struct option_row *row, const char *text,

@@ -83,6 +83,7 @@ struct option_row {
     size_t offset;       // of the field in struct settings
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
+    int may_be_list;     // of OPTION_TEXT: several of `choices` with commas between them, too
     double minimum, maximum;
     int may_be_empty; // OPTION_TEXT: "" is also a value
     // "auto" is also a value: what a default that follows a rule is called. It is stored as

@@ -36,6 +36,7 @@ const struct batch *device_batch_upload(struct device_batch *copy, const struct 
     batch->row_count = host->row_count;
     batch->sequence_count = host->sequence_count;
     batch->max_length = host->max_length;
+    batch->objective = host->objective;
     batch->masked_count = host->masked_count;
     batch->masked_weight = host->masked_weight;
     batch->head.count = host->head.count;

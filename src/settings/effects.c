@@ -113,16 +113,29 @@ static void print_reason(const struct effects *effects, const char *name, int is
     }
 }
 
-// Whether the list "one|other", in which an empty entry is no value, has it. Names of tasks may be
-// in capitals.
-static int is_one_of(const char *values, const char *value) {
-    const size_t length = strlen(value);
+// Whether the list "one|other", in which an empty entry is no value, has the first `length` bytes
+// of `value`. Names of tasks may be in capitals.
+static int is_value(const char *values, const char *value, size_t length) {
     for (const char *at = values;; at++) {
         const size_t size = strcspn(at, "|");
         if (size == length && strncasecmp(at, value, size) == 0) {
             return 1;
         }
         at += size;
+        if (*at == '\0') {
+            return 0;
+        }
+    }
+}
+
+// The same of a value or, of a list with commas, of one of its values, of which `auto` may be any.
+static int is_one_of(const char *values, const char *value) {
+    for (const char *at = value;; at++) {
+        const size_t length = strcspn(at, ",");
+        if (is_value(values, at, length) || is_value("auto", at, length)) {
+            return 1;
+        }
+        at += length;
         if (*at == '\0') {
             return 0;
         }

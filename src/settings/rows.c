@@ -71,7 +71,8 @@ const struct option_row option_rows[] = {
              "config.json says gelu_new"},
     {TEXT("files", task, train_file, NULL), NOTED, LOCAL, COMMON,
      .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM, .unit = "FILE", .aliases = "train",
-     .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},
+     .help = "training data: a SQuAD file, a table of texts, words with tags, or text; for "
+             "embeddings also several tables, separated by commas or as a JSON array"},
     {TEXT("files", task, validation_file, NULL), NOTED, LOCAL, COMMON,
      .jobs = JOB_FINETUNE | MLM_JOBS | COLUMN_JOBS, .unit = "FILE", .aliases = "dev",
      .help = "data to evaluate on, in the format of the training data"},
@@ -144,7 +145,7 @@ const struct option_row option_rows[] = {
              "several such texts: A,B,...",
      .shown = "none, or determined by the file"},
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
-     .unit = "LOSS", .aliases = "loss",
+     .unit = "LOSS", .aliases = "loss", .may_be_list = 1,
      .choices = "auto|cosine|cosent|negatives|triplet|margin_mse|mse",
      .help =
          "cosine: squared difference between cosine and score; cosent: of two pairs of a group, "
@@ -152,7 +153,8 @@ const struct option_row option_rows[] = {
          "text must be matched with its second text among all other texts of its group; "
          "triplet: the second text must be nearer than the third by a margin; margin_mse: the "
          "second text must be nearer than each further one by what the scores say; mse: each "
-         "text must have the vector that the scores are",
+         "text must have the vector that the scores are. For several tables one loss for all, "
+         "or one for each, separated by commas",
      .shown = "auto: cosine for pairs with a score, triplet for triplets, margin_mse or mse by the "
               "number of scores, else negatives"},
     {INTEGER("embeddings", task, negatives_batch, "0"), ONLY_WITH("embedding_loss=negatives"),
@@ -164,6 +166,12 @@ const struct option_row option_rows[] = {
      COMMON, .jobs = JOB_FINETUNE_EMBED, .unit = "NAME", .choices = "batch|no_duplicates",
      .help = "how groups are made; batch: as the examples come; no_duplicates: no group has a text "
              "twice, which would be its own negative"},
+    {TEXT("embeddings", task, multi_dataset_batch_sampler, "proportional"), KEPT,
+     .jobs = JOB_FINETUNE_EMBED, .unit = "NAME", .choices = "proportional|round_robin",
+     .help =
+         "how updates of several tables follow each other, each of one of them; proportional: at "
+         "random, an epoch has all examples; round_robin: in turn, an epoch ends with the table "
+         "that has the fewest updates"},
     {FLAG("embeddings", task, symmetric_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
      KEPT, .jobs = JOB_FINETUNE_EMBED,
      .help = "each second text must also be matched with its first text among the first texts of "

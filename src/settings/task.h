@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct task_settings {
-    const char *train_file;
+    const char *train_file; /* of embeddings: or several, "A,B,..." or a JSON array */
     const char *validation_file;
     const char *predict_file;
     const char *task_name; /* "mrpc", ...; NULL: the user's own files */
@@ -19,12 +19,14 @@ struct task_settings {
     const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
     double label_smoothing_factor; /* of training on classes; 0: none */
     double positive_weight;        /* of training on pairs that fit or not: of those that fit */
-    const char *embedding_loss;    /* "auto", or a row of task/embed_losses.c */
-    int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
-                                      micro-batch of per_device_train_batch_size, or of an update */
-    const char *batch_sampler;     /* "batch", or "no_duplicates": no text twice in a group */
-    int symmetric_negatives;       /* second texts are matched with first texts, too */
-    double similarity_scale;       /* factor of the cosines of negatives */
+    const char *embedding_loss;    /* "auto", or a row of task/embed_losses.c; of several files one
+                                      for all, or one for each, "A,B,..." */
+    const char *multi_dataset_batch_sampler; /* of several files: "proportional", "round_robin" */
+    int64_t negatives_batch;   /* examples whose texts are each other's negatives; 0: those of a
+                                  micro-batch of per_device_train_batch_size, or of an update */
+    const char *batch_sampler; /* "batch", or "no_duplicates": no text twice in a group */
+    int symmetric_negatives;   /* second texts are matched with first texts, too */
+    double similarity_scale;   /* factor of the cosines of negatives */
     double triplet_margin;
     const char *triplet_distance;   /* "euclidean" or "cosine" */
     const char *matryoshka_dims;    /* "A,B,...": cut embeddings to train; NULL: whole ones only */

@@ -5,6 +5,7 @@
 // Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
 // retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
@@ -296,6 +297,7 @@ struct embed {
     char *prompted;            // texts with the model's prompt; NULL: it has none
     struct pair_feature_set features;
     const struct embedding_loss *loss; // training
+    int64_t objective;                 // training
     uint32_t *numbers; // [examples][texts of an example] the number of each text; NULL: not needed
     size_t number_count;
     // Evaluation: [texts][size] of length 1. Training: what they must become, for a loss of
@@ -303,6 +305,13 @@ struct embed {
     float *vectors;
     size_t size;
     int threads;
+    // Training on several files: each as if it were alone, and what the set has of them.
+    struct task_list files, losses;
+    struct embed *parts;
+    size_t part_count;
+    struct packer_source sources[BERT_OBJECTIVES_MAX];
+    const char *names[BERT_OBJECTIVES_MAX];
+    char loss_names[256]; // embedding_loss as it was resolved
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -347,9 +356,10 @@ static int separates(const struct embed *own, const struct settings *config) {
            strcmp(config->task.batch_sampler, "no_duplicates") == 0;
 }
 
-static void note_loss(const struct embedding_loss *loss, const struct task_open *args) {
+static void note_loss(const struct embed *own, const struct task_open *args) {
+    const struct embedding_loss *loss = own->loss;
     const struct bert_embedding *embedding = &args->files->shape.embedding;
-    const struct bert_objective *objective = &embedding->objectives[0];
+    const struct bert_objective *objective = &embedding->objectives[own->objective];
     char groups[64] = "";
     if (loss->has_groups) {
         snprintf(groups, sizeof groups, ", in groups of %lld examples",
@@ -362,8 +372,8 @@ static void note_loss(const struct embedding_loss *loss, const struct task_open 
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status read_examples(struct embed *own, const struct task_open *args,
-                                       struct berth_error *error) {
+static enum berth_status read_examples(struct embed *own, const char *path,
+                                       const struct task_open *args, struct berth_error *error) {
     const struct settings *config = args->config;
     const int64_t limit = args->use == TASK_TRAIN ? config->features.max_train_samples
                                                   : config->features.max_eval_samples;
@@ -372,7 +382,7 @@ static enum berth_status read_examples(struct embed *own, const struct task_open
                                                    .negatives = config->features.negative_column,
                                                    .score = config->features.label_column};
     struct text_examples *examples = &own->examples;
-    TRY(text_examples_read(task_file_to_score(config, args->use), &settings, examples, error));
+    TRY(text_examples_read(path, &settings, examples, error));
     if (limit > 0 && (size_t)limit < examples->count) {
         examples->count = (size_t)limit;
     }
@@ -553,11 +563,11 @@ static enum berth_status note_sharing(const struct embed *own, const struct task
 
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    TRY(check_modules(args, "train", 0, error));
+    const struct bert_embedding *embedding = &args->files->shape.embedding;
+    own->objective = embedding->objective_count;
     TRY(embedding_loss_settle(&own->examples, 0, args->config, &args->files->shape, &own->loss,
                               error));
-    note_loss(own->loss, args);
-    note_prompt(args);
+    note_loss(own, args);
     TRY(separates(own, args->config) ? number_texts(own, 0, error) : BERTH_OK);
     own->size = (size_t)args->files->shape.hidden_size;
     list_texts(own);
@@ -568,7 +578,8 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
                                .data = own,
                                .count = own->examples.count,
                                .texts = own->examples.texts,
-                               .group = (size_t)args->files->shape.embedding.objectives[0].group,
+                               .group = (size_t)embedding->objectives[own->objective].group,
+                               .objective = own->objective,
                                .numbers = own->numbers,
                                .number_count = own->number_count};
     return note_sharing(own, args, set, error);
@@ -603,16 +614,128 @@ static enum berth_status fill_evaluation(struct embed *own, const struct task_op
                                  "the embeddings");
 }
 
+static enum berth_status read_set(struct embed *own, const char *path, const struct task_open *args,
+                                  struct berth_error *error) {
+    TRY(read_examples(own, path, args, error));
+    return allocate_texts(own, own->examples.count * own->examples.texts, error);
+}
+
+// --- several training sets ----------------------------------------------------------------------
+
+// The files of train_file: one that exists, whatever its name, or a list; and their losses.
+static enum berth_status list_files(struct embed *own, const struct task_open *args,
+                                    struct berth_error *error) {
+    const struct task_settings *task = &args->config->task;
+    TRY(task_list_read("embedding_loss", task->embedding_loss, &own->losses, error));
+    if (!file_exists(task->train_file)) {
+        TRY(task_list_read("train_file", task->train_file, &own->files, error));
+    }
+    const size_t files = own->files.count > 1 ? own->files.count : 1;
+    if (files > BERT_OBJECTIVES_MAX) {
+        return error_set(error, BERTH_USAGE, "train_file: expected at most %d files, found %zu",
+                         BERT_OBJECTIVES_MAX, files);
+    }
+    if (own->losses.count != 1 && own->losses.count != files) {
+        return error_set(error, BERTH_USAGE,
+                         "embedding_loss: expected one loss, or one for each of the %zu files of "
+                         "train_file, found %zu: \"%s\"",
+                         files, own->losses.count, task->embedding_loss);
+    }
+    if (files == 1 && settings_is_given(args->config, "multi_dataset_batch_sampler")) {
+        log_note(args->log, "multi_dataset_batch_sampler has no effect with one train_file");
+    }
+    return BERTH_OK;
+}
+
+static void add_part(struct task_set *set, const struct task_set *part) {
+    struct packer_source *all = &set->source;
+    set->examples += part->examples;
+    set->tokens += part->tokens;
+    all->count += part->source.count;
+    all->texts = all->texts > part->source.texts ? all->texts : part->source.texts;
+    all->group = all->group > part->source.group ? all->group : part->source.group;
+}
+
+static enum berth_status open_part(struct embed *own, size_t i, const struct task_open *args,
+                                   struct task_set *set, struct berth_error *error) {
+    struct embed *part = &own->parts[i];
+    struct task_set alone = {.path = own->files.items[i]};
+    args->config->task.embedding_loss = own->losses.items[own->losses.count > 1 ? i : 0];
+    TRY(read_set(part, alone.path, args, error));
+    TRY(fill_training(part, args, &alone, error));
+    const size_t used = strlen(own->loss_names);
+    snprintf(own->loss_names + used, sizeof own->loss_names - used, "%s%s", used > 0 ? "," : "",
+             part->loss->name);
+    own->sources[i] = alone.source;
+    own->names[i] = alone.path;
+    add_part(set, &alone);
+    return BERTH_OK;
+}
+
+static void note_mixing(const struct embed *own, const struct task_set *set,
+                        const struct task_open *args) {
+    size_t least = 0;
+    for (size_t i = 1; i < own->part_count; i++) {
+        least = own->sources[i].count < own->sources[least].count ? i : least;
+    }
+    if (set->mixing == FEED_PROPORTIONAL) {
+        log_note(args->log,
+                 "each update is of one of %zu data sets, in a random order; an epoch "
+                 "has all examples of all",
+                 own->part_count);
+    } else {
+        log_note(args->log,
+                 "each update is of one of %zu data sets, in turn; an epoch ends with the "
+                 "smallest, %s, and leaves out other examples of the others each time",
+                 own->part_count, own->names[least]);
+    }
+}
+
+static enum berth_status open_parts(struct embed *own, const struct task_open *args,
+                                    struct task_set *set, struct berth_error *error) {
+    const char *mixing = args->config->task.multi_dataset_batch_sampler;
+    own->parts = memory_array_zeroed(own->files.count, sizeof *own->parts);
+    if (own->parts == NULL) {
+        return error_no_memory(error, own->files.count * sizeof *own->parts, "the data sets");
+    }
+    for (size_t i = 0; i < own->files.count; i++) {
+        own->part_count++;
+        TRY(open_part(own, i, args, set, error));
+    }
+    args->config->task.embedding_loss = own->loss_names;
+    set->path = args->config->task.train_file;
+    set->sources = own->sources;
+    set->source_names = own->names;
+    set->source_count = own->part_count;
+    set->mixing = strcmp(mixing, "round_robin") == 0 ? FEED_ROUND_ROBIN : FEED_PROPORTIONAL;
+    note_mixing(own, set, args);
+    return BERTH_OK;
+}
+
+static enum berth_status open_training(struct embed *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    TRY(check_modules(args, "train", 0, error));
+    TRY(list_files(own, args, error));
+    settle_pooling(args);
+    note_prompt(args);
+    if (own->files.count > 1) {
+        return open_parts(own, args, set, error);
+    }
+    TRY(read_set(own, args->config->task.train_file, args, error));
+    set->path = own->examples.table.name;
+    return fill_training(own, args, set, error);
+}
+
+// ------------------------------------------------------------------------------------------------
+
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
     struct embed *own = set->own;
-    TRY(read_examples(own, args, error));
-    set->path = own->examples.table.name;
-    TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
     if (args->use == TASK_TRAIN) {
-        settle_pooling(args);
-        return fill_training(own, args, set, error);
+        return open_training(own, args, set, error);
     }
+    TRY(read_set(own, task_file_to_score(args->config, args->use), args, error));
+    set->path = own->examples.table.name;
     if (args->files->shape.embedding.objective_count == 0) { // no training set was opened before
         settle_pooling(args);
     }
@@ -621,6 +744,12 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
 
 static void close_set(void *own) {
     struct embed *embed = own;
+    for (size_t i = 0; i < embed->part_count; i++) {
+        close_set(&embed->parts[i]);
+    }
+    memory_free(embed->parts);
+    task_list_done(&embed->files);
+    task_list_done(&embed->losses);
     text_examples_done(&embed->examples);
     pair_feature_set_done(&embed->features);
     memory_free(embed->texts.examples);

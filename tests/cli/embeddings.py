@@ -239,6 +239,76 @@ def check_no_duplicates():
         expect(content("apart-straight", "model.safetensors") == content("apart-ranks", "model.safetensors"), "apart: ranks")
 
 
+# --- several data sets -----------------------------------------------------------------------------
+
+def check_data_sets():
+    """Each update has the loss of one data set alone; orders, processes, resumption, names with commas."""
+    triples = list(zip(GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"]))
+    write_lines("far,triples.jsonl", ["a", "b", "c"], triples)
+    write_lines("judged.jsonl", ["a", "b", "score"],
+                [(a, b, score) for (a, b, _), score in zip(triples, GOLDEN["scores"])])
+    still = ["--train_batch_size", 12, "--learning_rate", 0, "--logging_steps", 1]
+    files = {"pairs.jsonl": "negatives", "judged.jsonl": "cosine", "far,triples.jsonl": "triplet"}
+    alone = {}
+    for data, loss in files.items():
+        train("alone-" + loss, data, *still, "--max_steps", 1)
+        alone[loss] = losses_of("alone-" + loss)[0]
+    listed = json.dumps(list(files))
+    done = train("sets", listed, *still, "--num_train_epochs", 4)
+    found = losses_of("sets")
+    expect(len(found) == 12 and all(farthest(sorted(found[i:i + 3]), sorted(alone.values())) < 1e-5
+                                    for i in range(0, 12, 3)), f"sets: losses {found}, alone {alone}")
+    expect(len({tuple(round(x, 4) for x in found[i:i + 3]) for i in range(0, 12, 3)}) > 1, "sets: one order in all epochs")
+    expect("each update is of one of 3 data sets, in a random order" in done.stderr, f"sets: {done.stderr}")
+    done = train("turns", listed, *still, "--num_train_epochs", 4, "--multi_dataset_batch_sampler", "round_robin")
+    expect(farthest(losses_of("turns"), list(alone.values()) * 4) < 1e-5, f"turns: losses {losses_of('turns')}")
+    expect("an epoch ends with the smallest, judged.jsonl" in done.stderr, f"turns: {done.stderr}")
+    # Losses by name, and updates smaller than the sets.
+    two = ["pairs.jsonl,judged.jsonl", "--embedding_loss", "negatives,cosent"]
+    train("cosent", "judged.jsonl", *still, "--max_steps", 1, "--embedding_loss", "cosent")
+    train("named", *two, *still, "--num_train_epochs", 1)
+    expect(farthest(sorted(losses_of("named")), sorted([alone["negatives"], losses_of("cosent")[0]])) < 1e-5, "named")
+    words = ["--train_batch_size", 4, "--negatives_batch", 2, "--learning_rate", 1e-3, "--hidden_dropout_prob", 0.1,
+             "--save_steps", 2, "--logging_steps", 1, "--virtual_ranks", 2, "--num_train_epochs", 2]
+    done = train("sets-straight", listed, *words, "--batch_sampler", "no_duplicates", "--json_summary", "sets.jsonl")
+    expect(len(losses_of("sets-straight")) == 2 * (3 + 2 + 2), f"sets: {len(losses_of('sets-straight'))} updates")
+    expect("batch_sampler has no effect" not in done.stderr, "sets: one of them has groups")
+    words += ["--batch_sampler", "no_duplicates"]
+    train("sets-resumed", listed, *words, "--max_steps", 5)
+    train("sets-resumed", listed, *words, "--resume_from_checkpoint", "auto")
+    expect(content("sets-straight", "model.safetensors") == content("sets-resumed", "model.safetensors"), "sets: resumed")
+    done = train("sets-resumed", listed, *words, "--num_train_epochs", 3, "--resume_from_checkpoint", "auto",
+                 "--multi_dataset_batch_sampler", "round_robin", code=78)
+    expect("multi_dataset_batch_sampler" in done.stderr, f"sets: in turn when resuming: {done.stderr}")
+    done = train("sets-resumed", listed, *words, "--num_train_epochs", 3, "--resume_from_checkpoint", "auto",
+                 "--embedding_loss", "negatives,cosent,triplet", code=78)
+    expect("embedding_loss" in done.stderr, f"sets: another loss when resuming: {done.stderr}")
+    launcher = shutil.which("mpirun.openmpi")
+    if launcher is not None:
+        train("sets-ranks", listed, *words, "--comm", "openmpi",
+              launcher=[launcher, "--oversubscribe", "--bind-to", "none", "-np", "2"])
+        expect(content("sets-straight", "model.safetensors") == content("sets-ranks", "model.safetensors"), "sets: ranks")
+    for data, options, code, message in [
+            ("pairs.jsonl,judged.jsonl", ["--embedding_loss", "negatives,cosine,triplet"], 2,
+             'one for each of the 2 files of train_file, found 3: "negatives,cosine,triplet"'),
+            ("pairs.jsonl", ["--embedding_loss", "negatives,cosine"], 2, "one for each of the 1 files"),
+            ("pairs.jsonl,judged.jsonl", ["--embedding_loss", "negatives,nearest"], 2, "embedding_loss"),
+            ("pairs.jsonl,judged.jsonl", ["--embedding_loss", "cosine"], 78, "found pairs without scores in pairs.jsonl"),
+            ("pairs.jsonl,nowhere.jsonl", [], 66, "nowhere.jsonl"),
+            ("pairs.jsonl,far,triples.jsonl", [], 2, "far: unknown file format"),
+            ('["pairs.jsonl", 3]', [], 2, "train_file: element 1: expected a text"),
+            (",".join(["pairs.jsonl"] * 9), [], 2, "train_file: expected at most 8 files, found 9"),
+            (listed, ["--train_batch_size", 10, "--dataloader_drop_last"], 78,
+             "dataloader_drop_last leaves no update of judged.jsonl: it has 6 examples, an update 10")]:
+        done = train("refused", data, *options, code=code)
+        expect(message in done.stderr, f"{data} {options}: {done.stderr}")
+        expect(not os.path.exists("refused"), f"{data} {options}: a folder was left")
+    done = train("noted-one", "pairs.jsonl", *UPDATES, "--multi_dataset_batch_sampler", "proportional")
+    expect("multi_dataset_batch_sampler has no effect with one train_file" in done.stderr, f"one set: {done.stderr}")
+    done = train("noted-loss", "judged.jsonl,scored.csv", *UPDATES, "--batch_sampler", "no_duplicates")
+    expect("batch_sampler has no effect with embedding_loss cosine,cosine" in done.stderr, f"no groups: {done.stderr}")
+
+
 # --- scores --------------------------------------------------------------------------------------
 
 def cosine(a, b):
@@ -387,6 +457,7 @@ check_no_duplicates()
 check_retrieval(pairs)
 check_scores()
 check_files()
+check_data_sets()
 check_errors()
 shutil.rmtree(os.getcwd())
 print(f"{len(failures)} expectations failed" if failures else "all good")

@@ -166,6 +166,7 @@ CASES = {
     "embedding_loss": "cosine",
     "negatives_batch": "2",
     "batch_sampler": "no_duplicates",
+    "multi_dataset_batch_sampler": "round_robin",  # noted with one table
     "similarity_scale": "5",
     "triplet_margin": "1",
     "triplet_distance": "cosine",

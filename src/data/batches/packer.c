@@ -189,6 +189,7 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
     int64_t row = 0;
     batch->sequence_count = (int64_t)count;
     batch->max_length = 0;
+    batch->objective = source->objective;
     batch->masked_count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct text at = text_of(source, items, i);

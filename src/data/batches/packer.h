@@ -39,9 +39,10 @@ struct packer_sequence {
 struct packer_source {
     struct packer_sequence (*get)(const void *data, size_t index);
     const void *data;
-    size_t count; // items
-    size_t texts; // per item; 0: 1
-    size_t group; // items per group; 0: 1
+    size_t count;      // items
+    size_t texts;      // per item; 0: 1
+    size_t group;      // items per group; 0: 1
+    int64_t objective; // of its batches (core/batch.h)
     // [count * texts] numbers of the texts below number_count, equal where these are: no group
     // shall have a text twice (epoch_order.h); NULL: it may.
     const uint32_t *numbers;

@@ -123,6 +123,7 @@ static enum berth_status limit_updates(struct batching *batching,
                                        const struct engine_settings *settings, int64_t updates,
                                        struct berth_error *error) {
     const int64_t limit = settings->max_steps_per_epoch;
+    batching->all_updates = updates;
     batching->updates_per_epoch = limit > 0 && limit < updates ? limit : updates;
     return count_steps(batching, settings, updates_of_epochs(settings, batching->updates_per_epoch),
                        error);
@@ -139,10 +140,9 @@ enum berth_status batching_resolve(struct batching *batching,
                          error);
 }
 
-enum berth_status batching_set_updates(struct batching *batching,
-                                       const struct engine_settings *settings, int64_t updates,
-                                       struct berth_error *error) {
-    batching->features = updates * batching->update_sequences;
+enum berth_status batching_mix(struct batching *batching, const struct engine_settings *settings,
+                               int64_t updates, struct berth_error *error) {
+    batching->is_mixed = 1;
     return limit_updates(batching, settings, updates, error);
 }
 
@@ -185,11 +185,7 @@ enum berth_status batching_drop_last(struct batching *batching,
                          " sequences, an update %" PRId64,
                          batching->features, batching->update_sequences);
     }
-    if (batching->updates_per_epoch > whole) {
-        batching->updates_per_epoch = whole;
-    }
-    return count_steps(batching, settings, updates_of_epochs(settings, batching->updates_per_epoch),
-                       error);
+    return limit_updates(batching, settings, whole, error);
 }
 
 enum berth_status batching_cross_epochs(struct batching *batching,
@@ -210,10 +206,7 @@ enum berth_status batching_cross_epochs(struct batching *batching,
 
 // The number of updates of all epochs, without max_steps and max_steps_per_epoch.
 static int64_t whole_epochs(const struct batching *b, const struct engine_settings *settings) {
-    const int64_t updates = settings->dataloader_drop_last
-                                ? b->features / b->update_sequences
-                                : divide_up(b->features, b->update_sequences);
-    return (int64_t)updates_of_epochs(settings, updates);
+    return (int64_t)updates_of_epochs(settings, b->all_updates);
 }
 
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
@@ -255,7 +248,8 @@ double batching_epochs(const struct batching *b, int64_t step) {
     const int64_t before_last = b->updates_per_epoch - 1;
     const int64_t left = b->features - before_last * b->update_sequences;
     const int64_t each = micro_batches(b, b->update_sequences);
-    const int64_t last = left < b->update_sequences ? micro_batches(b, left) : each;
+    const int is_smaller = !b->is_mixed && left < b->update_sequences;
+    const int64_t last = is_smaller ? micro_batches(b, left) : each;
     return (double)(step / b->updates_per_epoch) +
            (double)(step % b->updates_per_epoch * each) / (double)(before_last * each + last);
 }

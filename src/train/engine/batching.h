@@ -36,9 +36,11 @@ struct batching {
     int64_t parts;        // into which an update is divided: virtual_ranks, or the number of ranks
     int64_t accumulation; // micro-batches of a rank in an update; 0: as many as the tokens require
     int64_t updates_per_epoch;
+    int64_t all_updates; // the same without max_steps_per_epoch
     int64_t total_steps;
     int64_t schedule_steps; // length of the schedule: total_steps, unless steps_rule says otherwise
     int crosses_epochs;
+    int is_mixed; // updates are of several data sets, each of which may end with a smaller one
 };
 
 // The number of parts of an update: config->virtual_ranks, a multiple of the number of ranks, or
@@ -74,11 +76,9 @@ enum berth_status batching_drop_last(struct batching *batching,
                                      const struct engine_settings *settings,
                                      struct berth_error *error);
 
-// Sets the number of updates of an epoch, of which those at the end of a data set may be smaller:
-// its number of sequences becomes that of as many whole updates.
-enum berth_status batching_set_updates(struct batching *batching,
-                                       const struct engine_settings *settings, int64_t updates,
-                                       struct berth_error *error);
+// Sets the number of updates of an epoch of several data sets.
+enum berth_status batching_mix(struct batching *batching, const struct engine_settings *settings,
+                               int64_t updates, struct berth_error *error);
 
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because

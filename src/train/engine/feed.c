@@ -113,7 +113,7 @@ static enum berth_status resolve_sets(struct feed *feed, struct batching *batchi
     feed->turns = memory_array(updates, sizeof *feed->turns);
     feed->places = memory_array(updates, sizeof *feed->places);
     return feed->turns != NULL && feed->places != NULL
-               ? batching_set_updates(batching, settings, (int64_t)updates, error)
+               ? batching_mix(batching, settings, (int64_t)updates, error)
                : error_no_memory(error, updates * 2 * sizeof *feed->turns, "an epoch's order");
 }
 

@@ -14,16 +14,27 @@ void lengths_add(struct lengths *lengths, int64_t length) {
     lengths->longest = length > lengths->longest ? length : lengths->longest;
 }
 
-void lengths_of_source(struct lengths *lengths, const struct packer_source *source) {
-    const size_t count = source->count * packer_texts(source);
+static int64_t longest_of(const struct packer_source *source) {
     int64_t longest = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < source->count * packer_texts(source); i++) {
         const int32_t length = source->get(source->data, i).length;
         longest = length > longest ? length : longest;
     }
+    return longest;
+}
+
+void lengths_of_sources(struct lengths *lengths, const struct packer_source *sources,
+                        size_t count) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t own = longest_of(&sources[i]);
+        longest = own > longest ? own : longest;
+    }
     lengths_init(lengths, longest);
     for (size_t i = 0; i < count; i++) {
-        lengths_add(lengths, source->get(source->data, i).length);
+        for (size_t k = 0; k < sources[i].count * packer_texts(&sources[i]); k++) {
+            lengths_add(lengths, sources[i].get(sources[i].data, k).length);
+        }
     }
 }
 

@@ -21,7 +21,7 @@ struct lengths {
 void lengths_init(struct lengths *lengths, int64_t longest);
 void lengths_add(struct lengths *lengths, int64_t length);
 // Initialises and adds all sequences of a source.
-void lengths_of_source(struct lengths *lengths, const struct packer_source *source);
+void lengths_of_sources(struct lengths *lengths, const struct packer_source *sources, size_t count);
 // `padded` is the length to which other programs would pad.
 void lengths_log(const struct lengths *lengths, int64_t padded, const struct berth_log *log);
 

@@ -132,6 +132,10 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
         return feed_open_text(&job->feed, train->text, &train->masks,
                               machine_threads(&job->config.machine), error);
     }
+    if (train->source_count > 0) {
+        return feed_open_sets(&job->feed, train->sources, train->source_names, train->source_count,
+                              train->mixing, error);
+    }
     if (train->shards == NULL) {
         return feed_open_source(&job->feed, &train->source, error);
     }

@@ -145,8 +145,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
         every = kept = 0;
         checkpoints = plan->config->run.skip_checkpoint ? 0 : checkpoint; // of a stop
     }
-    LOG_RECORD(log, BERTH_PLAN, "files",
-               log_text("output_dir", plan->config->run.output_dir),
+    LOG_RECORD(log, BERTH_PLAN, "files", log_text("output_dir", plan->config->run.output_dir),
                log_text("resumed_from", plan->resume_folder),
                steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
                                                  : log_integer("checkpoint_every_steps", every),
@@ -156,9 +155,11 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
 
 // Lengths in shards become known during training (loop_records.c).
 static void report_lengths(const struct training_plan *plan, const struct berth_log *log) {
+    const struct task_set *train = plan->train;
     struct lengths lengths;
-    if (plan->train->shards == NULL) {
-        lengths_of_source(&lengths, &plan->train->source);
+    if (train->shards == NULL) {
+        lengths_of_sources(&lengths, train->source_count > 0 ? train->sources : &train->source,
+                           train->source_count > 0 ? train->source_count : 1);
         lengths_log(&lengths, plan->files->length, log);
     }
 }

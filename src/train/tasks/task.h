@@ -11,6 +11,7 @@
 #include "data/pretraining/shard_stream.h"
 #include "model/params.h"
 #include "settings/settings.h"
+#include "train/engine/feed.h"
 #include "train/engine/inputs.h"
 #include "train/tasks/run_result.h"
 
@@ -38,6 +39,12 @@ struct task_score {
 // Examples prepared for the model. `own` belongs to the task.
 struct task_set {
     struct packer_source source;
+    // Training on several data sets, owned by the set: `source` then has only their items together,
+    // and the most texts and the largest group.
+    const struct packer_source *sources; // [source_count]
+    const char *const *source_names;
+    size_t source_count; // 0: `source` alone
+    enum feed_mixing mixing;
     // Training on shards: the shards, and how to read them; `source` is then empty.
     const struct shard_list *shards;
     struct shard_stream_settings stream;
