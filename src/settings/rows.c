@@ -159,6 +159,12 @@ const struct option_row option_rows[] = {
      KEPT, .jobs = JOB_FINETUNE_EMBED,
      .help = "each second text must also be matched with its first text among the first texts of "
              "its group; the loss is the mean of both"},
+    {FLAG("embeddings", task, cached_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
+     KEPT, .jobs = JOB_FINETUNE_EMBED,
+     .help =
+         "compute the vectors of a micro-batch first, then their gradients in pieces of at most "
+         "2,048 tokens, so that memory hardly grows with negatives_batch; up to a third more "
+         "computation"},
     {REAL("embeddings", task, similarity_scale, "20"), ONLY_WITH("embedding_loss=negatives|cosent"),
      NOTED, .jobs = JOB_FINETUNE_EMBED, BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
      .help = "factor of the cosines before the softmax"},
@@ -168,6 +174,11 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, triplet_distance, "euclidean"), ONLY_WITH("embedding_loss=triplet"),
      KEPT, .jobs = JOB_FINETUNE_EMBED, .unit = "RULE", .choices = "euclidean|cosine",
      .help = "distance between the texts of a triplet"},
+    {TEXT("embeddings", task, teacher_model, NULL), ONLY_WITH("embedding_loss=mse|margin_mse"),
+     KEPT, LOCAL, .jobs = JOB_FINETUNE_EMBED, .unit = "DIR", .aliases = "teacher",
+     .help = "folder or name of the model whose embeddings, or scores of pairs, are the scores of "
+             "the examples, in place of a column",
+     .shown = "none"},
     {TEXT("embeddings", task, matryoshka_dims, NULL), KEPT, .jobs = JOB_FINETUNE_EMBED,
      .unit = "A,B,...",
      .help = "train the first A, the first B, ... numbers of the embeddings as embeddings of their "

@@ -22,9 +22,11 @@ struct task_settings {
     int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
                                       micro-batch of per_device_train_batch_size, or of an update */
     int symmetric_negatives;       /* second texts are matched with first texts, too */
+    int cached_negatives;          /* micro-batches are computed in pieces */
     double similarity_scale;       /* factor of the cosines of negatives */
     double triplet_margin;
     const char *triplet_distance;   /* "euclidean" or "cosine" */
+    const char *teacher_model;      /* folder or name; NULL: scores are in the file */
     const char *matryoshka_dims;    /* "A,B,...": cut embeddings to train; NULL: whole ones only */
     const char *matryoshka_weights; /* "A,B,...", of their losses; NULL: 1 each */
     const char *pooling;            /* "mean", ...; NULL: as the model's folder says, else "mean" */

@@ -17,6 +17,7 @@
 #include "model/sentence.h"
 #include "settings/settings.h"
 #include "task/embed_losses.h"
+#include "task/embed_teacher.h"
 #include "task/network.h"
 #include "task/prompts.h"
 #include "train/machine/machine.h"
@@ -423,8 +424,19 @@ static void list_texts(struct embed *own) {
     }
 }
 
-// The vector that each text must have; no effect with another loss.
-static enum berth_status list_vectors(struct embed *own, struct berth_error *error) {
+extern const struct task_row row_embed;
+
+static struct embedding_teacher teacher_of(const struct task_open *args) {
+    return (struct embedding_teacher){.model = args->config->task.teacher_model,
+                                      .config = args->config,
+                                      .log = args->log,
+                                      .row = &row_embed};
+}
+
+// The vector that each text must have; of a teacher, that of the example's first text. No effect
+// with another loss.
+static enum berth_status list_vectors(struct embed *own, const struct embedding_teacher *teacher,
+                                      struct berth_error *error) {
     const struct text_examples *examples = &own->examples;
     const size_t texts = examples->count * examples->texts, size = own->size;
     if (own->loss->scores != SCORES_VECTORS) {
@@ -433,6 +445,14 @@ static enum berth_status list_vectors(struct embed *own, struct berth_error *err
     own->vectors = memory_array(texts * size, sizeof *own->vectors);
     if (own->vectors == NULL) {
         return error_no_memory(error, texts * size * sizeof *own->vectors, "the target vectors");
+    }
+    if (teacher->model != NULL) {
+        TRY(embedding_teacher_vectors(teacher, examples, own->vectors, size, error));
+        for (size_t i = texts; i-- > 0;) { // the last ones first, as they come from before
+            memmove(own->vectors + i * size, own->vectors + i / examples->texts * size,
+                    size * sizeof *own->vectors);
+        }
+        return BERTH_OK;
     }
     for (size_t i = 0; i < texts; i++) {
         const double *scores = examples->items[i / examples->texts].scores;
@@ -523,22 +543,33 @@ static enum berth_status check_modules(const struct task_open *args, const char 
                                     : "a default prompt and \"include_prompt\" false");
 }
 
+// The tokens of a piece are no setting, as the last digits of the weights depend on them.
+static int64_t pieces_of(const struct embed *own, const struct settings *config) {
+    enum { PIECE_TOKENS = 2048 };
+    return own->loss->loss == BERT_NEGATIVES && config->task.cached_negatives ? PIECE_TOKENS : 0;
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "train", 0, error));
-    TRY(embedding_loss_settle(&own->examples, 0, args->config, &args->files->shape, &own->loss,
-                              error));
+    const struct embedding_teacher teacher = teacher_of(args);
+    TRY(embedding_loss_settle(&own->examples, teacher.model != NULL, args->config,
+                              &args->files->shape, &own->loss, error));
     note_loss(own->loss, args);
     note_prompt(args);
     own->size = (size_t)args->files->shape.hidden_size;
+    TRY(teacher.model != NULL && own->loss->scores == SCORES_MARGINS
+            ? embedding_teacher_scores(&teacher, &own->examples, error)
+            : BERTH_OK);
     list_texts(own);
-    TRY(list_vectors(own, error));
+    TRY(list_vectors(own, &teacher, error));
     TRY(make_features(own, args, set, error));
     set->source =
         (struct packer_source){.get = training_text,
                                .data = own,
                                .count = own->examples.count,
                                .texts = own->examples.texts,
+                               .piece_tokens = pieces_of(own, args->config),
                                .group = (size_t)args->files->shape.embedding.objectives[0].group};
     return BERTH_OK;
 }
