@@ -414,7 +414,7 @@ static enum berth_status open_models(struct mining *m, struct berth_error *error
     }
     TRY(comm_settle(m->comm, open_runner(m, &m->judge, judge, error), error));
     TRY(compare_models(m, &m->judge, &opened, error));
-    return task_has_one_score(opened)
+    return berth_model_number(m->judge.model, "labels") == 1
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "cross_encoder: %s: expected a model with one score for a pair, as "

@@ -43,8 +43,8 @@ enum option_job {
     JOB_PREDICT_TOKENS = 1 << 19,
     JOB_FINETUNE_EMBED = 1 << 20,
     JOB_EVALUATE_EMBED = 1 << 21,
-    JOB_SERVE = 1 << 22, // beside the jobs of its models: other descriptions of their defaults
-    JOB_MINE = 1 << 23,
+    JOB_MINE = 1 << 22,
+    JOB_SERVE = 1 << 23, // beside the jobs of its models: other descriptions of their defaults
     // Jobs of every task.
     JOB_FINETUNE =
         JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_FINETUNE_EMBED,

@@ -48,6 +48,7 @@ JOBS = {
     "finetune embed": ("finetune embed", f"--model ../model --train ../table.csv --dev ../table.csv "
                                          f"--output out {PAIR} {MACHINE} {UPDATES}"),
     "evaluate embed": ("evaluate embed", f"--model ../model --input ../table.csv --output out {PAIR} {MACHINE}"),
+    "mine": ("mine", f"--model ../model --pairs ../table.csv {PAIR} --output out --output_scores {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
