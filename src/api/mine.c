@@ -14,7 +14,6 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/stop.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
 #include "core/words.h"
@@ -424,6 +423,10 @@ static enum berth_status open_models(struct mining *m, struct berth_error *error
 
 // --- running -------------------------------------------------------------------------------------
 
+static int is_stopped(const struct mining *m) {
+    return m->job->stop != NULL && *m->job->stop != 0;
+}
+
 static enum berth_status check_outcome(const struct berth_result *result, size_t index,
                                        const char *text, double *cut, struct berth_error *error) {
     const struct berth_outcome *outcome = berth_result_outcome(result, index);
@@ -459,7 +462,7 @@ static enum berth_status run_texts(struct mining *m, const struct runner *runner
                                    const struct berth_text *texts, size_t count, float *to,
                                    size_t size, struct berth_error *error) {
     for (size_t first = 0; first < count; first += SLICE) {
-        if (stop_interrupts(m->job->stop)) {
+        if (is_stopped(m)) {
             return error_set(error, BERTH_INTERRUPTED, "stopped on request");
         }
         TRY(run_slice(m, runner, texts + first, least(SLICE, count - first), to + first * size,
@@ -502,7 +505,7 @@ static enum berth_status gather(const struct mining *m, const char *name, void *
 // All continue or none, also where one was asked to stop.
 static enum berth_status settle(const struct mining *m, enum berth_status status,
                                 struct berth_error *error) {
-    int stop = stop_interrupts(m->job->stop);
+    int stop = is_stopped(m);
     TRY(comm_settle_stop(m->comm, status, &stop, error));
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request") : BERTH_OK;
 }
