@@ -407,7 +407,8 @@ static enum berth_status open_models(struct mining *m, struct berth_error *error
     TRY(comm_settle(m->comm, open_runner(m, &m->encoder, NULL, error), error));
     TRY(compare_models(m, &m->encoder, &m->opened, error));
     m->searcher.model = model_keep(m->encoder.model);
-    m->size = (size_t)berth_model_number(m->encoder.model, "dimensions");
+    const struct model_files *files = &m->opened->network->predictor.files;
+    m->size = (size_t)sentence_width(&files->sentence, files->shape.hidden_size);
     if (judge == NULL) {
         return BERTH_OK;
     }

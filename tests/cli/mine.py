@@ -9,6 +9,7 @@ signals, refusals. dev/others compares with sentence-transformers.
 import csv
 import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -85,14 +86,15 @@ def refused(message, *words, code=2, **more):
 
 # --- the rules, written down ------------------------------------------------------------------------
 
-def vectors(texts):
+def vectors(texts, model):
     write("texts.txt", "".join(text + "\n" for text in texts))
-    lines = berth("embed", "--model", ENCODER, "--normalize", *COMMON, "texts.txt").stdout.splitlines()
-    return dict(zip(texts, (json.loads(line)["embedding"] for line in lines), strict=True))
+    rows = [json.loads(line)["embedding"] for line in berth("embed", "--model", model, *COMMON, "texts.txt").stdout.splitlines()]
+    lengths = [math.sqrt(sum(value * value for value in row)) for row in rows]
+    return {text: [value / length for value in row] for text, row, length in zip(texts, rows, lengths, strict=True)}
 
 
-def cosines(queries, texts):
-    found, other = vectors(queries), vectors(texts)
+def cosines(queries, texts, model=ENCODER):
+    found, other = vectors(queries, model), vectors(texts, model)
     return {(query, text): sum(a * b for a, b in zip(found[query], other[text], strict=True))
             for query in queries for text in texts}
 
@@ -275,6 +277,9 @@ def prompts():
     expect(named == mined("--corpus", "corpus.txt", "--query_prompt", "ben ", "--corpus_prompt", "cora "), "prompts by name")
     plain = mined("--corpus", "corpus.txt", "--query_prompt", "", "--corpus_prompt", "", model=folder)
     expect(plain == mined("--corpus", "corpus.txt"), "without prompts")
+    write(f"{folder}/config_sentence_transformers.json", {"truncate_dim": 7})
+    near = cosines(QUERIES, list(dict.fromkeys(CORPUS + [text for _, text in PAIRS])), folder)
+    check("mine with truncate_dim", mined("--corpus", "corpus.txt", model=folder), PAIRS, CORPUS, near, near, {})
     refused('the model has no prompt "other"', "--query_prompt_name", "other", model=folder)
     refused("give corpus_prompt or corpus_prompt_name, not both", "--corpus_prompt", "a", "--corpus_prompt_name", "ask", model=folder)
 
