@@ -149,7 +149,7 @@ CASES = {
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
-    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text"},
+    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text", "mine": "text"},
     "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
     "class_weights": "balanced",
     "label_smoothing_factor": "0.3",
