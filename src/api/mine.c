@@ -44,7 +44,7 @@ struct runner {
 
 // Sums over all processes; doubles, as these are what they add.
 struct counts {
-    double cut; // texts that were truncated
+    double cut, pairs_cut; // texts that were truncated, and pairs of the cross-encoder
     double removed[NEGATIVE_RULES];
 };
 
@@ -313,21 +313,21 @@ static enum berth_status read_pairs(struct mining *m, struct berth_error *error)
     return number_pairs(m, &examples, error);
 }
 
-// An output may replace what an earlier call wrote, but not the texts.
 static enum berth_status check_output(const struct job *job, struct berth_error *error) {
-    static const char *const beginnings[] = {"{\"query\":", NULL};
-    static const struct file_kind kind = {"mined negatives", beginnings};
     static const char *const inputs[] = {"pairs", "corpus"};
     const char *output = job_text(job, "output");
     for (size_t i = 0; i < 2; i++) {
         const char *input = job_text(job, inputs[i]);
         TRY(input != NULL ? file_check_output(output, input, error) : BERTH_OK);
     }
-    return file_check_kind(output, &kind, error);
+    return !file_exists(output) || job->config->run.overwrite_output_dir
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "%s already exists; overwrite_output_dir replaces it", output);
 }
 
 static enum berth_status read_texts(struct mining *m, struct berth_error *error) {
-    TRY(check_output(m->job, error));
+    TRY(m->comm->rank == 0 ? check_output(m->job, error) : BERTH_OK);
     TRY(read_corpus(m, error));
     return read_pairs(m, error);
 }
@@ -341,7 +341,8 @@ static enum berth_status compare_texts(const struct mining *m, struct berth_erro
     }
     for (size_t i = 0; i < m->job->row->row_count; i++) {
         const struct option_row *row = &m->job->row->rows[i];
-        const char *value = row->local ? NULL : job_text(m->job, row->name);
+        const char *value = job_text(m->job, row->name);
+        value = value != NULL && row->local ? "a path" : value;
         sum = checksum_add(sum, value != NULL ? checksum_bytes(value, strlen(value)) : 0);
     }
     uint64_t first = sum;
@@ -448,8 +449,9 @@ static enum berth_status run_slice(struct mining *m, const struct runner *runner
     }
     enum berth_status status = BERTH_OK;
     error->status = BERTH_OK; // each text's outcome is read below
+    double *cut = texts[0].pair != NULL ? &m->counts.pairs_cut : &m->counts.cut;
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = check_outcome(result, i, texts[i].text, &m->counts.cut, error);
+        status = check_outcome(result, i, texts[i].text, cut, error);
     }
     if (status == BERTH_OK) {
         memcpy(to, berth_result_rows(result, 0, NULL, NULL), count * size * sizeof *to);
@@ -881,6 +883,12 @@ static void put_result(const struct mining *m, double seconds) {
         log_note(&job->log,
                  "%.0f texts have more tokens than max_seq_length, and what is beyond was left out",
                  m->counts.cut);
+    }
+    if (m->counts.pairs_cut > 0) {
+        log_note(&job->log,
+                 "%.0f pairs of a query and a text have more tokens than the cross-encoder reads, "
+                 "and what is beyond was left out",
+                 m->counts.pairs_cut);
     }
 }
 

@@ -86,7 +86,7 @@ const struct option_row option_rows[] = {
      .unit = "FILE",
      .help = "DeepSpeed configuration (JSON); options on the command line take precedence"},
     {FLAG("files", run, overwrite_output_dir, "false"), FREE, COMMON,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB, .aliases = "force",
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB | JOB_MINE, .aliases = "force",
      .help =
          "write to an output folder that is not empty, or replace an output file; training first "
          "removes what an earlier run left there: checkpoints, weights of --save_format, scores"},

@@ -245,8 +245,9 @@ def files(near):
     write_pairs("scored.jsonl", [(*pair, 0.5) for pair in PAIRS], ("a", "b", "score"))
     said = mine("--corpus", "corpus.txt", "--output_scores", pairs="scored.jsonl").stderr
     expect("column score has no effect" in said and read("mined.jsonl") == wanted, "scored pairs")
-    # An output of its own kind is replaced, and trained with.
-    berth("mine", "--model", ENCODER, "--pairs", "pairs.jsonl", "--output", "mined.jsonl", *COMMON)
+    # An output is replaced where that is asked for, and trained with.
+    berth("mine", "--model", ENCODER, "--pairs", "pairs.jsonl", "--output", "mined.jsonl", "--force", *COMMON)
+    expect("scores" not in read("mined.jsonl")[0], "the output was not replaced")
     berth("finetune", "embed", "--model", ENCODER, "--train", "mined.jsonl", "--output", "trained", "--max_steps", 1,
           "--train_batch_size", 4, *COMMON, "--quiet")
     said = mine("--corpus", "corpus.txt", "--max_seq_length", 8).stderr
@@ -288,6 +289,7 @@ def cross_encoder(near):
     write("rows.csv", "first,second,score\n" + "".join(f"{query},{text},{i % 3 + 0.5}\n" for i, (query, text) in enumerate(PAIRS)))
     berth("finetune", "classify", "--model", ENCODER, "--train", "rows.csv", "--text_column", "first", "--text_pair_column", "second",
           "--label_column", "score", "--max_steps", 3, "--learning_rate", 0.01, "--output", "judge", *COMMON, "--quiet")
+    write("long.txt", "the red ball of anna is blue . " * 40 + "\n")
     score = judged("judge", QUERIES, list(dict.fromkeys(CORPUS + [text for _, text in PAIRS])))
     ordered = sorted(score.values())
     middle = ordered[len(ordered) // 2]
@@ -295,6 +297,8 @@ def cross_encoder(near):
                   {"absolute_margin": -0.001, "output_format": "n-tuple", "num_negatives": 2}):
         found = mined("--corpus", "corpus.txt", "--cross_encoder", "judge", *words_of(rules))
         check(f"mine with a cross-encoder, {rules}", found, PAIRS, CORPUS, near, score, {**rules, "cross_encoder": 1})
+    said = mine("--cross_encoder", "judge", "--max_score", 1, "--corpus", "long.txt").stderr
+    expect("pairs of a query and a text have more tokens than the cross-encoder reads" in said, f"pairs that are cut: {said}")
     refused("cross_encoder has no effect without", "--cross_encoder", "judge")
     refused("expected a model with one score", "--cross_encoder", os.path.join(SOURCE, "tests/golden/classifier"), "--max_score", 1,
             code=78)
@@ -374,9 +378,9 @@ def refusals():
     refused("no query has num_negatives negatives", "--max_score", -1, "--output_format", "n-tuple", code=1)
     refused("no query has a negative", "--max_score", -1, code=1)
     for output, message in (("pairs.jsonl", "is the same file as the input"), ("corpus.txt", "is the same file as the input"),
-                            ("kept.jsonl", "exists and is not mined negatives")):
-        held = content(output)
-        done = berth("mine", "--model", ENCODER, "--pairs", "pairs.jsonl", "--corpus", "corpus.txt", "--output", output, code=73)
+                            ("kept.jsonl", "kept.jsonl already exists; overwrite_output_dir replaces it")):
+        held, words = content(output), ["--force"] if output != "kept.jsonl" else []
+        done = berth("mine", "--model", ENCODER, "--pairs", "pairs.jsonl", "--corpus", "corpus.txt", "--output", output, *words, code=73)
         expect(message in done.stderr and content(output) == held, f"the output {output}: {done.stderr}")
     berth("mine", "--model", ENCODER, "--pairs", "pairs.jsonl", "--output", "nowhere/mined.jsonl", code=73)
 

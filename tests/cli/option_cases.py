@@ -133,7 +133,7 @@ CASES = {
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     # Predictions may go into the folder of a training run.
-    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")}
+    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt"), "mine": (None, "", "vocab.txt")}
                             | {verb: (None, "", "model")
                                for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
                                             "evaluate mlm", "evaluate embed")},
