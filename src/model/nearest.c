@@ -10,25 +10,32 @@
 
 #define CORPUS_ROWS ((size_t)4096) // of a block
 #define CORPUS_STEP ((size_t)64)   // a small corpus has one block, of a multiple of these rows
+#define QUERY_STEP ((size_t)16)    // so have few queries, on the host
 
 struct search {
     const struct nearest_args *args;
     struct nearest *found;
-    size_t rows; // of a block of the corpus
+    size_t rows;  // of a block of the corpus
+    size_t block; // queries
     // In the device's memory.
-    float *queries; // [NEAREST_QUERIES][size]
+    float *queries; // [block][size]
     float *corpus;  // [rows][size]
-    float *scores;  // [NEAREST_QUERIES][rows]
+    float *scores;  // [block][rows]
     float *read;    // the same in the host's memory
 };
 
-static size_t rows_of(size_t corpus_count) {
-    const size_t whole = (corpus_count + CORPUS_STEP - 1) / CORPUS_STEP * CORPUS_STEP;
-    return whole < CORPUS_ROWS ? whole : CORPUS_ROWS;
-}
-
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
+}
+
+static size_t rows_of(size_t corpus_count) {
+    return least((corpus_count + CORPUS_STEP - 1) / CORPUS_STEP * CORPUS_STEP, CORPUS_ROWS);
+}
+
+// The library of a GPU chooses a product's kernel by its shape, and so the last digits of its sums.
+static size_t queries_of(const struct nearest_args *args) {
+    const size_t whole = (args->query_count + QUERY_STEP - 1) / QUERY_STEP * QUERY_STEP;
+    return args->device->is_host ? least(whole, NEAREST_QUERIES) : NEAREST_QUERIES;
 }
 
 // The best `held` of a query are sorted. Rows come by ascending index, so a row goes behind those
@@ -74,12 +81,13 @@ static enum berth_status search_blocks(const struct search *search, size_t query
                                        struct berth_error *error) {
     const struct nearest_args *args = search->args;
     struct device *device = args->device;
-    const size_t queries = least(NEAREST_QUERIES, args->query_count - query);
+    const size_t queries = least(search->block, args->query_count - query);
     const size_t rows = least(search->rows, args->corpus_count - first);
-    const int64_t size = (int64_t)args->size, width = (int64_t)search->rows;
+    const int64_t block = (int64_t)search->block, size = (int64_t)args->size;
+    const int64_t width = (int64_t)search->rows;
     upload(search, search->queries, args->queries, query, queries);
-    device->linear_forward(device, mat_of(search->scores, NEAREST_QUERIES, width, DTYPE_F32),
-                           mat_of(search->queries, NEAREST_QUERIES, size, DTYPE_F32),
+    device->linear_forward(device, mat_of(search->scores, block, width, DTYPE_F32),
+                           mat_of(search->queries, block, size, DTYPE_F32),
                            mat_of(search->corpus, width, size, DTYPE_F32), NULL);
     if (!device->is_host) {
         device->download(device, search->read, search->scores,
@@ -98,7 +106,7 @@ static enum berth_status search_corpus(const struct search *search, struct berth
     for (size_t first = 0; first < args->corpus_count; first += search->rows) {
         const size_t rows = least(search->rows, args->corpus_count - first);
         upload(search, search->corpus, args->corpus, first, rows);
-        for (size_t query = 0; query < args->query_count; query += NEAREST_QUERIES) {
+        for (size_t query = 0; query < args->query_count; query += search->block) {
             if (stop_interrupts(args->stop)) {
                 return error_set(error, BERTH_INTERRUPTED,
                                  "stopped on request after %zu of %zu "
@@ -130,9 +138,12 @@ static void release(struct device *device, float *block, size_t numbers) {
 enum berth_status nearest_find(const struct nearest_args *args, struct nearest *found,
                                struct berth_error *error) {
     struct device *device = args->device;
-    struct search search = {.args = args, .found = found, .rows = rows_of(args->corpus_count)};
-    const size_t queries = NEAREST_QUERIES * args->size, corpus = search.rows * args->size;
-    const size_t scores = NEAREST_QUERIES * search.rows;
+    struct search search = {.args = args,
+                            .found = found,
+                            .rows = rows_of(args->corpus_count),
+                            .block = queries_of(args)};
+    const size_t queries = search.block * args->size, corpus = search.rows * args->size;
+    const size_t scores = search.block * search.rows;
     OWNED float *read = NULL;
     enum berth_status status;
     TRY_DONE(allocate(device, queries, &search.queries, error));

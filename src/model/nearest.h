@@ -14,8 +14,8 @@
 
 struct device;
 
-// The queries of a block. Blocks of all searches of one corpus have the same shape, so a query has
-// the same scores in a search of its own as among others if its number is the same modulo this.
+// The queries of a block. A query has the same scores in any search of one corpus if its number is
+// the same modulo this; on the host it always has.
 enum { NEAREST_QUERIES = 256 };
 
 // Finite numbers in the host's memory.
@@ -38,8 +38,8 @@ struct nearest {
 // The same for any number of threads. Errors: BERTH_NO_MEMORY, BERTH_INTERRUPTED, and the device's.
 enum berth_status nearest_find(const struct nearest_args *args, struct nearest *found,
                                struct berth_error *error);
-// What nearest_find allocates, in the memory of the device and, where that is another, as many
-// bytes of scores again in the host's. Independent of the numbers of queries and of what is found.
+// The most that nearest_find allocates in the memory of the device; where that is not the host's,
+// the scores, a part of it, again there. Independent of the number of queries and of `count`.
 size_t nearest_bytes(size_t corpus_count, size_t size);
 
 #endif
