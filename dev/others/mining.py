@@ -65,7 +65,7 @@ def found(given, settings, has_corpus, *more):
     words += ["--corpus", given.work / "corpus.txt"] if has_corpus else []
     output = given.work / "mined.jsonl"
     shared.berth(given, "mine", "--model", given.model, "--pairs", given.work / "pairs.jsonl", "--output", output,
-                 "--output_scores", "--precision", "fp32", *words, *more)
+                 "--overwrite_output_dir", "--output_scores", "--precision", "fp32", *words, *more)
     return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
