@@ -5,14 +5,15 @@
 
 #define TEXT_JOBS                                                                                  \
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED |   \
-     JOB_FILL)
+     JOB_FILL | JOB_MINE)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
 // What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
 #define TOKEN_JOBS (VOCABULARY_JOBS & ~(JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN))
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
-#define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL)
+#define MODEL_JOBS                                                                                 \
+    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL | JOB_MINE)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
 #define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
@@ -85,12 +86,12 @@ const struct option_row option_rows[] = {
      .unit = "FILE",
      .help = "DeepSpeed configuration (JSON); options on the command line take precedence"},
     {FLAG("files", run, overwrite_output_dir, "false"), FREE, COMMON,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB, .aliases = "force",
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB | JOB_MINE, .aliases = "force",
      .help =
          "write to an output folder that is not empty, or replace an output file; training first "
          "removes what an earlier run left there: checkpoints, weights of --save_format, scores"},
     {FLAG("files", model, strict, "false"), NOTED,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL,
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL | JOB_MINE,
      .help = "refuse a checkpoint with missing or unexpected tensors"},
 
     {TEXT("texts", task, task_name, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | JOB_BENCH,
@@ -104,13 +105,13 @@ const struct option_row option_rows[] = {
     {TEXT("texts", task, language, NULL), ONLY_WITH("task_name=xnli"), KEPT, .jobs = CLASSIFY_JOBS,
      .unit = "CODE", .help = "language of xnli", .shown = "zh"},
     {TEXT("texts", features, text_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = COLUMN_JOBS | TEXTS_JOBS | MLM_JOBS, .unit = "NAME",
+     .jobs = COLUMN_JOBS | TEXTS_JOBS | MLM_JOBS | JOB_MINE, .unit = "NAME",
      .help =
          "column of the text in your own files; in CoNLL files, the number of the column of words",
      .job_defaults = {{MLM_JOBS, NULL,
                        "\"text\", or the first column that is not called id or idx"}}},
     {TEXT("texts", features, text_pair_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = CLASSIFY_JOBS | TEXTS_JOBS, .unit = "NAME",
+     .jobs = CLASSIFY_JOBS | TEXTS_JOBS | JOB_MINE, .unit = "NAME",
      .help = "column of the second text in your own files",
      .shown = "none: single texts; for embeddings, determined by the file"},
     {TEXT("texts", features, label_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
@@ -187,8 +188,8 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, matryoshka_weights, NULL), ONLY_WITH("matryoshka_dims"), KEPT,
      .jobs = JOB_FINETUNE_EMBED, .unit = "A,B,...",
      .help = "weight of the loss of each of matryoshka_dims", .shown = "1 each"},
-    {TEXT("embeddings", task, pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED, .unit = "HOW",
-     .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
+    {TEXT("embeddings", task, pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED | JOB_MINE,
+     .unit = "HOW", .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how the rows of a text become an embedding",
      .shown = "as in the model folder, else mean"},
     {FLAG("embeddings", task, normalize, "auto"), KEPT, .jobs = JOB_FINETUNE_EMBED, .has_auto = 1,
@@ -225,7 +226,7 @@ const struct option_row option_rows[] = {
 
     {INTEGER("features", features, max_seq_length, "384"), KEPT, COMMON,
      .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS |
-             MLM_JOBS | JOB_FILL | JOB_SERVE,
+             MLM_JOBS | JOB_FILL | JOB_SERVE | JOB_MINE,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
@@ -236,7 +237,7 @@ const struct option_row option_rows[] = {
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
-                      {JOB_EMBED | JOB_FILL, NULL,
+                      {JOB_EMBED | JOB_FILL | JOB_MINE, NULL,
                        "as in the model folder, else the number of positions of the model"},
                       {TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
@@ -515,7 +516,7 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_SERVE, NULL,
                        "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
                        "has instructions for it, else fp32"},
-                      {JOB_EMBED | JOB_FILL, "fp32", "auto: fp32"}}},
+                      {JOB_EMBED | JOB_FILL | JOB_MINE, "fp32", "auto: fp32"}}},
     {FLAG("precision", machine, tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "
              "elsewhere it has no effect, and a note says so"},

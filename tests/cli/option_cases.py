@@ -48,6 +48,7 @@ JOBS = {
     "finetune embed": ("finetune embed", f"--model ../model --train ../table.csv --dev ../table.csv "
                                          f"--output out {PAIR} {MACHINE} {UPDATES}"),
     "evaluate embed": ("evaluate embed", f"--model ../model --input ../table.csv --output out {PAIR} {MACHINE}"),
+    "mine": ("mine", f"--model ../model --pairs ../table.csv {PAIR} --output out --output_scores {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
@@ -132,7 +133,7 @@ CASES = {
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     # Predictions may go into the folder of a training run.
-    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")}
+    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt"), "mine": (None, "", "vocab.txt")}
                             | {verb: (None, "", "model")
                                for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
                                             "evaluate mlm", "evaluate embed")},
@@ -148,7 +149,7 @@ CASES = {
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
-    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text"},
+    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text", "mine": "text"},
     "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
     "class_weights": "balanced",
     "label_smoothing_factor": "0.3",
