@@ -102,12 +102,17 @@ static double precision(const struct retrieval_view *view, size_t depth) {
 }
 
 const struct retrieval_metric retrieval_metrics[RETRIEVAL_METRICS] = {
-    {"ndcg_at_10", ndcg, 10},          {"mrr_at_10", reciprocal_rank, 10},
+    {"ndcg_at_10", ndcg, 10},
+    {"mrr_at_10", reciprocal_rank, 10},
     {"map_at_100", average_precision, 100},
-    {"recall_at_1", recall, 1},        {"recall_at_3", recall, 3},
-    {"recall_at_5", recall, 5},        {"recall_at_10", recall, 10},
-    {"recall_at_100", recall, 100},    {"precision_at_1", precision, 1},
-    {"precision_at_3", precision, 3},  {"precision_at_5", precision, 5},
+    {"recall_at_1", recall, 1},
+    {"recall_at_3", recall, 3},
+    {"recall_at_5", recall, 5},
+    {"recall_at_10", recall, 10},
+    {"recall_at_100", recall, 100},
+    {"precision_at_1", precision, 1},
+    {"precision_at_3", precision, 3},
+    {"precision_at_5", precision, 5},
     {"precision_at_10", precision, 10}};
 
 void retrieval_score(const struct retrieval_ranking *ranking, double scores[RETRIEVAL_METRICS]) {

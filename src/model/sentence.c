@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of files and keys is read when a model is opened (train/engine/inputs.c) and written when
-// one is saved. Dense modules are in sentence_dense.c; the vectors are pooled in task/embed.c.
+// One table of files and keys is read when a model is opened (train/engine/inputs.c) and written
+// when one is saved. Dense modules are in sentence_dense.c; the vectors are pooled in task/embed.c.
 #include "model/sentence.h"
 
 #include "core/file.h"
@@ -430,6 +430,23 @@ enum berth_status sentence_find_prompt(const struct sentence *sentence, const ch
         error, BERTH_USAGE,
         "prompt_name: the model has no prompt \"%.*s\"; it has %s; prompt takes a text of your own",
         UTF8_SHOWN(name, 40), known);
+}
+
+static const char *first_prompt(const struct sentence *sentence, const char *const *names) {
+    const json *prompts = json_member(sentence->settings, "prompts");
+    const char *text = NULL;
+    for (; *names != NULL && text == NULL; names++) {
+        text = json_text(json_member(prompts, *names));
+    }
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+const char *sentence_query_prompt(const struct sentence *sentence) {
+    return first_prompt(sentence, (const char *const[]){"query", NULL});
+}
+
+const char *sentence_document_prompt(const struct sentence *sentence) {
+    return first_prompt(sentence, (const char *const[]){"document", "passage", "corpus", NULL});
 }
 
 // --- all files -----------------------------------------------------------------------------------

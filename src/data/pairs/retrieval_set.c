@@ -33,10 +33,9 @@ struct judged_list {
 
 static int by_query_and_document(const void *a, const void *b) {
     const struct judged *x = a, *y = b;
-    return x->query != y->query ? (x->query > y->query) - (x->query < y->query)
-           : x->document != y->document
-               ? (x->document > y->document) - (x->document < y->document)
-               : (x->row > y->row) - (x->row < y->row);
+    return x->query != y->query         ? (x->query > y->query) - (x->query < y->query)
+           : x->document != y->document ? (x->document > y->document) - (x->document < y->document)
+                                        : (x->row > y->row) - (x->row < y->row);
 }
 
 static int is_same(const struct judged *a, const struct judged *b) {
@@ -335,8 +334,8 @@ static enum berth_status choose_queries(const struct storage *storage, size_t li
             continue;
         }
         if (set->query_count < judged) {
-            TRY(table_text(&side->table, item->query, side->text,
-                           &set->texts[set->query_count++], error));
+            TRY(table_text(&side->table, item->query, side->text, &set->texts[set->query_count++],
+                           error));
         }
         item->query = (uint32_t)(judged - 1);
         kept = i + 1;

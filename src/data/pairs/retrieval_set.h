@@ -31,8 +31,8 @@ struct retrieval_judgement {
 struct retrieval_set {
     const char **texts; // [query_count], then [document_count]
     size_t query_count, document_count;
-    size_t left_out;  // queries without a judgement
-    size_t *starts;   // [query_count + 1]: first judgement of each query
+    size_t left_out;                        // queries without a judgement
+    size_t *starts;                         // [query_count + 1]: first judgement of each query
     struct retrieval_judgement *judgements; // of each query by ascending number of the document
     size_t relevant_count;                  // judgements above 0
     void *storage;                          // owns the texts of files
@@ -41,12 +41,12 @@ struct retrieval_set {
 // Reads the first `limit` queries that have a judgement; 0: all of them. Free with
 // retrieval_set_done, also after a failure. Errors are those of table.h, and (BERTH_BAD_DATA, with
 // file and line) an id that occurs twice, a query without text, a judgement of an unknown query or
-// document, a second one of the same, a relevance that is not a whole number, a set in which nothing
-// is relevant.
+// document, a second one of the same, a relevance that is not a whole number, a set in which
+// nothing is relevant.
 enum berth_status retrieval_set_read(const struct retrieval_files *files, size_t limit,
                                      struct retrieval_set *set, struct berth_error *error);
-// The distinct first texts of pairs are queries, the distinct second texts documents, and those of a
-// pair are relevant by 1. The texts are borrowed. The only error is BERTH_NO_MEMORY.
+// The distinct first texts of pairs are queries, the distinct second texts documents, and those of
+// a pair are relevant by 1. The texts are borrowed. The only error is BERTH_NO_MEMORY.
 enum berth_status retrieval_set_of_pairs(const struct text_examples *pairs,
                                          struct retrieval_set *set, struct berth_error *error);
 // Frees the texts alone.
