@@ -60,7 +60,8 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("vectors with the prompt in the pooling and left out of it, by name", "prompts"),
         ("types of numbers, with and without calibration, and of .npy", "types"),
         ("vectors of tokens, with and without prompts", "tokens"),
-        ("weights of words of sparse encoders of four architectures", "sparse"))] + [
+        ("weights of words of sparse encoders of four architectures", "sparse"),
+        ("scores of retrieval, with and without prompts", "retrieval"))] + [
     ("architectures", "torch transformers tokenizers safetensors", "build", what, "architectures." + function) for what, function in (
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),

@@ -86,7 +86,9 @@ const struct key_row key_rows[] = {
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
     {.keys = "pearson spearman spearmanr mse precision recall triplet_accuracy perplexity"
-             " masked_lm_accuracy next_sentence_accuracy ndcg_at_10 mrr_at_10 map_at_100"},
+             " masked_lm_accuracy next_sentence_accuracy"},
+    {.keys = "ndcg_at_10 mrr_at_10 map_at_100 recall_at_1 recall_at_3 recall_at_5 recall_at_10 recall_at_100"
+             " precision_at_1 precision_at_3 precision_at_5 precision_at_10"},
 
     // --- the plan ----------------------------------------------------------------------------------
     {"seed", .format = "%.6g", .dllogger = "plan:SEED", .is_name = 1},

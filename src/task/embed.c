@@ -715,6 +715,9 @@ static const struct task_command commands[] = {
      .use = TASK_TRAIN,
      .jobs = JOB_FINETUNE_EMBED,
      .summary = "train sentence embeddings on pairs, scored pairs or triplets",
+     .usage =
+         "--model DIR --train FILE [--dev FILE | --queries FILE --corpus FILE --relevant FILE] "
+         "--output DIR [options]",
      .example =
          "berth finetune embed --model minilm --train questions.jsonl --dev held-out.jsonl \\\n"
          "    --train_batch_size 64 --negatives_batch 32 --output searcher\n"
