@@ -79,9 +79,14 @@ static enum berth_status open_device(struct embed_retrieval *retrieval,
     return device_cpu_open(&options, &retrieval->device, error);
 }
 
+// The prompt that was asked for, else the model's; NULL: none.
+static const char *choose_prompt(const char *asked, const char *own) {
+    return asked == NULL ? own : asked[0] != '\0' ? asked : NULL;
+}
+
 static void note_prompt(const char *of, const char *prompt, const struct berth_log *log) {
     if (prompt != NULL) {
-        log_note(log, "%s begin with the model's prompt \"%.*s\"", of, UTF8_SHOWN(prompt, 40));
+        log_note(log, "%s begin with the prompt \"%.*s\"", of, UTF8_SHOWN(prompt, 40));
     }
 }
 
@@ -92,8 +97,8 @@ enum berth_status embed_retrieval_read(struct embed_retrieval *retrieval,
     const struct sentence *sentence = &args->files->sentence;
     const struct retrieval_files files = {task->queries_file, task->corpus_file,
                                           task->relevant_file};
-    const char *query = sentence_query_prompt(sentence);
-    const char *document = sentence_document_prompt(sentence);
+    const char *query = choose_prompt(task->query_prompt, sentence_query_prompt(sentence));
+    const char *document = choose_prompt(task->corpus_prompt, sentence_document_prompt(sentence));
     struct retrieval_set *set = &retrieval->set;
     if (sentence->skips_prompt && (query != NULL || document != NULL)) {
         return error_set(error, BERTH_CONFIG,

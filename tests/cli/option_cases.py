@@ -167,6 +167,8 @@ CASES = {
     "triplet_margin": "1",
     "triplet_distance": "cosine",
     "pooling": "cls",
+    **{name: {EMBED: on(RETRIEVAL_TRAINED, text), "evaluate embed": on(RETRIEVAL, text)}
+       for name, text in (("query_prompt", "the"), ("corpus_prompt", "the"))},
     "normalize": "true",
     # pre-training
     "input_dir": "../shards2",

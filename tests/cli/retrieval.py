@@ -154,7 +154,6 @@ def check_scores():
 
 
 def check_prompts():
-    shutil.copytree(ENCODER, "prompts", dirs_exist_ok=True)
     berth("finetune", "embed", "--model", ENCODER, "--train", "pairs.jsonl", "--output", "saved", *COMMON, "--max_steps", 1,
           "--learning_rate", 0, "--do_eval", "false")
     for names, query, document in [({"query": "what colour ", "passage": "far "}, "query", "passage"),
@@ -165,6 +164,10 @@ def check_prompts():
         scores, done = evaluate("saved")
         words = [["--prompt_name", name] if name else ["--prompt", ""] for name in (query, document)]
         compare(scores, expected_scores("saved", query_words=words[0], document_words=words[1]), f"prompts {names}")
+        if query is None:
+            scores, _ = evaluate("saved", "--query_prompt", "what colour ", "--corpus_prompt", "")
+            compare(scores, expected_scores("saved", query_words=["--prompt", "what colour "], document_words=["--prompt", ""]),
+                    f"prompts in place of {names}")
         expect(("queries begin with" in done.stderr) == (query is not None), f"prompts {names}: {done.stderr}")
 
 
