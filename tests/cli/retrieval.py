@@ -25,6 +25,8 @@ ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 COMMON = "--threads 1 --precision fp32".split()
 SET = "--queries queries.jsonl --corpus corpus.jsonl --relevant qrels.tsv".split()
+TRAINING = ["finetune", "embed", "--model", ENCODER, "--train", "pairs.jsonl", *SET, *COMMON, "--train_batch_size", 6,
+            "--learning_rate", 2e-2]
 DEPTHS = {"recall": (1, 3, 5, 10, 100), "precision": (1, 3, 5, 10)}
 os.chdir(tempfile.mkdtemp())
 
@@ -180,11 +182,16 @@ def check_ranks(scores):
         found, _ = evaluate(ENCODER, "--comm", "openmpi",
                             launcher=[launcher, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)])
         expect(only_scores(found) == only_scores(scores), f"{ranks} processes have the scores of one")
+    words = [*TRAINING, "--max_steps", 2, "--eval_steps", 1, "--virtual_ranks", 2, "--negatives_batch", 3]
+    berth(*words, "--output", "one")
+    berth(*words, "--output", "two", "--comm", "openmpi",
+          launcher=[launcher, "--oversubscribe", "--bind-to", "none", "-np", "2"])
+    histories = [[only_scores(entry) for entry in read(name, "trainer_state.json")["log_history"]] for name in ("one", "two")]
+    expect(histories[0] == histories[1] and any(histories[0]), f"evaluations while two processes train: {histories}")
 
 
 def check_training():
-    words = ["finetune", "embed", "--model", ENCODER, "--train", "pairs.jsonl", *SET, *COMMON, "--train_batch_size", 6,
-             "--learning_rate", 2e-2, "--max_steps", 6, "--eval_steps", 1, "--save_steps", 1]
+    words = [*TRAINING, "--max_steps", 6, "--eval_steps", 1, "--save_steps", 1]
     berth(*words, "--output", "best", "--metric_for_best_model", "ndcg_at_10", "--load_best_model_at_end")
     state = read("best", "trainer_state.json")
     found = [entry["eval_ndcg_at_10"] for entry in state["log_history"] if "eval_ndcg_at_10" in entry]
