@@ -82,12 +82,12 @@ const struct option_row option_rows[] = {
      .unit = "FILE", .aliases = "queries",
      .help = "evaluate by retrieval: a table of queries with the columns _id and text, as BEIR's "
              "queries.jsonl; goes with corpus_file and relevant_file"},
-    {TEXT("files", task, corpus_file, NULL), NOTED, LOCAL, COMMON,
-     .jobs = TEXTS_JOBS, .unit = "FILE", .aliases = "corpus",
+    {TEXT("files", task, corpus_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "corpus",
      .help = "the documents that the queries search: a table with the columns _id, text and, put "
              "before the text, title"},
-    {TEXT("files", task, relevant_file, NULL), NOTED, LOCAL, COMMON,
-     .jobs = TEXTS_JOBS, .unit = "FILE", .aliases = "relevant qrels",
+    {TEXT("files", task, relevant_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "relevant qrels",
      .help = "which documents are relevant to which query: a table with the columns query-id, "
              "corpus-id and score (0: not relevant), or TREC's four columns"},
     {TEXT("files", run, output_dir, NULL), FREE, LOCAL, COMMON,

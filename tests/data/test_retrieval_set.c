@@ -183,16 +183,21 @@ static void refuses_what_is_wrong(void **state) {
 }
 
 static void survives_missing_memory(void **state) {
-    enum berth_status status = BERTH_NO_MEMORY;
+    struct text_example items[] = {{.texts = {"a", "x"}}, {.texts = {"b", "y"}}};
+    const struct text_examples pairs = {.items = items, .count = 2, .texts = 2};
     write_set();
-    for (uint64_t i = 1; status != BERTH_OK; i++) {
-        struct retrieval_set set;
-        assert_true(i < 1000);
-        memory_fail_at(i, 1);
-        status = read_set("qrels.tsv", 0, &set, NULL);
-        memory_fail_at(0, 0);
-        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
-        retrieval_set_done(&set);
+    for (int of_pairs = 0; of_pairs < 2; of_pairs++) {
+        enum berth_status status = BERTH_NO_MEMORY;
+        for (uint64_t i = 1; status != BERTH_OK; i++) {
+            struct retrieval_set set;
+            assert_true(i < 1000);
+            memory_fail_at(i, 1);
+            status = of_pairs ? retrieval_set_of_pairs(&pairs, &set, NULL)
+                              : read_set("qrels.tsv", 0, &set, NULL);
+            memory_fail_at(0, 0);
+            assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+            retrieval_set_done(&set);
+        }
     }
 }
 
