@@ -19,8 +19,9 @@ static const char *const endings[] = {".txt", ".tsv", ".csv", ".jsonl"};
 static void read_examples(const struct fuzz_input *input, const char *path) {
     const int named = (input->settings & NAMED) != 0;
     const struct text_example_settings settings = {
-        .texts = {named ? "a" : NULL, named ? "b" : NULL,
-                  named && (input->settings & THIRD) != 0 ? "c" : NULL},
+        .text = named ? "a" : NULL,
+        .pair = named ? "b" : NULL,
+        .negatives = named && (input->settings & THIRD) != 0 ? "c,d" : NULL,
         .score = (input->settings & SCORE) != 0 ? "score" : NULL};
     struct text_examples examples;
     struct berth_error error = {0};
@@ -29,10 +30,12 @@ static void read_examples(const struct fuzz_input *input, const char *path) {
     fuzz_failing_end(input->fail_at, status, &error);
     require(status != BERTH_OK ||
             (examples.count == examples.table.row_count && examples.count > 0 &&
-             examples.texts >= 2 && examples.texts + (size_t)examples.has_scores <= 3));
+             examples.texts >= 1 && examples.texts <= TEXT_EXAMPLE_MAX));
     for (size_t i = 0; status == BERTH_OK && i < examples.count; i++) {
         const struct text_example *example = &examples.items[i];
-        require(examples.has_scores ? isfinite(example->score) : isnan(example->score));
+        for (size_t k = 0; k < examples.scores; k++) {
+            require(isfinite(example->scores[k]));
+        }
         require(example->line > (i == 0 ? 0 : examples.items[i - 1].line));
         for (size_t k = 0; k < examples.texts; k++) {
             require(strlen(example->texts[k]) <= input->size * 3);

@@ -91,6 +91,14 @@ enum op_type {
 // Arguments of calls.
 #define OP_RADIUS 2.0f // of vectors scaled to one length
 #define OP_MARGIN 0.5f // of triplets
+#define OP_FACTOR 3.0f // of the loss of an order
+#define OP_GROUP 3     // pairs of one of its groups
+// The texts of an example of a similarity loss.
+static inline int64_t op_similarity_texts(int loss) {
+    return loss == SIMILARITY_MARGINS                                                  ? 4
+           : loss == SIMILARITY_TRIPLET_EUCLIDEAN || loss == SIMILARITY_TRIPLET_COSINE ? 3
+                                                                                       : 2;
+}
 
 struct op_call;
 

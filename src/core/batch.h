@@ -30,6 +30,7 @@ struct batch {
     int64_t row_count;        // T rounded up to BATCH_ROUNDING: rows of every activation
     int64_t sequence_count;   // S
     int64_t max_length;       // length of the longest sequence
+    int64_t objective;        // of embeddings: index of what they are trained for (model/config.h)
     const int32_t *ids;       // [row_count]
     const int32_t *type_ids;  // [row_count]
     const int32_t *positions; // [row_count] 0.. within each sequence
@@ -42,7 +43,8 @@ struct batch {
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
-    // [S, K] multi-label targets: 1 or 0 for each of K labels, NaN: unknown; NULL if K is 0
+    // [S, K] multi-label targets: 1 or 0 for each of K labels, NaN: unknown; or vectors of K
+    // numbers; NULL if K is 0
     const float *label_targets;
     // Pre-training: the masked tokens. Token classification: the labelled ones.
     int64_t masked_count;         // M

@@ -65,16 +65,23 @@ enum activation {
     ACTIVATION_COUNT
 };
 
-// The loss of an example of texts with embeddings a, b and, of a triplet, c.
+// The loss of an example of texts with embeddings a, b and, of triplets, c, or of a group of such
+// examples.
 enum similarity_loss {
     SIMILARITY_COSINE,            // (a . b - target)^2
     SIMILARITY_TRIPLET_EUCLIDEAN, // max(0, d(a, b) - d(a, c) + margin), d(u, v) = |u - v + 1e-6|
-    SIMILARITY_TRIPLET_COSINE     // the same with d(u, v) = 1 - u . v
+    SIMILARITY_TRIPLET_COSINE,    // the same with d(u, v) = 1 - u . v
+    // The mean over the texts c after the second one of (a . b - a . c - target)^2, with the target
+    // at c.
+    SIMILARITY_MARGINS,
+    // The mean over the example's texts x and their columns of (x - target)^2.
+    SIMILARITY_VECTORS,
+    // Of a group of n pairs, n log(1 + the sum of exp(factor (p[j] - p[i])) over its pairs i, j
+    // with targets t[i] > t[j]), where p[i] = a . b of pair i: CoSENT. The group's first texts come
+    // first, then its second texts.
+    SIMILARITY_ORDER,
+    SIMILARITY_COUNT
 };
-
-static inline int64_t similarity_texts(enum similarity_loss loss) {
-    return loss == SIMILARITY_COSINE ? 2 : 3;
-}
 
 // The largest shapes of a run; the device sizes its scratch memory from them.
 struct device_shape {
@@ -232,8 +239,13 @@ struct similarity_args {
     struct mat x;  // [C, H] f32: the texts of an example are neighbours
     enum similarity_loss loss;
     float margin;         // of triplets
+    float factor;         // of SIMILARITY_ORDER
     float scale;          // of the gradient
     const float *targets; // [count]; the target of an example is at its first text
+    struct mat vectors;   // [C, H] f32: targets of SIMILARITY_VECTORS
+    int64_t texts;        // of an example
+    int64_t group;        // examples of a group; the last one may have fewer. 1, or of
+                          // SIMILARITY_ORDER any number
     int64_t count;        // texts
 };
 
@@ -467,12 +479,12 @@ struct device {
     // in the rows of y after these. x and y [C, H].
     void (*normalize_forward)(struct device *dev, struct mat y, float *lengths, struct mat x,
                               float radius, int64_t count);
-    // dx[i] = (radius dy[i] - (y[i] . dy[i]) / radius y[i]) / lengths[i]; zeros as above. dx may be
-    // the memory of dy.
+    // dx[i] += (radius dy[i] - (y[i] . dy[i]) / radius y[i]) / lengths[i]; zeros as above.
     void (*normalize_backward)(struct device *dev, struct mat dx, struct mat dy, struct mat y,
                                const float *lengths, float radius, int64_t count);
-    // The loss of each example in losses[i] of its first text, 0 for its other texts and for those
-    // that are no whole example; dx = scale * d(sum of losses) / dx, zeros after `count`.
+    // The loss of each example, or group, in losses[i] of its first text (of SIMILARITY_VECTORS,
+    // each text's share in its own), 0 for the other texts and for those that are no whole example;
+    // dx = scale * d(sum of losses) / dx, zeros after `count`.
     void (*similarity_loss)(struct device *dev, const struct similarity_args *args);
 
     // *sum += weight * (losses[0] + losses[1] + ... + losses[count - 1]), added in this order.

@@ -22,12 +22,17 @@ double embedding_cosine(const struct embedding_set *set, uint32_t a, uint32_t b)
     return sum;
 }
 
-double embedding_triplet_accuracy(const struct embedding_set *set, const uint32_t *triplets,
-                                  size_t count) {
+double embedding_triplet_accuracy(const struct embedding_set *set, const uint32_t *examples,
+                                  size_t texts, size_t count) {
     size_t right = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t *t = triplets + 3 * i;
-        right += embedding_cosine(set, t[0], t[1]) > embedding_cosine(set, t[0], t[2]);
+        const uint32_t *t = examples + texts * i;
+        const double near = embedding_cosine(set, t[0], t[1]);
+        size_t nearer = 0;
+        for (size_t k = 2; k < texts; k++) {
+            nearer += !(near > embedding_cosine(set, t[0], t[k]));
+        }
+        right += nearer == 0;
     }
     return (double)right / (double)count;
 }

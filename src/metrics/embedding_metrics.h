@@ -16,9 +16,9 @@ struct embedding_set {
 // The cosine of two vectors.
 double embedding_cosine(const struct embedding_set *set, uint32_t a, uint32_t b);
 
-// The fraction of triplets, three indices of vectors each, in which the first vector has a larger
-// cosine with the second than with the third. count > 0.
-double embedding_triplet_accuracy(const struct embedding_set *set, const uint32_t *triplets,
-                                  size_t count);
+// The fraction of examples, `texts` indices of vectors each, in which the first vector has a larger
+// cosine with the second than with each further one. count > 0.
+double embedding_triplet_accuracy(const struct embedding_set *set, const uint32_t *examples,
+                                  size_t texts, size_t count);
 
 #endif

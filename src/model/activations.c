@@ -263,13 +263,20 @@ static void carve_embedding(const struct carving *carving, int64_t sequences,
                             struct embedding_buffers *buffers) {
     const struct bert_embedding *embedding = &carving->config->embedding;
     const int64_t hidden = carving->config->hidden_size, rows = batch_round(sequences);
-    const int64_t group = smaller(embedding->group, sequences / embedding->texts);
-    const int64_t cosines =
-        embedding->loss == BERT_NEGATIVES ? group * group * (embedding->texts - 1) : 0;
+    int64_t cosines = 0, reverse = 0;
+    for (int64_t i = 0; i < embedding->objective_count; i++) {
+        const struct bert_objective *objective = &embedding->objectives[i];
+        const int64_t group = smaller(objective->group, sequences / objective->texts);
+        if (objective->loss == BERT_NEGATIVES) {
+            cosines = larger(cosines, group * group * (objective->texts - 1));
+            reverse = larger(reverse, objective->is_symmetric ? group * group : 0);
+        }
+    }
     buffers->unit = carve_rows(carving, rows, hidden, DTYPE_F32);
     buffers->dunit = carve_rows(carving, rows, hidden, DTYPE_F32);
     buffers->lengths = carve_rows(carving, rows, 1, DTYPE_F32).data;
     buffers->cosines = carve_rows(carving, cosines, 1, DTYPE_F32).data;
+    buffers->reverse_cosines = carve_rows(carving, reverse, 1, DTYPE_F32).data;
 }
 
 static void carve_head_rows(const struct carving *carving, const struct bert *model,
@@ -307,8 +314,9 @@ static void carve_head(const struct carving *carving, const struct bert *model,
     activations->logits = carve_rows(carving, rows, outputs, DTYPE_F32);
     if (carving->keep != BERT_KEEP_NOTHING) {
         activations->dlogits = carve_rows(carving, rows, outputs, DTYPE_F32);
-        activations->losses =
-            arena_alloc(carving->arena, (size_t)activations->max_sequences * sizeof(float));
+        activations->losses = arena_alloc(
+            carving->arena,
+            (size_t)(activations->max_sequences * bert_loss_count(model)) * sizeof(float));
     }
 }
 

@@ -67,11 +67,13 @@ struct token_buffers {
 };
 
 // What the losses of embeddings need: vectors of one length, their gradients, and of a group the
-// cosines of its first texts and its other texts, which become their gradients.
+// cosines of its first texts and its other texts, and those of its second and its first texts,
+// which become their gradients.
 struct embedding_buffers {
     struct mat unit, dunit; // [C, H] f32
     float *lengths;         // [C]
     float *cosines;         // [group * (texts - 1) * group]
+    float *reverse_cosines; // [group * group]
 };
 
 struct bert_activations {
@@ -99,7 +101,11 @@ struct bert_activations {
     struct token_buffers tokens;             // empty unless this is the token head
     struct decoder_buffers decoder;          // empty unless the head decodes
     struct embedding_buffers embedding_loss; // empty unless embeddings are trained
-    float *losses;                           // [S]
+    float *losses;                           // [L, S], L: bert_loss_count
+    // Of embeddings: the row of the batch's first vector in logits and dlogits, and whether it is a
+    // piece of a group, whose gradients are there (bert.h).
+    int64_t piece_first;
+    int is_piece;
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.
     struct mat dresidual;  // [R, H] f32: of the residual stream

@@ -125,7 +125,21 @@ struct bert_sink {
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
                    const struct bert_sink *sink);
-const float *bert_losses(const struct bert_activations *activations);
+const float *bert_losses(const struct bert_activations *activations, int64_t index);
+
+// Embeddings may have several losses, from index 0 on: the loss of a batch is the sum over them of
+// bert_loss_weight times the losses of all sequences. Other heads have one loss with the weight 1.
+int64_t bert_loss_count(const struct bert *model);
+double bert_loss_weight(const struct bert *model, const struct batch *batch, int64_t index);
+
+// A group of texts may be larger than a batch: it is trained in pieces, with an objective of
+// BERT_NEGATIVES. First each piece has a forward pass; the rows of its vectors begin at `first`.
+// Then bert_group_losses computes the losses of all `sequences` texts and the gradients of their
+// vectors. Last, each piece has a forward pass again and a backward pass, which reads these
+// gradients. first -1: batches are whole groups again.
+void bert_set_piece(struct bert_activations *activations, int64_t first);
+void bert_group_losses(const struct bert *model, struct bert_activations *activations,
+                       int64_t sequences, float loss_scale);
 // The losses of the masked tokens of a head that decodes, or of the labelled ones of a token
 // classifier, [M] in device memory; bert_losses of the pre-training head are those of the
 // next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their sum).

@@ -173,6 +173,16 @@ static void set_shape(struct bert_config *config, const struct shape_row *shape)
     set_derived(config);
 }
 
+int64_t bert_target_columns(const struct bert_config *config) {
+    for (int64_t i = 0; i < config->embedding.objective_count; i++) {
+        const struct bert_objective *objective = &config->embedding.objectives[i];
+        if (objective->loss == BERT_SIMILARITIES && objective->similarity == SIMILARITY_VECTORS) {
+            return config->hidden_size;
+        }
+    }
+    return config->problem == BERT_MULTI_LABEL ? config->num_labels : 0;
+}
+
 enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
                                       struct berth_error *error) {
     char known[512] = "";

@@ -27,17 +27,32 @@ enum bert_embedding_loss {
                        // group, whose class is its own second text
 };
 
-// How the rows of a text become an embedding, and the loss of examples of texts. In a batch, the
-// first texts of a group are followed by its second texts, then its third texts.
+// What examples of texts are trained for. In a batch, the first texts of a group are followed by
+// its second texts, then its third texts, and so on.
+struct bert_objective {
+    enum bert_embedding_loss loss;
+    enum similarity_loss similarity; // of BERT_SIMILARITIES
+    int64_t texts;                   // of an example
+    int64_t group;                   // examples of a group; the last one of a batch may have fewer
+    double margin;                   // of triplets
+    double scale;                    // factor of the cosines of BERT_NEGATIVES and SIMILARITY_ORDER
+    int is_symmetric; // of BERT_NEGATIVES: the mean of this loss and of that of each second text,
+                      // whose class is its own first text among those of its group
+};
+
+enum { BERT_OBJECTIVES_MAX = 8, BERT_DIMENSIONS_MAX = 16 };
+
+// How the rows of a text become an embedding, and how it is trained: each batch has one objective
+// (core/batch.h). With Matryoshka dimensions the loss is the sum of the losses of the vectors'
+// first dimensions[i] columns, scaled to length 1, times their weights.
 struct bert_embedding {
     enum berth_pooling pooling;
     int normalize; // embeddings have length 1
-    enum bert_embedding_loss loss;
-    enum similarity_loss similarity;
-    int64_t texts; // of an example
-    int64_t group; // examples of a group; the last one of a batch may have fewer
-    double margin; // of triplets
-    double scale;  // factor of the cosines of BERT_NEGATIVES
+    struct bert_objective objectives[BERT_OBJECTIVES_MAX];
+    int64_t objective_count; // 0: it is not trained
+    int64_t dimensions[BERT_DIMENSIONS_MAX];
+    double dimension_weights[BERT_DIMENSIONS_MAX];
+    int64_t dimension_count; // 0: one loss, of whole vectors
 };
 
 struct bert_config {
@@ -73,6 +88,8 @@ struct bert_config {
 static inline int64_t bert_embedding_size(const struct bert_config *config) {
     return config->embedding_size > 0 ? config->embedding_size : config->hidden_size;
 }
+// Columns of a batch's label_targets: labels, or the columns of a vector; 0: it has none.
+int64_t bert_target_columns(const struct bert_config *config);
 // The most tokens of a text that have a position.
 static inline int64_t bert_positions(const struct bert_config *config) {
     return config->max_position_embeddings - config->first_position;

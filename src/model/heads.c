@@ -11,19 +11,15 @@
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
 //   masked   h and logits of the masked tokens alone
-//   embedding: the pooled rows of each sequence (config.h)
+//   embedding: the pooled rows of each sequence (embedding_head.h)
 //
 // The class head's loss depends on problem_type: cross entropy, squared error, or the mean cross
 // entropy of one sigmoid per label, as in Hugging Face's BertForSequenceClassification.
 #include "model/heads.h"
 
-#include "model/pass.h"
+#include "model/embedding_head.h"
 
 #include <math.h>
-
-static struct mat last_output(const struct pass *pass) {
-    return used(pass, layer_input(pass->activations, pass->model->config->num_hidden_layers)->y);
-}
 
 // --- the loss of classes ------------------------------------------------------------------------
 
@@ -414,98 +410,6 @@ static void masked_backward(const struct pass *pass, float loss_scale) {
         decode_all(pass, loss_scale * pass->batch->masked_weight);
         transform_backward(pass);
     }
-}
-
-// --- embeddings ---------------------------------------------------------------------------------
-
-static void embedding_forward(const struct pass *pass) {
-    struct device *dev = pass->model->device;
-    if (pass->model->reads_rows) {
-        return;
-    }
-    dev->pool_forward(dev, sequences(pass, pass->activations->logits), last_output(pass),
-                      pass->model->config->embedding.pooling, pass->batch);
-}
-
-// The loss of the group whose first text is row `first`, of `count` examples. With vectors of the
-// length sqrt(scale), products are the cosines times the scale.
-static void group_loss(const struct pass *pass, int64_t first, int64_t count, float loss_scale) {
-    const struct embedding_buffers *buffers = &pass->activations->embedding_loss;
-    const int64_t others = count * (pass->model->config->embedding.texts - 1);
-    const struct mat a = mat_rows(buffers->unit, first, count);
-    const struct mat b = mat_rows(buffers->unit, first + count, others);
-    const struct mat cosines = mat_of(buffers->cosines, count, others, DTYPE_F32);
-    struct device *dev = pass->model->device;
-    dev->linear_forward(dev, cosines, a, b, NULL);
-    dev->class_loss(dev, cosines, pass->activations->losses + first, NULL, cosines, loss_scale,
-                    NULL, count);
-    dev->linear_backward_input(dev, mat_rows(buffers->dunit, first, count), cosines, b);
-    dev->linear_backward_weight(dev, mat_rows(buffers->dunit, first + count, others), NULL, cosines,
-                                a);
-}
-
-// Sets dunit to the gradient of the unit vectors.
-static void negatives_loss(const struct pass *pass, float loss_scale) {
-    const struct bert_embedding *embedding = &pass->model->config->embedding;
-    const struct mat dunit = sequences(pass, pass->activations->embedding_loss.dunit);
-    const int64_t examples = pass->batch->sequence_count / embedding->texts;
-    struct device *dev = pass->model->device;
-    dev->zero(dev, dunit.data, (size_t)(dunit.rows * dunit.cols) * sizeof(float));
-    dev->zero(dev, pass->activations->losses, (size_t)pass->batch->sequence_count * sizeof(float));
-    for (int64_t done = 0; done < examples; done += embedding->group) {
-        const int64_t left = examples - done;
-        group_loss(pass, done * embedding->texts, left < embedding->group ? left : embedding->group,
-                   loss_scale);
-    }
-}
-
-// Sets dx to the gradient of the vectors x.
-static void similarity_loss(const struct pass *pass, struct mat dx, struct mat x,
-                            float loss_scale) {
-    const struct bert_embedding *embedding = &pass->model->config->embedding;
-    const struct similarity_args args = {.dx = dx,
-                                         .losses = pass->activations->losses,
-                                         .x = x,
-                                         .loss = embedding->similarity,
-                                         .margin = (float)embedding->margin,
-                                         .scale = loss_scale,
-                                         .targets = pass->batch->targets,
-                                         .count = pass->batch->sequence_count};
-    pass->model->device->similarity_loss(pass->model->device, &args);
-}
-
-// Losses of cosines, or of vectors that are normalized.
-static void unit_loss(const struct pass *pass, struct mat dpooled, float loss_scale) {
-    const struct bert_embedding *embedding = &pass->model->config->embedding;
-    const struct embedding_buffers *buffers = &pass->activations->embedding_loss;
-    const struct mat unit = sequences(pass, buffers->unit), dunit = sequences(pass, buffers->dunit);
-    const int64_t count = pass->batch->sequence_count;
-    const int is_group = embedding->loss == BERT_NEGATIVES;
-    const float radius = is_group ? sqrtf((float)embedding->scale) : 1;
-    struct device *dev = pass->model->device;
-    dev->normalize_forward(dev, unit, buffers->lengths, sequences(pass, pass->activations->logits),
-                           radius, count);
-    if (is_group) {
-        negatives_loss(pass, loss_scale);
-    } else {
-        similarity_loss(pass, dunit, unit, loss_scale);
-    }
-    dev->normalize_backward(dev, dpooled, dunit, unit, buffers->lengths, radius, count);
-}
-
-static void embedding_backward(const struct pass *pass, float loss_scale) {
-    const struct bert_embedding *embedding = &pass->model->config->embedding;
-    const struct mat pooled = sequences(pass, pass->activations->logits);
-    const struct mat dpooled = sequences(pass, pass->activations->dlogits);
-    struct device *dev = pass->model->device;
-    if (embedding->loss == BERT_SIMILARITIES && !embedding->normalize &&
-        embedding->similarity == SIMILARITY_TRIPLET_EUCLIDEAN) {
-        similarity_loss(pass, dpooled, pooled, loss_scale);
-    } else {
-        unit_loss(pass, dpooled, loss_scale);
-    }
-    dev->pool_backward(dev, used(pass, pass->activations->dresidual), dpooled, last_output(pass),
-                       embedding->pooling, pass->batch);
 }
 
 // ------------------------------------------------------------------------------------------------

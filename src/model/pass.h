@@ -83,4 +83,8 @@ static inline const struct norm_buffers *layer_input(const struct bert_activatio
                                           : &activations->embedding;
 }
 
+static inline struct mat last_output(const struct pass *pass) {
+    return used(pass, layer_input(pass->activations, pass->model->config->num_hidden_layers)->y);
+}
+
 #endif

@@ -22,7 +22,7 @@ struct feature_settings {
     const char *text_column;
     const char *text_pair_column; /* NULL: single texts */
     const char *label_column;
-    const char *negative_column;         /* of the third texts; NULL: none */
+    const char *negative_column;         /* of the third texts, "A,B,..."; NULL: none */
     int line_by_line;                    /* masked words: a sequence for each line, not blocks */
     int64_t validation_split_percentage; /* masked words: of train_file, without validation_file */
     int64_t max_predictions_per_seq;     /* most masked positions of an instance; training uses the

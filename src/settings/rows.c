@@ -147,21 +147,32 @@ const struct option_row option_rows[] = {
 
     {TEXT("embeddings", features, negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS,
      .unit = "NAME",
-     .help = "column of the third text of a triplet, which should be far from the first",
+     .help = "column of the third text of a triplet, which should be far from the first, or of "
+             "several such texts: A,B,...",
      .shown = "none, or determined by the file"},
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
-     .unit = "LOSS", .aliases = "loss", .choices = "auto|cosine|negatives|triplet",
-     .help = "cosine: squared difference between cosine and score; negatives: each first text must "
-             "be matched with its second text among all other texts of its group; triplet: the "
-             "second text must be nearer than the third by a margin",
-     .shown = "auto: cosine if there are scores, triplet for triplets, else negatives"},
+     .unit = "LOSS", .aliases = "loss",
+     .choices = "auto|cosine|cosent|negatives|triplet|margin_mse|mse",
+     .help =
+         "cosine: squared difference between cosine and score; cosent: of two pairs of a group, "
+         "the one with the larger score must have the larger cosine; negatives: each first "
+         "text must be matched with its second text among all other texts of its group; "
+         "triplet: the second text must be nearer than the third by a margin; margin_mse: the "
+         "second text must be nearer than each further one by what the scores say; mse: each "
+         "text must have the vector that the scores are",
+     .shown = "auto: cosine for pairs with a score, triplet for triplets, margin_mse or mse by the "
+              "number of scores, else negatives"},
     {INTEGER("embeddings", task, negatives_batch, "0"), ONLY_WITH("embedding_loss=negatives"),
      RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED, BETWEEN(0, 1 << 20), .unit = "N",
      .help =
          "number of examples in a group, which is never split between micro-batches or processes",
      .shown = "0: per_device_train_batch_size if given, else train_batch_size"},
-    {REAL("embeddings", task, similarity_scale, "20"), ONLY_WITH("embedding_loss=negatives"), NOTED,
-     .jobs = JOB_FINETUNE_EMBED, BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
+    {FLAG("embeddings", task, symmetric_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
+     KEPT, .jobs = JOB_FINETUNE_EMBED,
+     .help = "each second text must also be matched with its first text among the first texts of "
+             "its group; the loss is the mean of both"},
+    {REAL("embeddings", task, similarity_scale, "20"), ONLY_WITH("embedding_loss=negatives|cosent"),
+     NOTED, .jobs = JOB_FINETUNE_EMBED, BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
      .help = "factor of the cosines before the softmax"},
     {REAL("embeddings", task, triplet_margin, "5"), ONLY_WITH("embedding_loss=triplet"), NOTED,
      .jobs = JOB_FINETUNE_EMBED, BETWEEN(0, 1e4), .unit = "X", .aliases = "margin",
@@ -169,6 +180,14 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, triplet_distance, "euclidean"), ONLY_WITH("embedding_loss=triplet"),
      KEPT, .jobs = JOB_FINETUNE_EMBED, .unit = "RULE", .choices = "euclidean|cosine",
      .help = "distance between the texts of a triplet"},
+    {TEXT("embeddings", task, matryoshka_dims, NULL), KEPT, .jobs = JOB_FINETUNE_EMBED,
+     .unit = "A,B,...",
+     .help = "train the first A, the first B, ... numbers of the embeddings as embeddings of their "
+             "own, scaled to length 1; the loss is the sum of theirs",
+     .shown = "none: whole embeddings only"},
+    {TEXT("embeddings", task, matryoshka_weights, NULL), ONLY_WITH("matryoshka_dims"), KEPT,
+     .jobs = JOB_FINETUNE_EMBED, .unit = "A,B,...",
+     .help = "weight of the loss of each of matryoshka_dims", .shown = "1 each"},
     {TEXT("embeddings", task, pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED, .unit = "HOW",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how the rows of a text become an embedding",

@@ -21,13 +21,16 @@ struct task_settings {
     const char *problem_type;
     const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
     double label_smoothing_factor; /* of training on classes; 0: none */
-    const char *embedding_loss;    /* "auto", "cosine", "negatives" or "triplet" */
+    const char *embedding_loss;    /* "auto", or a row of task/embed_losses.c */
     int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
                                       micro-batch of per_device_train_batch_size, or of an update */
+    int symmetric_negatives;       /* second texts are matched with first texts, too */
     double similarity_scale;       /* factor of the cosines of negatives */
     double triplet_margin;
-    const char *triplet_distance; /* "euclidean" or "cosine" */
-    const char *pooling;          /* "mean", ...; NULL: as the model's folder says, else "mean" */
+    const char *triplet_distance;   /* "euclidean" or "cosine" */
+    const char *matryoshka_dims;    /* "A,B,...": cut embeddings to train; NULL: whole ones only */
+    const char *matryoshka_weights; /* "A,B,...", of their losses; NULL: 1 each */
+    const char *pooling;            /* "mean", ...; NULL: as the model's folder says, else "mean" */
     int normalize; /* scale embeddings to length 1; -1: as the model's folder says, else 0 */
     const char *input_dir; /* folder or pattern of shards, or one shard */
     const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */

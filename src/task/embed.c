@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "data/pairs/pair_features.h"
 #include "data/pairs/text_examples.h"
 #include "metrics/embedding_metrics.h"
@@ -16,6 +17,7 @@
 #include "metrics/results.h"
 #include "model/sentence.h"
 #include "settings/settings.h"
+#include "task/embed_losses.h"
 #include "task/embed_retrieval.h"
 #include "task/network.h"
 #include "task/prompts.h"
@@ -294,24 +296,20 @@ struct embed {
     struct pair_dataset texts; // training: all texts, example by example; else each text once
     char *prompted;            // texts with the model's prompt; NULL: it has none
     struct pair_feature_set features;
-    const char *prompt; // of texts of examples; NULL: none
+    const char *prompt;                // of texts of examples; NULL: none
+    const struct embedding_loss *loss; // training
     // Evaluation: the set of a retrieval, of files or of pairs; or, of scored pairs and triplets,
     // [examples][texts of an example] the number of each text.
     struct embed_retrieval retrieval;
     uint32_t *numbers;
-    float *vectors; // evaluation: [texts][size] of length 1
+    // Evaluation: [texts][size] of length 1. Training: what they must become, for a loss of
+    // vectors.
+    float *vectors;
     size_t size;
     int threads;
 };
 
 // --- settings -----------------------------------------------------------------------------------
-
-static int64_t group_of(const struct settings *config) {
-    return config->task.negatives_batch > 0 ? config->task.negatives_batch
-           : config->engine.per_device_train_batch_size > 0
-               ? config->engine.per_device_train_batch_size
-               : config->engine.train_batch_size;
-}
 
 // `evaluate` reads predict_file, as it does not train.
 static const char *file_of(const struct settings *config, enum task_use use) {
@@ -365,78 +363,17 @@ static void settle_pooling(const struct task_open *args) {
                                                            .normalize = sentence->how.normalize};
 }
 
-static enum berth_status refuse_loss(const struct embed *own, const char *loss,
-                                     const char *expected, struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG, "embedding_loss %s: expected %s, found %s in %s", loss,
-                     expected,
-                     own->examples.has_scores   ? "pairs with scores"
-                     : own->examples.texts == 3 ? "triplets"
-                                                : "pairs without scores",
-                     own->examples.table.name);
-}
-
-// No cosine could reach a larger score, so training would only stretch all vectors.
-static enum berth_status check_scores(const struct embed *own, struct berth_error *error) {
-    for (size_t i = 0; i < own->examples.count; i++) {
-        const struct text_example *example = &own->examples.items[i];
-        if (fabs(example->score) > 1) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
-                             "to 1; divide the scores by the largest",
-                             own->examples.table.name, example->line, own->examples.score_column,
-                             example->score);
-        }
-    }
-    return BERTH_OK;
-}
-
-static const char *loss_of(const struct embed *own, const struct settings *config) {
-    return strcmp(config->task.embedding_loss, "auto") != 0 ? config->task.embedding_loss
-           : own->examples.has_scores                       ? "cosine"
-           : own->examples.texts == 3                       ? "triplet"
-                                                            : "negatives";
-}
-
-static enum berth_status settle_loss(const struct embed *own, const struct task_open *args,
-                                     struct berth_error *error) {
-    struct settings *config = args->config;
-    struct bert_embedding *embedding = &args->files->shape.embedding;
-    const char *loss = loss_of(own, config);
-    embedding->texts = (int64_t)own->examples.texts;
-    embedding->group = 1;
-    embedding->margin = config->task.triplet_margin;
-    embedding->scale = config->task.similarity_scale;
-    config->task.embedding_loss = loss;
-    if (strcmp(loss, "cosine") == 0) {
-        embedding->similarity = SIMILARITY_COSINE;
-        return own->examples.has_scores ? check_scores(own, error)
-                                        : refuse_loss(own, loss, "pairs with scores", error);
-    }
-    if (strcmp(loss, "triplet") == 0) {
-        embedding->similarity = strcmp(config->task.triplet_distance, "cosine") == 0
-                                    ? SIMILARITY_TRIPLET_COSINE
-                                    : SIMILARITY_TRIPLET_EUCLIDEAN;
-        return own->examples.texts == 3 ? BERTH_OK : refuse_loss(own, loss, "triplets", error);
-    }
-    embedding->loss = BERT_NEGATIVES;
-    embedding->group = config->task.negatives_batch = group_of(config);
-    return !own->examples.has_scores
-               ? BERTH_OK
-               : refuse_loss(own, loss, "pairs without scores or triplets", error);
-}
-
-static void note_loss(const struct embed *own, const struct task_open *args) {
-    const char *loss = loss_of(own, args->config);
+static void note_loss(const struct embedding_loss *loss, const struct task_open *args) {
     const struct bert_embedding *embedding = &args->files->shape.embedding;
-    if (embedding->loss == BERT_NEGATIVES) {
-        log_note(args->log, "loss %s, in groups of %lld examples; pooling %s%s", loss,
-                 (long long)embedding->group, sentence_pooling_names[embedding->pooling],
-                 embedding->normalize ? ", length 1" : "");
-    } else {
-        log_note(args->log, "loss %s; pooling %s%s", loss,
-                 sentence_pooling_names[embedding->pooling],
-                 embedding->normalize ? ", length 1" : "");
+    const struct bert_objective *objective = &embedding->objectives[0];
+    char groups[64] = "";
+    if (loss->has_groups) {
+        snprintf(groups, sizeof groups, ", in groups of %lld examples",
+                 (long long)objective->group);
     }
+    log_note(args->log, "loss %s%s%s; pooling %s%s", loss->name,
+             objective->is_symmetric ? ", both ways" : "", groups,
+             sentence_pooling_names[embedding->pooling], embedding->normalize ? ", length 1" : "");
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -446,20 +383,22 @@ static enum berth_status read_examples(struct embed *own, const struct task_open
     const struct settings *config = args->config;
     const int64_t limit = args->use == TASK_TRAIN ? config->features.max_train_samples
                                                   : config->features.max_eval_samples;
-    const struct text_example_settings settings = {.texts = {config->features.text_column,
-                                                             config->features.text_pair_column,
-                                                             config->features.negative_column},
+    const struct text_example_settings settings = {.text = config->features.text_column,
+                                                   .pair = config->features.text_pair_column,
+                                                   .negatives = config->features.negative_column,
                                                    .score = config->features.label_column};
     struct text_examples *examples = &own->examples;
     TRY(text_examples_read(file_of(config, args->use), &settings, examples, error));
     if (limit > 0 && (size_t)limit < examples->count) {
         examples->count = (size_t)limit;
     }
-    log_note(
-        args->log, "%s: %zu examples of %zu texts: columns %s, %s%s%s%s%s", examples->table.name,
-        examples->count, examples->texts, examples->columns[0], examples->columns[1],
-        examples->texts > 2 ? ", " : "", examples->texts > 2 ? examples->columns[2] : "",
-        examples->has_scores ? ", score " : "", examples->has_scores ? examples->score_column : "");
+    char columns[256] = "";
+    for (size_t i = 0; i < examples->texts; i++) {
+        words_add(columns, sizeof columns, examples->columns[i]);
+    }
+    log_note(args->log, "%s: %zu examples of %zu texts: columns %s%s%s", examples->table.name,
+             examples->count, examples->texts, columns, examples->scores > 0 ? ", score " : "",
+             examples->scores > 0 ? examples->score_column : "");
     return BERTH_OK;
 }
 
@@ -471,21 +410,66 @@ static enum berth_status allocate_texts(struct embed *own, size_t count,
                : error_no_memory(error, count * sizeof *own->texts.examples, "the texts");
 }
 
-static void add_text(struct embed *own, const struct text_example *example, size_t text) {
+static void add_text(struct embed *own, const struct text_example *example, size_t text,
+                     double target) {
     own->texts.examples[own->texts.count++] = (struct pair_example){.text = example->texts[text],
                                                                     .prompt = own->prompt,
                                                                     .line = example->line,
                                                                     .label = -1,
-                                                                    .value = example->score,
+                                                                    .value = target,
                                                                     .label_count = -1};
+}
+
+// The target of a text: the score of its example, or the margin that is the text's own.
+static double target_of(const struct embed *own, const struct text_example *example, size_t text) {
+    const size_t texts = own->examples.texts, scores = own->examples.scores;
+    if (own->loss->scores != SCORES_MARGINS) {
+        return scores == 1 ? example->scores[0] : NAN;
+    }
+    return text < 2              ? NAN
+           : scores == texts - 2 ? example->scores[text - 2]
+                                 : example->scores[0] - example->scores[text - 1];
 }
 
 // Every text of every example.
 static void list_texts(struct embed *own) {
     const struct text_examples *examples = &own->examples;
     for (size_t i = 0; i < examples->count * examples->texts; i++) {
-        add_text(own, &examples->items[i / examples->texts], i % examples->texts);
+        const struct text_example *example = &examples->items[i / examples->texts];
+        add_text(own, example, i % examples->texts, target_of(own, example, i % examples->texts));
     }
+}
+
+// The vector that each text must have; no effect with another loss.
+static enum berth_status list_vectors(struct embed *own, struct berth_error *error) {
+    const struct text_examples *examples = &own->examples;
+    const size_t texts = examples->count * examples->texts, size = own->size;
+    if (own->loss->scores != SCORES_VECTORS) {
+        return BERTH_OK;
+    }
+    own->vectors = memory_array(texts * size, sizeof *own->vectors);
+    if (own->vectors == NULL) {
+        return error_no_memory(error, texts * size * sizeof *own->vectors, "the target vectors");
+    }
+    for (size_t i = 0; i < texts; i++) {
+        const double *scores = examples->items[i / examples->texts].scores;
+        const size_t first = examples->scores == size ? 0 : i % examples->texts * size;
+        for (size_t k = 0; k < size; k++) {
+            own->vectors[i * size + k] = (float)scores[first + k];
+        }
+    }
+    return BERTH_OK;
+}
+
+// Text `index` of the training set with its targets, for packer_source.get.
+static struct packer_sequence training_text(const void *data, size_t index) {
+    const struct embed *own = data;
+    struct packer_sequence sequence = pair_features_sequence(&own->features, index);
+    if (own->vectors != NULL) {
+        sequence.vector = own->vectors + index * own->size;
+        sequence.label_count = (int32_t)own->size;
+    }
+    return sequence;
 }
 
 // Each text once.
@@ -502,7 +486,7 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
         own->numbers[i] = string_index_put(&index, text, strlen(text));
         complete = own->numbers[i] != STRING_INDEX_NONE;
         if (complete && own->numbers[i] == own->texts.count) {
-            add_text(own, example, i % examples->texts);
+            add_text(own, example, i % examples->texts, NAN);
         }
     }
     string_index_done(&index);
@@ -556,19 +540,36 @@ static enum berth_status check_modules(const struct task_open *args, const char 
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "train", 0, error));
-    TRY(settle_loss(own, args, error));
-    note_loss(own, args);
+    TRY(embedding_loss_settle(&own->examples, 0, args->config, &args->files->shape, &own->loss,
+                              error));
+    note_loss(own->loss, args);
     note_prompt(args);
     TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
+    own->size = (size_t)args->files->shape.hidden_size;
     list_texts(own);
+    TRY(list_vectors(own, error));
     TRY(make_features(own, args, set, error));
     set->examples = (int64_t)own->examples.count;
-    set->source = (struct packer_source){.get = pair_features_sequence,
-                                         .data = &own->features,
-                                         .count = own->examples.count,
-                                         .texts = own->examples.texts,
-                                         .group = (size_t)args->files->shape.embedding.group};
+    set->source =
+        (struct packer_source){.get = training_text,
+                               .data = own,
+                               .count = own->examples.count,
+                               .texts = own->examples.texts,
+                               .group = (size_t)args->files->shape.embedding.objectives[0].group};
     return BERTH_OK;
+}
+
+// Scores of training only, as the margins of negatives, say nothing about an evaluation.
+static enum berth_status check_evaluation(const struct embed *own, struct berth_error *error) {
+    const struct text_examples *examples = &own->examples;
+    return examples->texts >= 2 &&
+                   (examples->texts == 2 ? examples->scores <= 1 : examples->scores == 0)
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "%s: expected pairs, pairs with a score, or pairs with further texts, to "
+                     "evaluate on; found %zu texts with %zu scores",
+                     examples->table.name, examples->texts, examples->scores);
 }
 
 // Whether the evaluation is a retrieval, of files or of pairs.
@@ -582,7 +583,8 @@ static enum berth_status choose_texts(struct embed *own, const struct task_open 
     if (embed_retrieval_is_named(args->config)) {
         return embed_retrieval_read(&own->retrieval, args, &own->texts, error);
     }
-    return examples->texts == 2 && !examples->has_scores
+    TRY(check_evaluation(own, error));
+    return examples->texts == 2 && examples->scores == 0
                ? embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
                                           error)
                : number_texts(own, error);
@@ -619,7 +621,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
         settle_pooling(args);
         return fill_training(own, args, set, error);
     }
-    if (args->files->shape.embedding.texts == 0) { // no training set was opened before
+    if (args->files->shape.embedding.objective_count == 0) { // no training set was opened before
         settle_pooling(args);
     }
     return fill_evaluation(own, args, set, error);
@@ -650,7 +652,7 @@ static size_t result_bytes(const struct task_set *set) {
     const size_t count = own->examples.count;
     const size_t vectors = own->texts.count * own->size * sizeof *own->vectors;
     return vectors + (is_retrieval(own) ? embed_retrieval_bytes(&own->retrieval, own->size)
-                      : own->examples.has_scores
+                      : own->examples.scores > 0
                           ? count * 2 * sizeof(double) + glue_spearman_bytes(count)
                           : 0);
 }
@@ -665,7 +667,7 @@ static enum berth_status score_cosines(const struct embed *own, const struct emb
                                    : error_no_memory(error, count * sizeof *cosines, "cosines");
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
         cosines[i] = embedding_cosine(vectors, own->numbers[2 * i], own->numbers[2 * i + 1]);
-        wanted[i] = own->examples.items[i].score;
+        wanted[i] = own->examples.items[i].scores[0];
     }
     if (status == BERTH_OK) {
         status = glue_spearman(cosines, wanted, count, &spearman, error);
@@ -688,9 +690,10 @@ static enum berth_status score_set(const struct task_set *set, struct task_score
     if (is_retrieval(own)) {
         return embed_retrieval_score(&own->retrieval, own->vectors, own->size, score, error);
     }
-    if (own->examples.texts == 3) {
+    if (own->examples.texts > 2) {
         task_score_add(score, "triplet_accuracy",
-                       embedding_triplet_accuracy(&vectors, own->numbers, own->examples.count));
+                       embedding_triplet_accuracy(&vectors, own->numbers, own->examples.texts,
+                                                  own->examples.count));
         return BERTH_OK;
     }
     return score_cosines(own, &vectors, score, error);

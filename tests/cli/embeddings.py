@@ -78,15 +78,20 @@ def flat(rows):
     return [number for row in rows for number in row]
 
 
+def list_of(numbers):
+    return ",".join(map(str, numbers)) if numbers else None
+
+
 def check_case(case):
-    texts = [GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"]][:case["texts"]]
-    columns = ["anchor", "positive", "negative"][:case["texts"]]
-    if case["loss"] == "cosine":
-        texts, columns = texts + [GOLDEN["scores"]], columns + ["score"]
+    texts = [GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"], GOLDEN["farther"]][:case["texts"]]
+    columns = ["anchor", "positive", "negative", "farther"][:case["texts"]]
+    if case["loss"] == "cosine" or "scores" in case:
+        texts, columns = texts + [case.get("scores", GOLDEN["scores"])], columns + ["score"]
     write_lines("case.jsonl", columns, zip(*texts))
     options = {"embedding_loss": case["loss"], "pooling": case["pooling"], "normalize": case.get("normalize", False),
                "similarity_scale": case.get("scale"), "triplet_margin": case.get("margin"),
-               "triplet_distance": case.get("distance")}
+               "triplet_distance": case.get("distance"), "symmetric_negatives": case.get("symmetric"),
+               "matryoshka_dims": list_of(case.get("dims")), "matryoshka_weights": list_of(case.get("weights"))}
     words = [word for name, value in options.items() if value is not None
              for word in ("--" + name, str(value).lower())]
     words += ["--train_batch_size", len(texts[0]), "--num_train_epochs", GOLDEN["updates"], "--learning_rate",
@@ -298,18 +303,31 @@ def check_errors():
     write_lines("triplets.jsonl", ["a", "b", "c"], triplet)
     write_lines("large.jsonl", ["a", "b", "score"], [(a, b, 4.5) for a, b, _ in triplet])
     write_lines("word.jsonl", ["a", "b", "score"], [(a, b, "near") for a, b, _ in triplet])
-    write_lines("both.jsonl", ["a", "b", "c", "label"], [(*t, 1) for t in triplet])
-    write_lines("four.jsonl", ["a", "b", "c", "d"], [(*t, "ben") for t in triplet])
+    write_lines("both.jsonl", ["a", "b", "c", "d", "label"], [(*t, "ben", 1) for t in triplet])
+    write_lines("uneven.jsonl", ["a", "b", "c", "label"], [(*t, [1, 2][:1 + (i < 2)]) for i, t in enumerate(triplet)])
+    write_lines("list.jsonl", ["a", "b", "c", "label"], [(*t, [1, "far"]) for t in triplet])
+    write_lines("empty.jsonl", ["a", "b", "c", "label"], [(*t, []) for t in triplet])
     write_lines("one.jsonl", ["a", "id"], [(t[0], 1) for t in triplet])
+    write_lines("long.jsonl", [f"t{i}" for i in range(67)], [["ben"] * 67])
     for data, words, code, message in [
-            ("pairs.jsonl", ["--embedding_loss", "cosine"], 78, "expected pairs with scores, found pairs without"),
-            ("pairs.jsonl", ["--embedding_loss", "triplet"], 78, "expected triplets, found pairs without scores"),
+            ("pairs.jsonl", ["--embedding_loss", "cosine"], 78, "expected pairs with a score, found pairs without"),
+            ("pairs.jsonl", ["--embedding_loss", "triplet"], 78, "expected triplets without scores, found pairs without scores"),
             ("scored.csv", ["--embedding_loss", "negatives"], 78, "found pairs with scores"),
             ("large.jsonl", [], 65, 'line 1, column "score": score 4.5 is not a cosine'),
             ("word.jsonl", [], 65, 'expected a number, found "near"'),
-            ("both.jsonl", [], 65, "found three texts and column \"label\""),
-            ("four.jsonl", [], 65, "expected two or three columns of texts, found 4"),
-            ("one.jsonl", [], 65, "expected two or three columns of texts, found 1"),
+            ("both.jsonl", [], 78, "found 4 texts with scores"),
+            ("uneven.jsonl", [], 65, 'line 3, column "label": expected 2 numbers as in the first example, found 1'),
+            ("list.jsonl", [], 65, 'line 1, column "label": expected a number as item 2 of a list'),
+            ("empty.jsonl", [], 65, "expected numbers, found an empty list"),
+            ("one.jsonl", [], 78, "found single texts without scores"),
+            ("long.jsonl", [], 65, "expected 1 to 66 columns of texts, found 67"),
+            ("triplets.jsonl", ["--embedding_loss", "mse"], 78, "expected texts with a vector, found triplets without"),
+            ("list.jsonl", ["--embedding_loss", "cosent"], 65, "expected a number as item 2"),
+            ("pairs.jsonl", ["--matryoshka_dims", "25"], 2, "matryoshka_dims: expected 1 to 24, found 25"),
+            ("pairs.jsonl", ["--matryoshka_dims", "24,x"], 2, 'expected at most 16 numbers A,B,..., found "24,x"'),
+            ("pairs.jsonl", ["--matryoshka_dims", "24,1.5"], 2, 'expected whole numbers, found "24,1.5"'),
+            ("pairs.jsonl", ["--matryoshka_dims", "24,8", "--matryoshka_weights", "1"], 2, "for each of 2 dimensions"),
+            ("pairs.jsonl", ["--matryoshka_dims", "24,8", "--matryoshka_weights", "1,-1"], 2, "expected numbers above 0"),
             ("pairs.jsonl", ["--text_column", "anchor"], 2, "text_pair_column is missing"),
             ("pairs.jsonl", ["--text_column", "anchor", "--text_pair_column", "positiv"], 65, "positive"),
             ("nowhere.jsonl", [], 66, "nowhere.jsonl")]:

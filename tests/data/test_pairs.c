@@ -502,7 +502,7 @@ static void guesses_columns_of_embeddings(void **state) {
         assert_int_equal(text_examples_read(scratch("t.csv"), &settings, &examples, NULL),
                          BERTH_OK);
         assert_int_equal(examples.texts, cases[i].texts);
-        assert_int_equal(examples.has_scores, cases[i].found != NULL);
+        assert_int_equal(examples.scores, cases[i].found != NULL);
         if (cases[i].found != NULL) {
             assert_string_equal(examples.score_column, cases[i].found);
         }

@@ -100,9 +100,10 @@ static void reads_the_first_queries(void **state) {
 }
 
 static void makes_sets_of_pairs(void **state) {
-    struct text_example items[] = {{.texts = {"a", "x"}}, {.texts = {"b", "y"}},
-                                   {.texts = {"a", "y"}}, {.texts = {"b", "y"}},
-                                   {.texts = {"x", "a"}}, {.texts = {"a", "x"}}};
+    struct text_example items[] = {
+        {.texts = (const char *const[]){"a", "x"}}, {.texts = (const char *const[]){"b", "y"}},
+        {.texts = (const char *const[]){"a", "y"}}, {.texts = (const char *const[]){"b", "y"}},
+        {.texts = (const char *const[]){"x", "a"}}, {.texts = (const char *const[]){"a", "x"}}};
     const struct text_examples pairs = {.items = items, .count = 6, .texts = 2};
     struct retrieval_set set;
     assert_int_equal(retrieval_set_of_pairs(&pairs, &set, NULL), BERTH_OK);
@@ -183,7 +184,8 @@ static void refuses_what_is_wrong(void **state) {
 }
 
 static void survives_missing_memory(void **state) {
-    struct text_example items[] = {{.texts = {"a", "x"}}, {.texts = {"b", "y"}}};
+    struct text_example items[] = {{.texts = (const char *const[]){"a", "x"}},
+                                   {.texts = (const char *const[]){"b", "y"}}};
     const struct text_examples pairs = {.items = items, .count = 2, .texts = 2};
     write_set();
     for (int of_pairs = 0; of_pairs < 2; of_pairs++) {

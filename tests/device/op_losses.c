@@ -213,7 +213,7 @@ void op_normalize_backward(struct op_case *c) {
         const double *dy = c->x[1] + i * cols, *y = c->x[2] + i * cols;
         const double along = dot(y, dy, cols) / radius;
         for (int64_t k = 0; k < cols; k++) {
-            c->x[0][i * cols + k] = (radius * dy[k] - along * y[k]) / c->x[3][i];
+            c->x[0][i * cols + k] += (radius * dy[k] - along * y[k]) / c->x[3][i];
         }
     }
 }
@@ -249,22 +249,98 @@ static double triplet_example(double *dx, const double *x, int64_t cols, int is_
     return loss > 0 ? loss : 0;
 }
 
+static double margins_example(double *dx, const double *x, int64_t cols, const double *targets,
+                              int64_t texts) {
+    const double near = dot(x, x + cols, cols), share = 1 / (double)(texts - 2);
+    double loss = 0;
+    for (int64_t k = 2; k < texts; k++) {
+        const double *far = x + k * cols;
+        const double error = near - dot(x, far, cols) - targets[k];
+        for (int64_t i = 0; i < cols; i++) {
+            dx[i] += 2 * share * error * (x[i + cols] - far[i]);
+            dx[i + cols] += 2 * share * error * x[i];
+            dx[i + k * cols] = -2 * share * error * x[i];
+        }
+        loss += share * error * error;
+    }
+    return loss;
+}
+
+// The pairs are (x[i], x[i + count]): n log(1 + the sum over t[i] > t[j] of e^(factor (p[j] -
+// p[i])))
+static double order_group(double *dx, const double *x, int64_t cols, const double *targets,
+                          int64_t count) {
+    double sum = 1, products[OP_GROUP], derivatives[OP_GROUP] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        products[i] = dot(x + i * cols, x + (i + count) * cols, cols);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < count; j++) {
+            if (targets[i] > targets[j]) {
+                const double term = exp((double)OP_FACTOR * (products[j] - products[i]));
+                sum += term;
+                derivatives[j] += term;
+                derivatives[i] -= term;
+            }
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double factor = (double)count * (double)OP_FACTOR * derivatives[i] / sum;
+        for (int64_t k = 0; k < cols; k++) {
+            dx[i * cols + k] = factor * x[(i + count) * cols + k];
+            dx[(i + count) * cols + k] = factor * x[i * cols + k];
+        }
+    }
+    return (double)count * log(sum);
+}
+
+// The share of one text.
+static double vectors_text(double *dx, const double *x, const double *target, int64_t cols,
+                           int64_t texts) {
+    const double share = 1 / (double)(cols * texts);
+    double loss = 0;
+    for (int64_t i = 0; i < cols; i++) {
+        loss += share * (x[i] - target[i]) * (x[i] - target[i]);
+        dx[i] = 2 * share * (x[i] - target[i]);
+    }
+    return loss;
+}
+
 void op_similarity_loss(struct op_case *c) {
-    const int64_t cols = SIZE(HIDDEN), texts = c->call.variant == 0 ? 2 : 3;
+    const int64_t cols = SIZE(HIDDEN), texts = op_similarity_texts(c->call.variant);
+    const enum similarity_loss loss = (enum similarity_loss)c->call.variant;
+    const int64_t group = loss == SIMILARITY_ORDER ? OP_GROUP : 1, examples = SIZE(COUNT) / texts;
     memset(c->x[0], 0, (size_t)(SIZE(COUNT) * cols) * sizeof(double));
     memset(c->x[1], 0, (size_t)SIZE(COUNT) * sizeof(double));
-    for (int64_t i = 0; i + texts <= SIZE(COUNT); i += texts) {
-        double *dx = c->x[0] + i * cols, *x = c->x[2] + i * cols;
-        c->x[1][i] = c->call.variant == 0 ? cosine_example(dx, x, cols, c->x[3][i])
-                                          : triplet_example(dx, x, cols, c->call.variant == 2);
+    for (int64_t i = 0; i < examples; i += group) {
+        const int64_t row = i * texts, left = examples - i;
+        double *dx = c->x[0] + row * cols, *x = c->x[2] + row * cols, *losses = c->x[1] + row;
+        if (loss == SIMILARITY_COSINE) {
+            losses[0] = cosine_example(dx, x, cols, c->x[3][row]);
+        } else if (loss == SIMILARITY_MARGINS) {
+            losses[0] = margins_example(dx, x, cols, c->x[3] + row, texts);
+        } else if (loss == SIMILARITY_ORDER) {
+            losses[0] = order_group(dx, x, cols, c->x[3] + row, left < group ? left : group);
+        } else if (loss == SIMILARITY_VECTORS) {
+            for (int64_t k = 0; k < texts; k++) {
+                losses[k] = vectors_text(dx + k * cols, x + k * cols, c->x[4] + (row + k) * cols,
+                                         cols, texts);
+            }
+        } else {
+            losses[0] = triplet_example(dx, x, cols, loss == SIMILARITY_TRIPLET_COSINE);
+        }
     }
     scale_gradient(c, SIZE(COUNT) * cols);
 }
 
-// The second triplet has reached its margin.
+// The second triplet has reached its margin. The first two pairs of an order have one target.
 void op_prepare_triplets(struct op_case *c, int mode) {
     const int64_t cols = SIZE(HIDDEN), at = 3 * cols;
-    for (int64_t i = 0; SIZE(COUNT) >= 6 && i < cols; i++) {
+    if (c->call.variant == SIMILARITY_ORDER && SIZE(COUNT) >= 4) {
+        c->x[3][1] = c->x[3][0];
+    }
+    for (int64_t i = 0; op_similarity_texts(c->call.variant) == 3 && SIZE(COUNT) >= 6 && i < cols;
+         i++) {
         c->x[2][at + cols + i] = c->x[2][at + i];
         c->x[2][at + 2 * cols + i] = -3 * c->x[2][at + i];
     }

@@ -196,7 +196,7 @@ double harness_step(struct harness *harness, const struct batch *batch,
     bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale, harness->sink);
     struct berth_error error = {0};
     assert_ok(harness->device->status(harness->device, &error), &error);
-    float *losses = download(harness, bert_losses(harness->activations), batch->sequence_count);
+    float *losses = download(harness, bert_losses(harness->activations, 0), batch->sequence_count);
     double sum = 0;
     for (int64_t s = 0; s < batch->sequence_count; s++) {
         sum += losses[s];

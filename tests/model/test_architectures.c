@@ -45,10 +45,11 @@ static struct bert_config config_of(size_t architecture, int64_t embedding_size)
     config.embedding_size = row->embedding_size_key != NULL ? embedding_size : 0;
     config.num_labels = 3;
     config.embedding = (struct bert_embedding){.pooling = BERTH_POOL_MEAN,
-                                               .loss = BERT_SIMILARITIES,
-                                               .similarity = SIMILARITY_COSINE,
-                                               .texts = 2,
-                                               .group = 1};
+                                               .objectives = {{.loss = BERT_SIMILARITIES,
+                                                               .similarity = SIMILARITY_COSINE,
+                                                               .texts = 2,
+                                                               .group = 1}},
+                                               .objective_count = 1};
     return config;
 }
 

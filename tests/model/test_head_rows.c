@@ -66,10 +66,11 @@ static struct bert_config config_of(const struct variant *variant) {
     config.pre_layer_norm = variant->pre_layer_norm;
     config.num_labels = 3;
     config.embedding = (struct bert_embedding){.pooling = variant->pooling,
-                                               .loss = BERT_SIMILARITIES,
-                                               .similarity = SIMILARITY_COSINE,
-                                               .texts = 2,
-                                               .group = 1};
+                                               .objectives = {{.loss = BERT_SIMILARITIES,
+                                                               .similarity = SIMILARITY_COSINE,
+                                                               .texts = 2,
+                                                               .group = 1}},
+                                               .objective_count = 1};
     return config;
 }
 

@@ -423,7 +423,7 @@ static void test_merging_keeps_what_is_no_key(void **state) {
     json *object;
     read_good("{" MINIMAL ", \"classifier_dropout\": 0.25, \"zebra\": 1}", &config);
     config.truncated_initializer = 1;
-    config.embedding.texts = 3;
+    config.embedding.objectives[0].texts = 3;
     assert_int_equal(json_read_memory("more", more, sizeof more - 1, &object, NULL), BERTH_OK);
     assert_int_equal(bert_config_merge(&config, object, NULL), BERTH_OK);
     json_free(object);
@@ -431,7 +431,7 @@ static void test_merging_keeps_what_is_no_key(void **state) {
     assert_non_null(strstr(config.source_json, "\"zebra\": 2"));
     assert_true(config.classifier_dropout == 0.25);
     assert_true(config.truncated_initializer);
-    assert_int_equal(config.embedding.texts, 3);
+    assert_int_equal(config.embedding.objectives[0].texts, 3);
     bert_config_done(&config);
 }
 

@@ -118,6 +118,10 @@ static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
     float *targets = (float *)packer->batch.label_targets + number * width;
+    if (sequence->vector != NULL) {
+        memcpy(targets, sequence->vector, width * sizeof *targets);
+        return;
+    }
     for (size_t i = 0; i < width; i++) {
         targets[i] = sequence->label_count < 0 ? NAN : 0;
     }

@@ -23,6 +23,7 @@ struct packer_sequence {
     float target;          // real label, or NaN: none
     const int32_t *labels; // multi-label: the classes that apply
     int32_t label_count;   // negative: unknown
+    const float *vector;   // [the batch's K] real labels; NULL: the classes above
     // Masked or labelled tokens: rows within the sequence, ascending, and the original ids or
     // classes.
     const uint16_t *masked_positions;

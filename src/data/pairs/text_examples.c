@@ -43,73 +43,188 @@ static enum berth_status guess_columns(const struct table *table,
         }
     }
     columns->count = found;
-    return found == 2 || found == 3
+    return found > 0 && found <= TEXT_EXAMPLE_MAX
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: expected two or three columns of texts, found %zu; name them with "
+                           "%s: expected 1 to %d columns of texts, found %zu; name them with "
                            "text_column, text_pair_column and negative_column",
-                           table->name, found);
+                           table->name, TEXT_EXAMPLE_MAX, found);
+}
+
+static enum berth_status add_column(const struct table *table, const char *setting,
+                                    const char *name, struct columns *columns,
+                                    struct berth_error *error) {
+    if (columns->count == TEXT_EXAMPLE_MAX) {
+        return error_set(error, BERTH_USAGE,
+                         "%s: expected at most %d columns of texts, found \"%s\"", setting,
+                         TEXT_EXAMPLE_MAX, name);
+    }
+    return table_column(table, setting, name, &columns->texts[columns->count++], error);
+}
+
+// The list "A,B,...".
+static enum berth_status add_negatives(const struct table *table, const char *list,
+                                       struct columns *columns, struct berth_error *error) {
+    OWNED char *names = memory_string(list);
+    char *rest = NULL;
+    if (names == NULL) {
+        return error_no_memory(error, strlen(list), "the names of columns");
+    }
+    for (char *name = strtok_r(names, ",", &rest); name != NULL;
+         name = strtok_r(NULL, ",", &rest)) {
+        TRY(add_column(table, "negative_column", name, columns, error));
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status find_columns(const struct table *table,
                                       const struct text_example_settings *settings,
                                       struct columns *columns, struct berth_error *error) {
-    static const char *const names[] = {"text_column", "text_pair_column", "negative_column"};
     columns->score = NO_COLUMN;
     if (settings->score != NULL) {
         TRY(table_column(table, "label_column", settings->score, &columns->score, error));
     }
-    if (settings->texts[0] == NULL) {
+    if (settings->text == NULL) {
         return guess_columns(table, settings, columns, error);
     }
-    for (size_t i = 0; i < TEXT_EXAMPLE_MAX && settings->texts[i] != NULL; i++) {
-        TRY(table_column(table, names[i], settings->texts[i], &columns->texts[i], error));
-        columns->count++;
+    TRY(add_column(table, "text_column", settings->text, columns, error));
+    if (settings->pair != NULL) {
+        TRY(add_column(table, "text_pair_column", settings->pair, columns, error));
+    }
+    return settings->negatives != NULL ? add_negatives(table, settings->negatives, columns, error)
+                                       : BERTH_OK;
+}
+
+// --- scores -------------------------------------------------------------------------------------
+
+// The list of numbers in a cell: an array of the table, or the text of one.
+struct list {
+    const json *numbers; // NULL: the cell is none
+    json *parsed;        // json_free
+};
+
+static enum berth_status find_list(const struct table *table, size_t row, size_t column,
+                                   struct list *list, struct berth_error *error) {
+    const char *text;
+    *list = (struct list){.numbers = table_list(table, row, column)};
+    if (list->numbers != NULL) {
+        return BERTH_OK;
+    }
+    TRY(table_text(table, row, column, &text, error));
+    if (text[0] == '[' &&
+        json_read_memory(table->name, text, strlen(text), &list->parsed, NULL) != BERTH_OK) {
+        return table_error(table, row, column, error, "expected a list of numbers, found \"%.*s\"",
+                           UTF8_SHOWN(text, 60));
+    }
+    list->numbers = list->parsed;
+    return BERTH_OK;
+}
+
+// An item of a list; a table has numbers as texts.
+static int is_finite_number(const json *item, double *number) {
+    if (json_text(item) != NULL) {
+        return number_parse_real(json_text(item), number) && isfinite(*number);
+    }
+    *number = json_as_real(item);
+    return json_is_number_value(item) && isfinite(*number);
+}
+
+static enum berth_status read_list(const struct table *table, size_t row, size_t column,
+                                   const json *list, double *scores, size_t count,
+                                   struct berth_error *error) {
+    if (json_length(list) != count) {
+        return table_error(table, row, column, error,
+                           "expected %zu numbers as in the first example, found %zu", count,
+                           json_length(list));
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_finite_number(json_at(list, i), &scores[i])) {
+            return table_error(table, row, column, error, "expected a number as item %zu of a list",
+                               i + 1);
+        }
     }
     return BERTH_OK;
 }
 
-static enum berth_status read_row(const struct table *table, size_t row,
-                                  const struct columns *columns, struct text_example *example,
-                                  struct berth_error *error) {
-    const char *score;
-    *example = (struct text_example){.score = NAN, .line = table->lines[row]};
-    for (size_t i = 0; i < columns->count; i++) {
-        TRY(table_text(table, row, columns->texts[i], &example->texts[i], error));
-    }
-    if (columns->score == NO_COLUMN) {
+static enum berth_status read_number(const struct table *table, size_t row, size_t column,
+                                     double *score, struct berth_error *error) {
+    const char *text;
+    TRY(table_text(table, row, column, &text, error));
+    return number_parse_real(text, score) && isfinite(*score)
+               ? BERTH_OK
+               : table_error(table, row, column, error, "expected a number, found \"%.*s\"",
+                             UTF8_SHOWN(text, 60));
+}
+
+static enum berth_status read_scores(const struct table *table, size_t row, size_t column,
+                                     double *scores, size_t count, struct berth_error *error) {
+    struct list list;
+    TRY(find_list(table, row, column, &list, error));
+    const enum berth_status status =
+        list.numbers != NULL ? read_list(table, row, column, list.numbers, scores, count, error)
+        : count == 1         ? read_number(table, row, column, scores, error)
+                             : table_error(table, row, column, error,
+                                           "expected a list of %zu numbers as in the first example, "
+                                                   "found one number",
+                                           count);
+    json_free(list.parsed);
+    return status;
+}
+
+// How many numbers the first example has.
+static enum berth_status count_scores(const struct table *table, size_t column, size_t *count,
+                                      struct berth_error *error) {
+    struct list list;
+    *count = 0;
+    if (column == NO_COLUMN) {
         return BERTH_OK;
     }
-    TRY(table_text(table, row, columns->score, &score, error));
-    return number_parse_real(score, &example->score) && isfinite(example->score)
+    TRY(find_list(table, 0, column, &list, error));
+    *count = list.numbers != NULL ? json_length(list.numbers) : 1;
+    json_free(list.parsed);
+    return *count > 0
                ? BERTH_OK
-               : table_error(table, row, columns->score, error, "expected a number, found \"%.*s\"",
-                             UTF8_SHOWN(score, 60));
+               : table_error(table, 0, column, error, "expected numbers, found an empty list");
+}
+
+// --- rows ---------------------------------------------------------------------------------------
+
+static enum berth_status read_row(struct text_examples *examples, const struct columns *columns,
+                                  struct berth_error *error) {
+    const struct table *table = &examples->table;
+    const size_t row = examples->count;
+    const char **texts = examples->text_pool + row * examples->texts;
+    double *scores = examples->score_pool + row * examples->scores;
+    examples->items[row] =
+        (struct text_example){.texts = texts, .scores = scores, .line = table->lines[row]};
+    for (size_t i = 0; i < examples->texts; i++) {
+        TRY(table_text(table, row, columns->texts[i], &texts[i], error));
+    }
+    return columns->score != NO_COLUMN
+               ? read_scores(table, row, columns->score, scores, examples->scores, error)
+               : BERTH_OK;
 }
 
 static enum berth_status read_table(const struct text_example_settings *settings,
                                     struct text_examples *examples, struct berth_error *error) {
     const struct table *table = &examples->table;
+    const size_t rows = table->row_count;
     struct columns columns = {.count = 0};
     TRY(find_columns(table, settings, &columns, error));
+    TRY(count_scores(table, columns.score, &examples->scores, error));
     examples->texts = columns.count;
-    examples->has_scores = columns.score != NO_COLUMN;
-    if (examples->has_scores && columns.count > 2) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: expected pairs with a score or triplets without one, found three "
-                         "texts and column \"%s\"",
-                         table->name, table->columns[columns.score]);
-    }
     for (size_t i = 0; i < columns.count; i++) {
         examples->columns[i] = table->columns[columns.texts[i]];
     }
-    examples->score_column = examples->has_scores ? table->columns[columns.score] : NULL;
-    examples->items = memory_array(table->row_count, sizeof *examples->items);
-    if (examples->items == NULL) {
-        return error_no_memory(error, table->row_count * sizeof *examples->items, "the examples");
+    examples->score_column = examples->scores > 0 ? table->columns[columns.score] : NULL;
+    examples->items = memory_array(rows, sizeof *examples->items);
+    examples->text_pool = memory_array(rows * examples->texts, sizeof *examples->text_pool);
+    examples->score_pool = memory_array(rows * examples->scores, sizeof *examples->score_pool);
+    if (examples->items == NULL || examples->text_pool == NULL || examples->score_pool == NULL) {
+        return error_no_memory(error, rows * sizeof *examples->items, "the examples");
     }
-    for (; examples->count < table->row_count; examples->count++) {
-        TRY(read_row(table, examples->count, &columns, &examples->items[examples->count], error));
+    for (; examples->count < rows; examples->count++) {
+        TRY(read_row(examples, &columns, error));
     }
     return BERTH_OK;
 }
@@ -125,6 +240,8 @@ enum berth_status text_examples_read(const char *path, const struct text_example
 
 void text_examples_done(struct text_examples *examples) {
     memory_free(examples->items);
+    memory_free(examples->text_pool);
+    memory_free(examples->score_pool);
     table_done(&examples->table);
     *examples = (struct text_examples){0};
 }

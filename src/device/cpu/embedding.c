@@ -150,7 +150,8 @@ void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, st
         const double length = lengths[i];
         float *to = row_of(dx, i);
         for (int64_t c = 0; c < dx.cols; c++) {
-            to[c] = (float)(((double)radius * (double)from[c] - along * (double)own[c]) / length);
+            const double across = (double)radius * (double)from[c] - along * (double)own[c];
+            to[c] = (float)((double)to[c] + across / length);
         }
     }
     cpu_zero_rows(dx, count);
@@ -170,83 +171,191 @@ static double distance(const float *a, const float *b, int64_t count) {
     return sqrt(sum);
 }
 
-// One example: its texts' rows, and those of their gradients.
-struct example {
-    const float *x[3];
-    float *dx[3];
-    int64_t columns;
-    double scale;
+// The texts of one example are `texts` rows from row `first` on.
+static void zero_gradients(const struct similarity_args *args, int64_t first) {
+    for (int64_t i = 0; i < args->texts; i++) {
+        memset(row_of(args->dx, first + i), 0, (size_t)args->dx.cols * sizeof(float));
+    }
+}
+
+static void cosine_loss(const struct similarity_args *args, int64_t first) {
+    const float *a = row_of(args->x, first), *b = row_of(args->x, first + 1);
+    float *da = row_of(args->dx, first), *db = row_of(args->dx, first + 1);
+    const double difference = product(a, b, args->x.cols) - (double)args->targets[first];
+    const double factor = 2 * (double)args->scale * difference;
+    for (int64_t c = 0; c < args->x.cols; c++) {
+        da[c] = (float)(factor * (double)b[c]);
+        db[c] = (float)(factor * (double)a[c]);
+    }
+    args->losses[first] = (float)(difference * difference);
+}
+
+// Whether a triplet has a loss, which becomes that of the example; if not, its gradients are 0.
+static int has_loss(const struct similarity_args *args, int64_t first, double loss) {
+    if (!(loss > 0)) {
+        zero_gradients(args, first);
+        args->losses[first] = isnan(loss) ? (float)loss : 0;
+        return 0;
+    }
+    args->losses[first] = (float)loss;
+    return 1;
+}
+
+static void euclidean_loss(const struct similarity_args *args, int64_t first) {
+    const float *a = row_of(args->x, first), *b = row_of(args->x, first + 1),
+                *far_one = row_of(args->x, first + 2);
+    const double near = distance(a, b, args->x.cols), far = distance(a, far_one, args->x.cols);
+    if (!has_loss(args, first, near - far + (double)args->margin)) {
+        return;
+    }
+    for (int64_t c = 0; c < args->x.cols; c++) {
+        const double scale = args->scale;
+        const double to_near = scale * ((double)a[c] - (double)b[c] + NEAR) / near;
+        const double to_far = scale * ((double)a[c] - (double)far_one[c] + NEAR) / far;
+        row_of(args->dx, first)[c] = (float)(to_near - to_far);
+        row_of(args->dx, first + 1)[c] = (float)-to_near;
+        row_of(args->dx, first + 2)[c] = (float)to_far;
+    }
+}
+
+static void angular_loss(const struct similarity_args *args, int64_t first) {
+    const float *a = row_of(args->x, first), *b = row_of(args->x, first + 1),
+                *far = row_of(args->x, first + 2);
+    const double difference = product(a, far, args->x.cols) - product(a, b, args->x.cols);
+    if (!has_loss(args, first, difference + (double)args->margin)) {
+        return;
+    }
+    for (int64_t c = 0; c < args->x.cols; c++) {
+        const double scale = args->scale;
+        row_of(args->dx, first)[c] = (float)(scale * ((double)far[c] - (double)b[c]));
+        row_of(args->dx, first + 1)[c] = (float)(-scale * (double)a[c]);
+        row_of(args->dx, first + 2)[c] = (float)(scale * (double)a[c]);
+    }
+}
+
+static void margins_loss(const struct similarity_args *args, int64_t first) {
+    const int64_t others = args->texts - 2;
+    const float *a = row_of(args->x, first), *b = row_of(args->x, first + 1);
+    float *da = row_of(args->dx, first), *db = row_of(args->dx, first + 1);
+    const double near = product(a, b, args->x.cols);
+    double loss = 0;
+    memset(da, 0, (size_t)args->dx.cols * sizeof *da);
+    memset(db, 0, (size_t)args->dx.cols * sizeof *db);
+    for (int64_t i = first + 2; i < first + args->texts; i++) {
+        const float *other = row_of(args->x, i);
+        float *dother = row_of(args->dx, i);
+        const double error = near - product(a, other, args->x.cols) - (double)args->targets[i];
+        const double factor = 2 * (double)args->scale * error / (double)others;
+        for (int64_t c = 0; c < args->x.cols; c++) {
+            da[c] += (float)(factor * ((double)b[c] - (double)other[c]));
+            db[c] += (float)(factor * (double)a[c]);
+            dother[c] = (float)(-factor * (double)a[c]);
+        }
+        loss += error * error / (double)others;
+    }
+    args->losses[first] = (float)loss;
+}
+
+static void vectors_loss(const struct similarity_args *args, int64_t first) {
+    const double share = 1 / (double)(args->texts * args->x.cols);
+    for (int64_t i = first; i < first + args->texts; i++) {
+        const float *x = row_of(args->x, i), *target = row_of(args->vectors, i);
+        double sum = 0;
+        for (int64_t c = 0; c < args->x.cols; c++) {
+            const double error = (double)x[c] - (double)target[c];
+            row_of(args->dx, i)[c] = (float)(2 * (double)args->scale * share * error);
+            sum += error * error;
+        }
+        args->losses[i] = (float)(share * sum);
+    }
+}
+
+// A group of `count` pairs: the products are in losses[first + i].
+static double largest_exponent(const struct similarity_args *args, int64_t first, int64_t count) {
+    const float *targets = args->targets + first, *products = args->losses + first;
+    double largest_one = 0;
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < count; j++) {
+            const double x = (double)args->factor * ((double)products[j] - (double)products[i]);
+            largest_one = targets[i] > targets[j] && x > largest_one ? x : largest_one;
+        }
+    }
+    return largest_one;
+}
+
+// The part of the sum in which pair i occurs, all terms divided by e^shift: where its target is the
+// larger one (above), and where it is the smaller one.
+struct order_terms {
+    double above, below;
 };
 
-static void zero_gradients(const struct example *e, int texts) {
-    for (int i = 0; i < texts; i++) {
-        memset(e->dx[i], 0, (size_t)e->columns * sizeof(float));
+static struct order_terms order_terms_of(const struct similarity_args *args, int64_t first,
+                                         int64_t count, int64_t i, double shift) {
+    const float *targets = args->targets + first, *products = args->losses + first;
+    struct order_terms terms = {0};
+    for (int64_t j = 0; j < count; j++) {
+        const double x = (double)args->factor * ((double)products[j] - (double)products[i]);
+        if (targets[i] > targets[j]) {
+            terms.above += exp(x - shift);
+        } else if (targets[i] < targets[j]) {
+            terms.below += exp(-x - shift);
+        }
     }
+    return terms;
 }
 
-static double cosine_loss(const struct example *e, double target) {
-    const double difference = product(e->x[0], e->x[1], e->columns) - target;
-    const double factor = 2 * e->scale * difference;
-    for (int64_t c = 0; c < e->columns; c++) {
-        e->dx[0][c] = (float)(factor * (double)e->x[1][c]);
-        e->dx[1][c] = (float)(factor * (double)e->x[0][c]);
+// The derivative by the product of pair i is put into the losses of its second text.
+static double order_derivatives(const struct similarity_args *args, int64_t first, int64_t count,
+                                double shift) {
+    float *derivatives = args->losses + first + count;
+    double sum = exp(-shift);
+    for (int64_t i = 0; i < count; i++) {
+        const struct order_terms terms = order_terms_of(args, first, count, i, shift);
+        sum += terms.above;
+        derivatives[i] = (float)(terms.below - terms.above);
     }
-    return difference * difference;
+    return sum;
 }
 
-static double euclidean_loss(const struct example *e, double margin) {
-    const double near = distance(e->x[0], e->x[1], e->columns);
-    const double far = distance(e->x[0], e->x[2], e->columns);
-    const double loss = near - far + margin;
-    if (!(loss > 0)) {
-        zero_gradients(e, 3);
-        return isnan(loss) ? loss : 0;
+static void order_loss(const struct similarity_args *args, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++) {
+        args->losses[i] =
+            (float)product(row_of(args->x, i), row_of(args->x, i + count), args->x.cols);
     }
-    for (int64_t c = 0; c < e->columns; c++) {
-        const double a = e->x[0][c];
-        const double to_near = e->scale * (a - (double)e->x[1][c] + NEAR) / near;
-        const double to_far = e->scale * (a - (double)e->x[2][c] + NEAR) / far;
-        e->dx[0][c] = (float)(to_near - to_far);
-        e->dx[1][c] = (float)-to_near;
-        e->dx[2][c] = (float)to_far;
+    const double shift = largest_exponent(args, first, count);
+    const double sum = order_derivatives(args, first, count, shift);
+    const double scale = (double)args->scale * (double)args->factor * (double)count / sum;
+    for (int64_t i = first; i < first + count; i++) {
+        const double factor = scale * (double)args->losses[i + count];
+        for (int64_t c = 0; c < args->x.cols; c++) {
+            row_of(args->dx, i)[c] = (float)(factor * (double)row_of(args->x, i + count)[c]);
+            row_of(args->dx, i + count)[c] = (float)(factor * (double)row_of(args->x, i)[c]);
+        }
     }
-    return loss;
+    memset(args->losses + first, 0, (size_t)(2 * count) * sizeof *args->losses);
+    args->losses[first] = (float)((double)count * (shift + log(sum)));
 }
 
-static double angular_loss(const struct example *e, double margin) {
-    const double loss =
-        product(e->x[0], e->x[2], e->columns) - product(e->x[0], e->x[1], e->columns) + margin;
-    if (!(loss > 0)) {
-        zero_gradients(e, 3);
-        return isnan(loss) ? loss : 0;
-    }
-    for (int64_t c = 0; c < e->columns; c++) {
-        e->dx[0][c] = (float)(e->scale * ((double)e->x[2][c] - (double)e->x[1][c]));
-        e->dx[1][c] = (float)(-e->scale * (double)e->x[0][c]);
-        e->dx[2][c] = (float)(e->scale * (double)e->x[0][c]);
-    }
-    return loss;
-}
+typedef void example_loss(const struct similarity_args *args, int64_t first);
 
-static double loss_of(const struct similarity_args *args, int64_t first) {
-    struct example e = {.columns = args->x.cols, .scale = (double)args->scale};
-    for (int64_t i = 0; i < similarity_texts(args->loss); i++) {
-        e.x[i] = row_of(args->x, first + i);
-        e.dx[i] = row_of(args->dx, first + i);
-    }
-    const double margin = (double)args->margin;
-    return args->loss == SIMILARITY_COSINE ? cosine_loss(&e, (double)args->targets[first])
-           : args->loss == SIMILARITY_TRIPLET_EUCLIDEAN ? euclidean_loss(&e, margin)
-                                                        : angular_loss(&e, margin);
-}
+static example_loss *const example_losses[SIMILARITY_COUNT] = {
+    [SIMILARITY_COSINE] = cosine_loss,
+    [SIMILARITY_TRIPLET_EUCLIDEAN] = euclidean_loss,
+    [SIMILARITY_TRIPLET_COSINE] = angular_loss,
+    [SIMILARITY_MARGINS] = margins_loss,
+    [SIMILARITY_VECTORS] = vectors_loss};
 
 void cpu_similarity_loss(struct device *dev, const struct similarity_args *args) {
     struct cpu *cpu = cpu_of(dev);
-    const int64_t texts = similarity_texts(args->loss), examples = args->count / texts;
+    const int64_t texts = args->texts, group = args->group, examples = args->count / texts;
     memset(args->losses, 0, (size_t)args->count * sizeof *args->losses);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < examples; i++) {
-        args->losses[i * texts] = (float)loss_of(args, i * texts);
+    for (int64_t i = 0; i < examples; i += group) {
+        if (args->loss == SIMILARITY_ORDER) {
+            order_loss(args, i * texts, examples - i < group ? examples - i : group);
+        } else {
+            example_losses[args->loss](args, i * texts);
+        }
     }
     cpu_zero_rows(args->dx, examples * texts);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sentence embeddings: pooling the rows of a sequence to a vector, normalizing vectors, and the
-// losses of examples of two or three texts. A block has a sequence, a vector or an example. Sums
-// are in double.
+// losses of examples of several texts. A block has a sequence, a vector, an example or a group of
+// examples. Sums are in double.
 #include "device/gpu/cost.h"
 #include "device/gpu/gpu.h"
 #include "device/gpu/kernel.h"
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     FOR_COLUMNS(c, dx) {
         const double across =
             (double)radius * (double)number_at(dy, i, c) - along * (double)number_at(y, i, c);
-        set_number(dx, i, c, (float)(across / length));
+        set_number(dx, i, c, (float)((double)number_at(dx, i, c) + across / length));
     }
 }
 
@@ -151,7 +151,7 @@ static gpu_cost normalize_forward_cost(struct mat y, float *lengths, struct mat 
 
 static gpu_cost normalize_backward_cost(struct mat dx, struct mat dy, struct mat y,
                                         const float *lengths, float) {
-    return {cost_of(dy) + cost_of(y) + cost_words(lengths, y.rows), cost_of(dx), 0};
+    return {cost_of(dx) + cost_of(dy) + cost_of(y) + cost_words(lengths, y.rows), cost_of(dx), 0};
 }
 
 void gpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
@@ -235,25 +235,163 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS) angular_kernel(struct simil
     }
 }
 
+// The errors are kept in the losses of the texts that they belong to, until all columns have read
+// them.
+__global__ void __launch_bounds__(EMBEDDING_THREADS) margins_kernel(struct similarity_args args) {
+    const int64_t a = (int64_t)blockIdx.x * args.texts, end = a + args.texts;
+    const double near = dot_product(args.x, a, args.x, a + 1);
+    const double others = (double)(args.texts - 2);
+    double loss = 0.0;
+    for (int64_t i = a + 2; i < end; i++) {
+        const double error = near - dot_product(args.x, a, args.x, i) - (double)args.targets[i];
+        loss += error * error / others;
+        if (threadIdx.x == 0) {
+            args.losses[i] = (float)error;
+        }
+    }
+    __syncthreads();
+    FOR_COLUMNS(c, args.x) {
+        const double x = number_at(args.x, a, c), y = number_at(args.x, a + 1, c);
+        double dx = 0.0, dy = 0.0;
+        for (int64_t i = a + 2; i < end; i++) {
+            const double factor = 2.0 * (double)args.scale * (double)args.losses[i] / others;
+            dx += factor * (y - (double)number_at(args.x, i, c));
+            dy += factor * x;
+            set_number(args.dx, i, c, (float)(-factor * x));
+        }
+        set_number(args.dx, a, c, (float)dx);
+        set_number(args.dx, a + 1, c, (float)dy);
+    }
+    __syncthreads();
+    for (int64_t i = a + threadIdx.x; i < end; i += EMBEDDING_THREADS) {
+        args.losses[i] = i == a ? (float)loss : 0.0f;
+    }
+}
+
+// A block has a text.
+__global__ void __launch_bounds__(EMBEDDING_THREADS) vectors_kernel(struct similarity_args args) {
+    const int64_t i = blockIdx.x;
+    const double share = 1.0 / (double)(args.texts * args.x.cols);
+    double sum = 0.0;
+    FOR_COLUMNS(c, args.x) {
+        const double error =
+            (double)number_at(args.x, i, c) - (double)number_at(args.vectors, i, c);
+        set_number(args.dx, i, c, (float)(2.0 * (double)args.scale * share * error));
+        sum += error * error;
+    }
+    sum = block_sum<EMBEDDING_THREADS>(sum);
+    if (threadIdx.x == 0) {
+        args.losses[i] = (float)(share * sum);
+    }
+}
+
+// --- the loss of an order: products, then for each group their loss and derivatives, then the
+// gradient --------------------------------------------------------------------------------------
+
+// The rows of pair `pair`: its first text's, and how far the second one's is from it.
+struct pair_rows {
+    int64_t first, distance;
+};
+
+DEVICE pair_rows rows_of_pair(const struct similarity_args &args, int64_t pair) {
+    const int64_t examples = args.count / 2, group = pair / args.group * args.group;
+    const int64_t left = examples - group;
+    return {group + pair, left < args.group ? left : args.group};
+}
+
+__global__ void __launch_bounds__(EMBEDDING_THREADS) products_kernel(struct similarity_args args) {
+    const pair_rows rows = rows_of_pair(args, blockIdx.x);
+    const double product = dot_product(args.x, rows.first, args.x, rows.first + rows.distance);
+    if (threadIdx.x == 0) {
+        args.losses[rows.first] = (float)product;
+    }
+}
+
+__global__ void __launch_bounds__(EMBEDDING_THREADS) order_kernel(struct similarity_args args) {
+    const pair_rows rows = rows_of_pair(args, (int64_t)blockIdx.x * args.group);
+    const int64_t count = rows.distance;
+    const float *targets = args.targets + rows.first;
+    float *products = args.losses + rows.first, *derivatives = products + count;
+    float largest = 0.0f;
+    for (int64_t i = threadIdx.x; i < count; i += EMBEDDING_THREADS) {
+        for (int64_t j = 0; j < count; j++) {
+            const float x = args.factor * (products[j] - products[i]);
+            largest = targets[i] > targets[j] && x > largest ? x : largest;
+        }
+    }
+    const double shift = block_max<EMBEDDING_THREADS>(largest);
+    double sum = 0.0;
+    for (int64_t i = threadIdx.x; i < count; i += EMBEDDING_THREADS) {
+        double above = 0.0, below = 0.0;
+        for (int64_t j = 0; j < count; j++) {
+            const double x = (double)args.factor * ((double)products[j] - (double)products[i]);
+            if (targets[i] > targets[j]) {
+                above += exp(x - shift);
+            } else if (targets[i] < targets[j]) {
+                below += exp(-x - shift);
+            }
+        }
+        derivatives[i] = (float)(below - above);
+        sum += above;
+    }
+    sum = block_sum<EMBEDDING_THREADS>(sum) + exp(-shift);
+    const double scale = (double)args.scale * (double)args.factor * (double)count / sum;
+    for (int64_t i = threadIdx.x; i < count; i += EMBEDDING_THREADS) {
+        derivatives[i] = (float)(scale * (double)derivatives[i]);
+        products[i] = i == 0 ? (float)((double)count * (shift + log(sum))) : 0.0f;
+    }
+}
+
+__global__ void __launch_bounds__(EMBEDDING_THREADS)
+    order_backward_kernel(struct similarity_args args) {
+    const pair_rows rows = rows_of_pair(args, blockIdx.x);
+    const int64_t a = rows.first, b = a + rows.distance;
+    const double factor = args.losses[b];
+    FOR_COLUMNS(c, args.x) {
+        set_number(args.dx, a, c, (float)(factor * (double)number_at(args.x, b, c)));
+        set_number(args.dx, b, c, (float)(factor * (double)number_at(args.x, a, c)));
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        args.losses[b] = 0.0f;
+    }
+}
+
 static gpu_cost similarity_cost(struct similarity_args args) {
-    const int64_t texts = similarity_texts(args.loss), examples = args.count / texts;
-    const int64_t rows = examples * texts;
-    const int64_t targets = args.loss == SIMILARITY_COSINE ? examples : 0;
-    return {cost_rows(args.x, rows) + cost_words(args.targets, targets),
+    const int64_t rows = args.count / args.texts * args.texts;
+    return {cost_rows(args.x, rows) + (args.loss == SIMILARITY_VECTORS
+                                           ? cost_rows(args.vectors, rows)
+                                           : cost_words(args.targets, rows)),
             cost_rows(args.dx, rows) + cost_words(args.losses, rows), 0};
 }
 
 void gpu_similarity_loss(struct device *dev, const struct similarity_args *args) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t texts = similarity_texts(args->loss), examples = args->count / texts;
-    const int64_t rest = examples * texts;
+    const int64_t examples = args->count / args->texts, rest = examples * args->texts;
+    const int64_t groups = (examples + args->group - 1) / args->group;
     const struct gpu_shape shape = {"similarity_loss", examples, EMBEDDING_THREADS};
-    if (args->loss == SIMILARITY_COSINE) {
+    switch (args->loss) {
+    case SIMILARITY_COSINE:
         gpu_run(gpu, shape, cosine_kernel, similarity_cost, *args);
-    } else if (args->loss == SIMILARITY_TRIPLET_EUCLIDEAN) {
+        break;
+    case SIMILARITY_TRIPLET_EUCLIDEAN:
         gpu_run(gpu, shape, euclidean_kernel, similarity_cost, *args);
-    } else {
+        break;
+    case SIMILARITY_TRIPLET_COSINE:
         gpu_run(gpu, shape, angular_kernel, similarity_cost, *args);
+        break;
+    case SIMILARITY_MARGINS:
+        gpu_run(gpu, shape, margins_kernel, similarity_cost, *args);
+        break;
+    case SIMILARITY_VECTORS:
+        gpu_run(gpu, {"similarity_loss", rest, EMBEDDING_THREADS}, vectors_kernel, similarity_cost,
+                *args);
+        break;
+    default:
+        gpu_run(gpu, shape, products_kernel, similarity_cost, *args);
+        gpu_run(gpu, {"similarity_loss", groups, EMBEDDING_THREADS}, order_kernel, similarity_cost,
+                *args);
+        gpu_run(gpu, shape, order_backward_kernel, similarity_cost, *args);
     }
     dev->zero(dev, args->losses + rest, (size_t)(args->count - rest) * sizeof *args->losses);
     gpu_zero_rows(gpu, args->dx, rest);

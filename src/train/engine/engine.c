@@ -17,7 +17,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
 static struct batch_extent worst_of(const struct state *state, const struct bert_config *config,
                                     const struct engine_shape *shape) {
     struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
-    worst.labels = config->problem == BERT_MULTI_LABEL ? config->num_labels : 0;
+    worst.labels = bert_target_columns(config);
     const struct bert model = model_of(state, config, shape);
     worst.head_rows = bert_head_rows(&model, worst.tokens, worst.sequences, worst.masked);
     return worst;

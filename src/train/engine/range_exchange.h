@@ -27,7 +27,7 @@ struct range_exchange {
     struct comm *comm;
     struct device *device;
     int is_direct;
-    int is_silent; // exchanges nothing, to measure an update without; set between updates
+    int is_silent;           // exchanges nothing, to measure an update without; set between updates
     char mirror_reason[512]; // why a GPU's exchange is not direct; else empty
     void *mirror;            // of the whole table; NULL: none is needed
     size_t mirror_bytes;

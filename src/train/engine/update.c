@@ -181,8 +181,11 @@ static void add_losses(const struct updater *updater, int part, const struct mic
     double *sums = part + 1 < updater->own_parts
                        ? updater->earlier_losses + (size_t)part * ENGINE_LOSSES
                        : engine->sums->losses;
-    device->add_losses(device, sums + ENGINE_SEQUENCE_LOSS, bert_losses(engine->training),
-                       batch->sequence_count, micro->sequence_weight);
+    for (int64_t i = 0; i < bert_loss_count(&engine->model); i++) {
+        device->add_losses(device, sums + ENGINE_SEQUENCE_LOSS, bert_losses(engine->training, i),
+                           batch->sequence_count,
+                           micro->sequence_weight * bert_loss_weight(&engine->model, batch, i));
+    }
     if (batch->masked_count > 0) {
         device->add_losses(device, sums + ENGINE_MASKED_LOSS, bert_masked_losses(engine->training),
                            batch->masked_count, micro->masked_weight);
