@@ -60,7 +60,8 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("vectors with the prompt in the pooling and left out of it, by name", "prompts"),
         ("types of numbers, with and without calibration, and of .npy", "types"),
         ("vectors of tokens, with and without prompts", "tokens"),
-        ("weights of words of sparse encoders of four architectures", "sparse"))] + [
+        ("weights of words of sparse encoders of four architectures", "sparse"),
+        ("scores of retrieval, with and without prompts", "retrieval"))] + [
     ("mining", "torch transformers sentence_transformers datasets", "build model", what, "mining." + function)
     for what, function in (("hard negatives by every rule, of a corpus and of the pairs' texts", "negatives"),
                            ("hard negatives judged by a cross-encoder", "judged"))] + [

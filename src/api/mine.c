@@ -239,7 +239,7 @@ static void note_unused(const struct mining *m, const struct text_examples *exam
         log_note(&m->job->log, "%s: column %s has no effect: pairs have two texts",
                  examples->table.name, examples->columns[2]);
     }
-    if (examples->has_scores) {
+    if (examples->scores > 0) {
         log_note(&m->job->log, "%s: column %s has no effect: every pair counts as right",
                  examples->table.name, examples->score_column);
     }
@@ -305,10 +305,16 @@ static enum berth_status number_pairs(struct mining *m, const struct text_exampl
 
 static enum berth_status read_pairs(struct mining *m, struct berth_error *error) {
     const struct feature_settings *features = &m->job->config->features;
-    const struct text_example_settings settings = {
-        .texts = {features->text_column, features->text_pair_column}};
+    const struct text_example_settings settings = {.text = features->text_column,
+                                                   .pair = features->text_pair_column};
     struct text_examples examples DONE_BY(text_examples_done) = {0};
     TRY(text_examples_read(job_text(m->job, "pairs"), &settings, &examples, error));
+    if (examples.texts < 2) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected two columns of texts, found one; name them with text_column "
+                         "and text_pair_column",
+                         examples.table.name);
+    }
     note_unused(m, &examples);
     return number_pairs(m, &examples, error);
 }

@@ -79,6 +79,18 @@ const struct option_row option_rows[] = {
      .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_EVALUATE_EMBED | JOB_SHOW | JOB_FEATURES,
      .unit = "FILE", .aliases = "input",
      .help = "data to predict: a SQuAD file, a table of texts, or words"},
+    {TEXT("files", task, queries_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "queries",
+     .help = "evaluate by retrieval: a table of queries with the columns _id and text, as BEIR's "
+             "queries.jsonl; goes with corpus_file and relevant_file"},
+    {TEXT("files", task, corpus_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "corpus",
+     .help = "the documents that the queries search: a table with the columns _id, text and, put "
+             "before the text, title"},
+    {TEXT("files", task, relevant_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "relevant qrels",
+     .help = "which documents are relevant to which query: a table with the columns query-id, "
+             "corpus-id and score (0: not relevant), or TREC's four columns"},
     {TEXT("files", run, output_dir, NULL), FREE, LOCAL, COMMON,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_PREPARE, .unit = "DIR", .aliases = "output",
      .help = "folder for the results"},
@@ -194,6 +206,14 @@ const struct option_row option_rows[] = {
      .shown = "as in the model folder, else mean"},
     {FLAG("embeddings", task, normalize, "auto"), KEPT, .jobs = JOB_FINETUNE_EMBED, .has_auto = 1,
      .help = "scale embeddings to length 1", .shown = "as in the model folder, else false"},
+    {TEXT("embeddings", task, query_prompt, NULL), ONLY_WITH("queries_file"), NOTED,
+     .jobs = TEXTS_JOBS, .unit = "TEXT", .may_be_empty = 1,
+     .help = "text to put before every query of queries_file; an empty one: none",
+     .shown = "the model folder's prompt \"query\", if any"},
+    {TEXT("embeddings", task, corpus_prompt, NULL), ONLY_WITH("queries_file"), NOTED,
+     .jobs = TEXTS_JOBS, .unit = "TEXT", .may_be_empty = 1,
+     .help = "text to put before every document of corpus_file; an empty one: none",
+     .shown = "the model folder's prompt \"document\", \"passage\" or \"corpus\", if any"},
 
     {TEXT("pre-training", task, input_dir, NULL), FREE, LOCAL, COMMON, .jobs = SHARD_JOBS,
      .unit = "DIR",

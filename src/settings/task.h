@@ -10,6 +10,9 @@ struct task_settings {
     const char *train_file;
     const char *validation_file;
     const char *predict_file;
+    const char *queries_file, *corpus_file, *relevant_file; /* embeddings: a set of retrieval */
+    const char *query_prompt,
+        *corpus_prompt;    /* before its texts; NULL: those of the model's folder */
     const char *task_name; /* "mrpc", ...; NULL: the user's own files */
     const char *data_dir;  /* folder with the task's files */
     const char *split;     /* the part to predict: "test", "dev" or "train" */

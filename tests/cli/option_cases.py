@@ -58,6 +58,10 @@ SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file 
            f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
 
+SET = "--queries ../queries.jsonl --corpus ../corpus.jsonl --relevant ../qrels.tsv"
+RETRIEVAL_TRAINED = f"finetune embed --model ../model --train ../table.csv {SET} --output out {PAIR} {MACHINE} {UPDATES}"
+RETRIEVAL = f"evaluate embed --model ../model {SET} --output out {MACHINE}"
+
 # Of tasks by name.
 MRPC = f"finetune classify --model ../model --task mrpc --data_dir ../glue --output out {MACHINE} {UPDATES}"
 XNLI = f"finetune classify --model ../model --task xnli --data_dir ../xnli --output out {MACHINE} {UPDATES}"
@@ -130,6 +134,8 @@ CASES = {
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
+    **{name + "_file": {EMBED: on(RETRIEVAL_TRAINED, f"../{name}2{ending}"), "evaluate embed": on(RETRIEVAL, f"../{name}2{ending}")}
+       for name, ending in (("queries", ".jsonl"), ("corpus", ".jsonl"), ("relevant", ".tsv"))},
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     # Predictions may go into the folder of a training run.
@@ -162,6 +168,8 @@ CASES = {
     "triplet_margin": "1",
     "triplet_distance": "cosine",
     "pooling": "cls",
+    **{name: {EMBED: on(RETRIEVAL_TRAINED, text), "evaluate embed": on(RETRIEVAL, text)}
+       for name, text in (("query_prompt", "the"), ("corpus_prompt", "the"))},
     "normalize": "true",
     # pre-training
     "input_dir": "../shards2",
