@@ -11,13 +11,13 @@
 static const struct {
     const struct cli_verb *verb;
     const struct job_row *job;
-} others[] = {{.verb = &cli_show},   {.verb = &cli_features},   {.job = &job_inspect},
-              {.job = &job_convert}, {.job = &job_compare},     {.job = &job_init},
-              {.job = &job_verify},  {.verb = &cli_bench},      {.verb = &cli_doctor},
-              {.verb = &cli_fetch},  {.job = &job_prepare},     {.job = &job_pack},
-              {.job = &job_vocab},   {.verb = &cli_serve},      {.verb = &cli_help},
-              {.verb = &cli_man},    {.verb = &cli_completion}, {.verb = &cli_report},
-              {.verb = &cli_plot},   {.verb = &cli_as}};
+} others[] = {{.verb = &cli_show},   {.verb = &cli_features}, {.job = &job_inspect},
+              {.job = &job_convert}, {.job = &job_compare},   {.job = &job_init},
+              {.job = &job_verify},  {.verb = &cli_bench},    {.verb = &cli_doctor},
+              {.verb = &cli_fetch},  {.job = &job_prepare},   {.job = &job_pack},
+              {.job = &job_vocab},   {.job = &job_mine},      {.verb = &cli_serve},
+              {.verb = &cli_help},   {.verb = &cli_man},      {.verb = &cli_completion},
+              {.verb = &cli_report}, {.verb = &cli_plot},     {.verb = &cli_as}};
 
 const struct cli_verb *const *cli_list_verbs(void) {
     static const struct cli_verb *list[CLI_TASK_VERBS_MAX + CLI_RUN_VERBS_MAX + COUNT(others) + 1];

@@ -132,7 +132,9 @@ static enum berth_status load(struct models *models, struct model *model, struct
     struct task_model *instance;
     config.model.model_name_or_path = model->path;
     const struct task_opening opening = {.log = &log};
-    TRY(task_model_open(NULL, &config, &opening, &instance, error));
+    const struct task_row *task;
+    TRY(task_of_model(model->path, &task, error));
+    TRY(task_model_open(task, &config, &opening, &instance, error));
     instance->references = 1;
     pthread_mutex_lock(&models->lock);
     struct task_model *old = model->current;

@@ -61,7 +61,11 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("types of numbers, with and without calibration, and of .npy", "types"),
         ("vectors of tokens, with and without prompts", "tokens"),
         ("scores of cross-encoders that Berth trained", "cross_encoders"),
-        ("weights of words of sparse encoders of four architectures", "sparse"))] + [
+        ("weights of words of sparse encoders of four architectures", "sparse"),
+        ("scores of retrieval, with and without prompts", "retrieval"))] + [
+    ("mining", "torch transformers sentence_transformers datasets", "build model", what, "mining." + function)
+    for what, function in (("hard negatives by every rule, of a corpus and of the pairs' texts", "negatives"),
+                           ("hard negatives judged by a cross-encoder", "judged"))] + [
     ("architectures", "torch transformers tokenizers safetensors", "build", what, "architectures." + function) for what, function in (
         ("numbers of every class of every architecture", "numbers"),
         ("ten updates of each head, and folders that load strictly", "training"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that sentence-transformers saves, and what it makes of texts with them: modules in folders of their own, prompts
-in and out of the pooling, prompts by name, vectors of tokens, words with weights, small types of numbers.
+in and out of the pooling, prompts by name, vectors of tokens, words with weights, small types of numbers, scores of retrieval.
 """
 import json
 import shutil
@@ -41,13 +41,13 @@ def vectors(given, folder, texts, *options):
     return [line["embedding"] for line in lines(given, folder, texts, *options)]
 
 
-def make(given, name, mode="mean", include_prompt=True, more=(), **settings):
+def make(given, name, mode="mean", include_prompt=True, more=(), texts=PROMPTS, **settings):
     base = given.work / "base"
     if not base.exists():
         torch.manual_seed(1)
         peers.save(base, transformers.BertModel(peers.make_config()))
     parts = [Transformer(str(base), max_seq_length=24), Pooling(SIZE, pooling_mode=mode, include_prompt=include_prompt), *more]
-    model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu", prompts=PROMPTS, **settings)
+    model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu", prompts=texts, **settings)
     folder = given.work / name
     model.save(str(folder))
     return folder, model
@@ -187,3 +187,34 @@ def cross_encoders(given):
             raise SystemExit(f"{folder.name}: the activation {model.activation_fn}")
         note(folder.name, [found[i] for i in range(len(pairs))], model.predict(pairs))
     print("cross-encoders that Berth trained", flush=True)
+
+
+def retrieval(given):
+    from sentence_transformers.evaluation import InformationRetrievalEvaluator
+    words = "the quick brown fox jumped over lazy dog paris is in france good film unable bad".split()
+    draws = np.random.default_rng(1)
+    queries, corpus = ({f"{kind}{number}": " ".join(draws.choice(words, length)) for number in range(count)}
+                       for kind, count, length in (("q", 40, 5), ("d", 150, 12)))
+    relevant = {query: {f"d{number}" for number in draws.choice(150, 1 + index % 7, replace=False)}
+                for index, query in enumerate(queries) if index % 5}
+    (given.work / "queries.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in queries.items()))
+    (given.work / "corpus.jsonl").write_text("".join(
+        json.dumps({"_id": i, "title": text[:9], "text": text[10:]} if text[9] == " " else {"_id": i, "text": text}) + "\n"
+        for i, text in corpus.items()))
+    (given.work / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(
+        f"{query}\t{document}\t1\n" for query, documents in relevant.items() for document in sorted(documents)))
+    wanted_by = InformationRetrievalEvaluator(queries, corpus, relevant, precision_recall_at_k=[1, 3, 5, 10, 100], write_csv=False)
+    for number, prompts in enumerate(({}, PROMPTS, {**PROMPTS, "document": "in paris "})):
+        folder, model = make(given, f"retrieval-{number}", more=(Normalize(),), texts=prompts)
+        wanted = {name.removeprefix("cosine_").replace("@", "_at_"): value for name, value in wanted_by(model).items()}
+        files = [word for option, name in (("--queries", "queries.jsonl"), ("--corpus", "corpus.jsonl"), ("--relevant", "qrels.tsv"))
+                 for word in (option, given.work / name)]
+        shared.berth(given, "evaluate", "embed", "--model", folder, *files, "--threads", 1, "--precision", "fp32", "--output",
+                     given.work / f"scores-{number}")
+        scores = json.loads((given.work / f"scores-{number}" / "eval_results.json").read_text())
+        names = [name for name in scores if "_at_" in name]
+        if len(names) != 12:
+            raise SystemExit(f"the scores {names}")
+        note(f"scores with prompts {prompts}", [scores[name] for name in names], [wanted[name.removeprefix("eval_")] for name in names],
+             1e-12)
+    print("scores of retrieval, with and without prompts", flush=True)

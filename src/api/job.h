@@ -51,7 +51,7 @@ struct job_row {
 extern const struct job_row *const job_rows[];
 // Each in the file of its name; convert is berth_save's.
 extern const struct job_row job_vocab, job_compare, job_verify, job_init, job_prepare, job_pack,
-    job_convert, job_inspect;
+    job_convert, job_inspect, job_mine;
 
 struct job {
     const struct job_row *row;

@@ -69,9 +69,9 @@ static const struct job_row
     evaluate = TASK_JOB(evaluate, JOB_PREDICT,
                         "score a model on a file: task, model_name_or_path, validation_file, ...");
 
-const struct job_row *const job_rows[] = {&train,      &pretrain, &predict,     &evaluate,
-                                          &job_vocab,  &job_pack, &job_prepare, &job_compare,
-                                          &job_verify, &job_init, &job_inspect, NULL};
+const struct job_row *const job_rows[] = {
+    &train,       &pretrain,   &predict,  &evaluate,    &job_vocab, &job_pack, &job_prepare,
+    &job_compare, &job_verify, &job_init, &job_inspect, &job_mine,  NULL};
 
 static const struct job_row *find_row(const char *name, struct berth_error *error) {
     char names[256] = "";

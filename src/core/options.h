@@ -43,9 +43,10 @@ enum option_job {
     JOB_PREDICT_TOKENS = 1 << 19,
     JOB_FINETUNE_EMBED = 1 << 20,
     JOB_EVALUATE_EMBED = 1 << 21,
-    JOB_FINETUNE_RERANK = 1 << 22,
-    JOB_EVALUATE_RERANK = 1 << 23,
-    JOB_SERVE = 1 << 24, // beside the jobs of its models: other descriptions of their defaults
+    JOB_MINE = 1 << 22,
+    JOB_FINETUNE_RERANK = 1 << 23,
+    JOB_EVALUATE_RERANK = 1 << 24,
+    JOB_SERVE = 1 << 25, // beside the jobs of its models: other descriptions of their defaults
     // Jobs of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS |
                    JOB_FINETUNE_EMBED | JOB_FINETUNE_RERANK,
@@ -56,7 +57,7 @@ enum option_job {
     JOB_FROM_SCRATCH = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
     JOB_TRAIN = JOB_FINETUNE | JOB_FROM_SCRATCH,
     // Jobs that several processes can do together.
-    JOB_DISTRIBUTED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
+    JOB_DISTRIBUTED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK | JOB_MINE
 };
 
 // What a resumed run may do with a setting.

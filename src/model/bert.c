@@ -631,25 +631,6 @@ const float *bert_losses(const struct bert_activations *activations, int64_t ind
     return activations->losses + index * activations->max_sequences;
 }
 
-int64_t bert_loss_count(const struct bert *model) {
-    const int64_t dimensions = model->config->embedding.dimension_count;
-    return model->table->head == PARAM_HEAD_EMBEDDING && dimensions > 0 ? dimensions : 1;
-}
-
-double bert_loss_weight(const struct bert *model, const struct batch *batch, int64_t index) {
-    const struct bert_embedding *embedding = &model->config->embedding;
-    if (model->table->head != PARAM_HEAD_EMBEDDING) {
-        return 1;
-    }
-    return (embedding->objectives[batch->objective].is_symmetric ? 0.5 : 1) *
-           (embedding->dimension_count > 0 ? embedding->dimension_weights[index] : 1);
-}
-
-void bert_set_piece(struct bert_activations *activations, int64_t first) {
-    activations->is_piece = first >= 0;
-    activations->piece_first = first >= 0 ? first : 0;
-}
-
 const float *bert_masked_losses(const struct bert_activations *activations) {
     return activations->tokens.losses != NULL ? activations->tokens.losses
                                               : activations->decoder.losses;

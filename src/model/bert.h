@@ -140,7 +140,7 @@ double bert_loss_weight(const struct bert *model, const struct batch *batch, int
 // gradients. first -1: batches are whole groups again.
 void bert_set_piece(struct bert_activations *activations, int64_t first);
 void bert_group_losses(const struct bert *model, struct bert_activations *activations,
-                       int64_t sequences, float loss_scale);
+                       int64_t objective, int64_t sequences, float loss_scale);
 // The losses of the masked tokens of a head that decodes, or of the labelled ones of a token
 // classifier, [M] in device memory; bert_losses of the pre-training head are those of the
 // next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their sum).

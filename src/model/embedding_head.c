@@ -26,6 +26,27 @@ static struct mat rows_of(struct mat m, int64_t first, int64_t count) {
     return mat_rows(m, first, count);
 }
 
+// --- what there is, of any head -----------------------------------------------------------------
+
+int64_t bert_loss_count(const struct bert *model) {
+    const int64_t dimensions = model->config->embedding.dimension_count;
+    return model->table->head == PARAM_HEAD_EMBEDDING && dimensions > 0 ? dimensions : 1;
+}
+
+double bert_loss_weight(const struct bert *model, const struct batch *batch, int64_t index) {
+    const struct bert_embedding *embedding = &model->config->embedding;
+    if (model->table->head != PARAM_HEAD_EMBEDDING) {
+        return 1;
+    }
+    return (embedding->objectives[batch->objective].is_symmetric ? 0.5 : 1) *
+           (embedding->dimension_count > 0 ? embedding->dimension_weights[index] : 1);
+}
+
+void bert_set_piece(struct bert_activations *activations, int64_t first) {
+    activations->is_piece = first >= 0;
+    activations->piece_first = first >= 0 ? first : 0;
+}
+
 // --- negatives ----------------------------------------------------------------------------------
 
 // Cross entropies of the rows of a b^T, whose classes are the rows' numbers; the products become
@@ -132,9 +153,10 @@ static void add_loss(const struct vectors_loss *of) {
     dev->normalize_backward(dev, of->dx, dunit, unit, buffers->lengths, radius, of->count);
 }
 
-// Sets dlogits to the gradient of the first `count` vectors in logits.
+// Sets dlogits to the gradient of the first `count` vectors in logits. batch NULL: of several.
 static void set_gradients(const struct bert *model, const struct bert_activations *activations,
-                          const struct batch *batch, int64_t count, float loss_scale) {
+                          int64_t objective, const struct batch *batch, int64_t count,
+                          float loss_scale) {
     const struct bert_embedding *embedding = &model->config->embedding;
     const struct mat x = mat_rows(activations->logits, 0, batch_round(count)),
                      dx = mat_rows(activations->dlogits, 0, batch_round(count));
@@ -146,7 +168,7 @@ static void set_gradients(const struct bert *model, const struct bert_activation
         add_loss(&(struct vectors_loss){
             .model = model,
             .activations = activations,
-            .objective = &embedding->objectives[batch != NULL ? batch->objective : 0],
+            .objective = &embedding->objectives[objective],
             .x = mat_columns(x, 0, columns),
             .dx = mat_columns(dx, 0, columns),
             .losses = activations->losses + i * activations->max_sequences,
@@ -158,8 +180,8 @@ static void set_gradients(const struct bert *model, const struct bert_activation
 }
 
 void bert_group_losses(const struct bert *model, struct bert_activations *activations,
-                       int64_t sequences, float loss_scale) {
-    set_gradients(model, activations, NULL, sequences, loss_scale);
+                       int64_t objective, int64_t sequences, float loss_scale) {
+    set_gradients(model, activations, objective, NULL, sequences, loss_scale);
 }
 
 // The rows of a batch's vectors.
@@ -179,8 +201,8 @@ void embedding_forward(const struct pass *pass) {
 void embedding_backward(const struct pass *pass, float loss_scale) {
     struct device *dev = pass->model->device;
     if (!pass->activations->is_piece) {
-        set_gradients(pass->model, pass->activations, pass->batch, pass->batch->sequence_count,
-                      loss_scale);
+        set_gradients(pass->model, pass->activations, pass->batch->objective, pass->batch,
+                      pass->batch->sequence_count, loss_scale);
     }
     dev->pool_backward(dev, used(pass, pass->activations->dresidual),
                        vectors_of(pass, pass->activations->dlogits), last_output(pass),

@@ -70,3 +70,20 @@ enum berth_status folder_find_class(const char *folder, const json *settings,
     json_free(config);
     return BERTH_OK;
 }
+
+enum berth_status folder_read_architecture(const char *folder, char *name, size_t size,
+                                           struct berth_error *error) {
+    OWNED char *path = folder_config_path(folder);
+    json *config = NULL;
+    *name = '\0';
+    if (path == NULL) {
+        return error_no_memory(error, 0, "a path");
+    }
+    TRY(file_exists(path) ? json_read_file(path, &config, error) : BERTH_OK);
+    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
+    if (first != NULL && strlen(first) < size) {
+        strcpy(name, first);
+    }
+    json_free(config);
+    return BERTH_OK;
+}

@@ -29,6 +29,11 @@ extern const char *const other_token_keys[OTHER_TOKEN_KEYS];
 enum berth_status folder_read_object(const char *folder, const char *name, json **object,
                                      struct berth_error *error);
 
+// The first class that "architectures" of the folder's config.json names; "": none, or a name of
+// `size` bytes or more.
+enum berth_status folder_read_architecture(const char *folder, char *name, size_t size,
+                                           struct berth_error *error);
+
 // Which tokenizer a folder's files name, as transformers chooses it.
 enum class_kind {
     CLASS_OF_BERT, // built from the settings; only the words of tokenizer.json are used

@@ -432,6 +432,23 @@ enum berth_status sentence_find_prompt(const struct sentence *sentence, const ch
         UTF8_SHOWN(name, 40), known);
 }
 
+static const char *first_prompt(const struct sentence *sentence, const char *const *names) {
+    const json *prompts = json_member(sentence->settings, "prompts");
+    const char *text = NULL;
+    for (; *names != NULL && text == NULL; names++) {
+        text = json_text(json_member(prompts, *names));
+    }
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+const char *sentence_query_prompt(const struct sentence *sentence) {
+    return first_prompt(sentence, (const char *const[]){"query", NULL});
+}
+
+const char *sentence_document_prompt(const struct sentence *sentence) {
+    return first_prompt(sentence, (const char *const[]){"document", "passage", "corpus", NULL});
+}
+
 // --- all files -----------------------------------------------------------------------------------
 
 static enum berth_status read_all(const char *folder, const struct home *home,

@@ -79,6 +79,12 @@ void sentence_choose(struct berth_embedding *how, const char *pooling, int norma
 enum berth_status sentence_find_prompt(const struct sentence *sentence, const char *name,
                                        const char **prompt, struct berth_error *error);
 
+// The prompt of queries, "query", and that of documents: the first of "document", "passage" and
+// "corpus" that the folder has. Borrowed; NULL: none or an empty one. The default prompt is of
+// texts that are neither, as in sentence-transformers.
+const char *sentence_query_prompt(const struct sentence *sentence);
+const char *sentence_document_prompt(const struct sentence *sentence);
+
 // Pools the rows [first, count) of `width` columns on the host as a device pools all of them;
 // BERTH_POOL_WEIGHTED_MEAN counts its weights from row 0.
 void sentence_pool(const float *rows, int64_t first, int64_t count, int64_t width,

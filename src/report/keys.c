@@ -33,7 +33,9 @@ const struct key_row key_rows[] = {
     {"eval_matthews_correlation", .chart = "Matthews correlation"},
     {"eval_pearson", .chart = "Pearson correlation"},
     {"eval_spearman", .chart = "Spearman correlation"},
-    {"eval_mrr@10", .chart = "Mean reciprocal rank of the first 10"},
+    {"eval_ndcg_at_10", .chart = "nDCG of the first 10"},
+    {"eval_mrr_at_10", .chart = "Mean reciprocal rank of the first 10"},
+    {"eval_map_at_100", .chart = "Mean average precision of the first 100"},
     {"eval_perplexity", .chart = "Perplexity"},
     {"eval_masked_lm_accuracy", .chart = "Accuracy of masked words, evaluated"},
     {"eval_next_sentence_accuracy", .chart = "Accuracy of next sentences, evaluated"},
@@ -85,7 +87,9 @@ const struct key_row key_rows[] = {
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
     {.keys = "pearson spearman spearmanr mse precision recall average_precision accuracy_threshold"
-             " f1_threshold triplet_accuracy mrr@10 perplexity masked_lm_accuracy next_sentence_accuracy"},
+             " f1_threshold triplet_accuracy perplexity masked_lm_accuracy next_sentence_accuracy"},
+    {.keys = "ndcg_at_10 mrr_at_10 map_at_100 recall_at_1 recall_at_3 recall_at_5 recall_at_10 recall_at_100"
+             " precision_at_1 precision_at_3 precision_at_5 precision_at_10"},
 
     // --- the plan ----------------------------------------------------------------------------------
     {"seed", .format = "%.6g", .dllogger = "plan:SEED", .is_name = 1},

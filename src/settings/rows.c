@@ -5,14 +5,15 @@
 
 #define TEXT_JOBS                                                                                  \
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED |   \
-     JOB_FILL)
+     JOB_FILL | JOB_MINE)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
 // What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
 #define TOKEN_JOBS (VOCABULARY_JOBS & ~(JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN))
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
-#define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL)
+#define MODEL_JOBS                                                                                 \
+    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL | JOB_MINE)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
 #define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
@@ -81,6 +82,18 @@ const struct option_row option_rows[] = {
              JOB_FEATURES,
      .unit = "FILE", .aliases = "input",
      .help = "data to predict: a SQuAD file, a table of texts, or words"},
+    {TEXT("files", task, queries_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "queries",
+     .help = "evaluate by retrieval: a table of queries with the columns _id and text, as BEIR's "
+             "queries.jsonl; goes with corpus_file and relevant_file"},
+    {TEXT("files", task, corpus_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "corpus",
+     .help = "the documents that the queries search: a table with the columns _id, text and, put "
+             "before the text, title"},
+    {TEXT("files", task, relevant_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
+     .unit = "FILE", .aliases = "relevant qrels",
+     .help = "which documents are relevant to which query: a table with the columns query-id, "
+             "corpus-id and score (0: not relevant), or TREC's four columns"},
     {TEXT("files", run, output_dir, NULL), FREE, LOCAL, COMMON,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_PREPARE, .unit = "DIR", .aliases = "output",
      .help = "folder for the results"},
@@ -88,12 +101,12 @@ const struct option_row option_rows[] = {
      .unit = "FILE",
      .help = "DeepSpeed configuration (JSON); options on the command line take precedence"},
     {FLAG("files", run, overwrite_output_dir, "false"), FREE, COMMON,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB, .aliases = "force",
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB | JOB_MINE, .aliases = "force",
      .help =
          "write to an output folder that is not empty, or replace an output file; training first "
          "removes what an earlier run left there: checkpoints, weights of --save_format, scores"},
     {FLAG("files", model, strict, "false"), NOTED,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL,
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL | JOB_MINE,
      .help = "refuse a checkpoint with missing or unexpected tensors"},
 
     {TEXT("texts", task, task_name, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | JOB_BENCH,
@@ -107,13 +120,13 @@ const struct option_row option_rows[] = {
     {TEXT("texts", task, language, NULL), ONLY_WITH("task_name=xnli"), KEPT, .jobs = CLASSIFY_JOBS,
      .unit = "CODE", .help = "language of xnli", .shown = "zh"},
     {TEXT("texts", features, text_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | MLM_JOBS, .unit = "NAME",
+     .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | MLM_JOBS | JOB_MINE, .unit = "NAME",
      .help =
          "column of the text in your own files; in CoNLL files, the number of the column of words",
      .job_defaults = {{MLM_JOBS, NULL,
                        "\"text\", or the first column that is not called id or idx"}}},
     {TEXT("texts", features, text_pair_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = CLASSIFY_JOBS | TEXTS_JOBS | RANKED_JOBS, .unit = "NAME",
+     .jobs = CLASSIFY_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_MINE, .unit = "NAME",
      .help = "column of the second text in your own files",
      .shown = "none: single texts; for embeddings and pairs to rank, determined by the file"},
     {TEXT("texts", features, label_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
@@ -176,6 +189,12 @@ const struct option_row option_rows[] = {
      KEPT, .jobs = JOB_FINETUNE_EMBED,
      .help = "each second text must also be matched with its first text among the first texts of "
              "its group; the loss is the mean of both"},
+    {FLAG("embeddings", task, cached_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
+     KEPT, .jobs = JOB_FINETUNE_EMBED,
+     .help =
+         "compute the vectors of a micro-batch first, then their gradients in pieces of at most "
+         "2,048 tokens, so that memory hardly grows with negatives_batch; up to a third more "
+         "computation"},
     {REAL("embeddings", task, similarity_scale, "20"), ONLY_WITH("embedding_loss=negatives|cosent"),
      NOTED, .jobs = JOB_FINETUNE_EMBED, BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
      .help = "factor of the cosines before the softmax"},
@@ -185,6 +204,11 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, triplet_distance, "euclidean"), ONLY_WITH("embedding_loss=triplet"),
      KEPT, .jobs = JOB_FINETUNE_EMBED, .unit = "RULE", .choices = "euclidean|cosine",
      .help = "distance between the texts of a triplet"},
+    {TEXT("embeddings", task, teacher_model, NULL), ONLY_WITH("embedding_loss=mse|margin_mse"),
+     KEPT, LOCAL, .jobs = JOB_FINETUNE_EMBED, .unit = "DIR", .aliases = "teacher",
+     .help = "folder or name of the model whose embeddings, or scores of pairs, are the scores of "
+             "the examples, in place of a column",
+     .shown = "none"},
     {TEXT("embeddings", task, matryoshka_dims, NULL), KEPT, .jobs = JOB_FINETUNE_EMBED,
      .unit = "A,B,...",
      .help = "train the first A, the first B, ... numbers of the embeddings as embeddings of their "
@@ -193,12 +217,20 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, matryoshka_weights, NULL), ONLY_WITH("matryoshka_dims"), KEPT,
      .jobs = JOB_FINETUNE_EMBED, .unit = "A,B,...",
      .help = "weight of the loss of each of matryoshka_dims", .shown = "1 each"},
-    {TEXT("embeddings", task, pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED, .unit = "HOW",
-     .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
+    {TEXT("embeddings", task, pooling, NULL), KEPT, .jobs = TEXTS_JOBS | JOB_EMBED | JOB_MINE,
+     .unit = "HOW", .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how the rows of a text become an embedding",
      .shown = "as in the model folder, else mean"},
     {FLAG("embeddings", task, normalize, "auto"), KEPT, .jobs = JOB_FINETUNE_EMBED, .has_auto = 1,
      .help = "scale embeddings to length 1", .shown = "as in the model folder, else false"},
+    {TEXT("embeddings", task, query_prompt, NULL), ONLY_WITH("queries_file"), NOTED,
+     .jobs = TEXTS_JOBS, .unit = "TEXT", .may_be_empty = 1,
+     .help = "text to put before every query of queries_file; an empty one: none",
+     .shown = "the model folder's prompt \"query\", if any"},
+    {TEXT("embeddings", task, corpus_prompt, NULL), ONLY_WITH("queries_file"), NOTED,
+     .jobs = TEXTS_JOBS, .unit = "TEXT", .may_be_empty = 1,
+     .help = "text to put before every document of corpus_file; an empty one: none",
+     .shown = "the model folder's prompt \"document\", \"passage\" or \"corpus\", if any"},
 
     {TEXT("pre-training", task, input_dir, NULL), FREE, LOCAL, COMMON, .jobs = SHARD_JOBS,
      .unit = "DIR",
@@ -231,7 +263,7 @@ const struct option_row option_rows[] = {
 
     {INTEGER("features", features, max_seq_length, "384"), KEPT, COMMON,
      .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_EMBED | JOB_PREPARE |
-             SHARD_JOBS | MLM_JOBS | JOB_FILL | JOB_SERVE,
+             SHARD_JOBS | MLM_JOBS | JOB_FILL | JOB_SERVE | JOB_MINE,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
@@ -242,7 +274,7 @@ const struct option_row option_rows[] = {
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
-                      {JOB_EMBED | JOB_FILL, NULL,
+                      {JOB_EMBED | JOB_FILL | JOB_MINE, NULL,
                        "as in the model folder, else the number of positions of the model"},
                       {TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
@@ -522,7 +554,7 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_SERVE, NULL,
                        "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
                        "has instructions for it, else fp32"},
-                      {JOB_EMBED | JOB_FILL, "fp32", "auto: fp32"}}},
+                      {JOB_EMBED | JOB_FILL | JOB_MINE, "fp32", "auto: fp32"}}},
     {FLAG("precision", machine, tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "
              "elsewhere it has no effect, and a note says so"},

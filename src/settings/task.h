@@ -10,6 +10,9 @@ struct task_settings {
     const char *train_file; /* of embeddings: or several, "A,B,..." or a JSON array */
     const char *validation_file;
     const char *predict_file;
+    const char *queries_file, *corpus_file, *relevant_file; /* embeddings: a set of retrieval */
+    const char *query_prompt,
+        *corpus_prompt;    /* before its texts; NULL: those of the model's folder */
     const char *task_name; /* "mrpc", ...; NULL: the user's own files */
     const char *data_dir;  /* folder with the task's files */
     const char *split;     /* the part to predict: "test", "dev" or "train" */
@@ -26,9 +29,11 @@ struct task_settings {
                                   micro-batch of per_device_train_batch_size, or of an update */
     const char *batch_sampler; /* "batch", or "no_duplicates": no text twice in a group */
     int symmetric_negatives;   /* second texts are matched with first texts, too */
+    int cached_negatives;      /* micro-batches are computed in pieces */
     double similarity_scale;   /* factor of the cosines of negatives */
     double triplet_margin;
     const char *triplet_distance;   /* "euclidean" or "cosine" */
+    const char *teacher_model;      /* folder or name; NULL: scores are in the file */
     const char *matryoshka_dims;    /* "A,B,...": cut embeddings to train; NULL: whole ones only */
     const char *matryoshka_weights; /* "A,B,...", of their losses; NULL: 1 each */
     const char *pooling;            /* "mean", ...; NULL: as the model's folder says, else "mean" */

@@ -2,8 +2,9 @@
 // The tasks embed, one vector for each text, embed_tokens, one for each of its tokens, and hidden,
 // the last layer's rows.
 //
-// Its sets are pairs, pairs with a score or triplets; they are scored by correlations of cosines,
-// retrieval, or the accuracy of triplets. Leaves out: columns (data/pairs/text_examples.h).
+// Its sets are pairs, pairs with a score or triplets; they are scored by retrieval, correlations of
+// cosines, or the accuracy of triplets. embed_retrieval.h reads sets of retrieval from files.
+// Leaves out: columns (data/pairs/text_examples.h).
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -19,6 +20,8 @@
 #include "model/sentence.h"
 #include "settings/settings.h"
 #include "task/embed_losses.h"
+#include "task/embed_retrieval.h"
+#include "task/embed_teacher.h"
 #include "task/network.h"
 #include "task/prompts.h"
 #include "train/machine/machine.h"
@@ -296,9 +299,13 @@ struct embed {
     struct pair_dataset texts; // training: all texts, example by example; else each text once
     char *prompted;            // texts with the model's prompt; NULL: it has none
     struct pair_feature_set features;
+    const char *prompt;                // of texts of examples; NULL: none
     const struct embedding_loss *loss; // training
     int64_t objective;                 // training
-    uint32_t *numbers; // [examples][texts of an example] the number of each text; NULL: not needed
+    // Evaluation: the set of a retrieval, of files or of pairs; or, of scored pairs and triplets,
+    // as in training without texts twice: [examples][texts of an example] the number of each text.
+    struct embed_retrieval retrieval;
+    uint32_t *numbers; // NULL: not needed
     size_t number_count;
     // Evaluation: [texts][size] of length 1. Training: what they must become, for a loss of
     // vectors.
@@ -323,6 +330,9 @@ static enum berth_status settle(struct settings *config, enum task_use use,
         return error_set(error, BERTH_USAGE,
                          "the task embed predicts nothing: `berth embed` makes vectors of texts");
     }
+    if (embed_retrieval_is_named(config)) {
+        TRY(embed_retrieval_settle(config, use, error));
+    }
     if (config->features.text_column != NULL) {
         TRY(task_need(config->features.text_pair_column, "text_pair_column",
                       ", the column of second texts", error));
@@ -331,12 +341,21 @@ static enum berth_status settle(struct settings *config, enum task_use use,
         TRY(task_need(config->features.text_column, "text_column", ", the column of first texts",
                       error));
     }
-    return task_need(task_file_to_score(config, use),
-                     use == TASK_TRAIN ? "train_file" : "predict_file", "", error);
+    return use != TASK_TRAIN && embed_retrieval_is_named(config)
+               ? BERTH_OK
+               : task_need(task_file_to_score(config, use),
+                           use == TASK_TRAIN ? "train_file" : "predict_file",
+                           use == TASK_TRAIN ? ""
+                                             : "; or queries_file, corpus_file and relevant_file",
+                           error);
 }
 
 static enum berth_status has_validation(const struct settings *config, int *answer,
                                         struct berth_error *error) {
+    if (embed_retrieval_is_named(config)) {
+        *answer = config->run.do_eval;
+        return *answer ? embed_retrieval_require(config, error) : BERTH_OK;
+    }
     return task_has_validation(config, "a table of texts", answer, error);
 }
 
@@ -399,7 +418,6 @@ static enum berth_status read_examples(struct embed *own, const char *path,
 static enum berth_status allocate_texts(struct embed *own, size_t count,
                                         struct berth_error *error) {
     own->texts.examples = memory_array(count, sizeof *own->texts.examples);
-    own->texts.name = own->examples.table.name;
     return own->texts.examples != NULL
                ? BERTH_OK
                : error_no_memory(error, count * sizeof *own->texts.examples, "the texts");
@@ -408,6 +426,7 @@ static enum berth_status allocate_texts(struct embed *own, size_t count,
 static void add_text(struct embed *own, const struct text_example *example, size_t text,
                      double target) {
     own->texts.examples[own->texts.count++] = (struct pair_example){.text = example->texts[text],
+                                                                    .prompt = own->prompt,
                                                                     .line = example->line,
                                                                     .label = -1,
                                                                     .value = target,
@@ -434,8 +453,19 @@ static void list_texts(struct embed *own) {
     }
 }
 
-// The vector that each text must have; no effect with another loss.
-static enum berth_status list_vectors(struct embed *own, struct berth_error *error) {
+extern const struct task_row row_embed;
+
+static struct embedding_teacher teacher_of(const struct task_open *args) {
+    return (struct embedding_teacher){.model = args->config->task.teacher_model,
+                                      .config = args->config,
+                                      .log = args->log,
+                                      .row = &row_embed};
+}
+
+// The vector that each text must have; of a teacher, that of the example's first text. No effect
+// with another loss.
+static enum berth_status list_vectors(struct embed *own, const struct embedding_teacher *teacher,
+                                      struct berth_error *error) {
     const struct text_examples *examples = &own->examples;
     const size_t texts = examples->count * examples->texts, size = own->size;
     if (own->loss->scores != SCORES_VECTORS) {
@@ -444,6 +474,14 @@ static enum berth_status list_vectors(struct embed *own, struct berth_error *err
     own->vectors = memory_array(texts * size, sizeof *own->vectors);
     if (own->vectors == NULL) {
         return error_no_memory(error, texts * size * sizeof *own->vectors, "the target vectors");
+    }
+    if (teacher->model != NULL) {
+        TRY(embedding_teacher_vectors(teacher, examples, own->vectors, size, error));
+        for (size_t i = texts; i-- > 0;) { // the last ones first, as they come from before
+            memmove(own->vectors + i * size, own->vectors + i / examples->texts * size,
+                    size * sizeof *own->vectors);
+        }
+        return BERTH_OK;
     }
     for (size_t i = 0; i < texts; i++) {
         const double *scores = examples->items[i / examples->texts].scores;
@@ -472,6 +510,7 @@ static enum berth_status number_texts(struct embed *own, int list, struct berth_
     const struct text_examples *examples = &own->examples;
     const size_t count = examples->count * examples->texts;
     struct string_index index = {0};
+    TRY(list ? allocate_texts(own, count, error) : BERTH_OK);
     own->numbers = memory_array(count, sizeof *own->numbers);
     int complete = own->numbers != NULL;
     for (size_t i = 0; i < count && complete; i++) {
@@ -495,13 +534,9 @@ static enum berth_status make_features(struct embed *own, const struct task_open
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
     own->threads = machine_threads(&args->config->machine);
-    for (size_t i = 0; i < own->texts.count; i++) {
-        own->texts.examples[i].prompt = args->files->sentence.prompt;
-    }
     TRY(pairs_put_prompts(&own->texts, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
                             &own->features, error));
-    set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
              own->texts.name, own->features.count, own->features.token_count,
@@ -561,23 +596,36 @@ static enum berth_status note_sharing(const struct embed *own, const struct task
     return BERTH_OK;
 }
 
+// The tokens of a piece are no setting, as the last digits of the weights depend on them.
+static int64_t pieces_of(const struct embed *own, const struct settings *config) {
+    enum { PIECE_TOKENS = 2048 };
+    return own->loss->loss == BERT_NEGATIVES && config->task.cached_negatives ? PIECE_TOKENS : 0;
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const struct bert_embedding *embedding = &args->files->shape.embedding;
+    const struct embedding_teacher teacher = teacher_of(args);
     own->objective = embedding->objective_count;
-    TRY(embedding_loss_settle(&own->examples, 0, args->config, &args->files->shape, &own->loss,
-                              error));
+    TRY(embedding_loss_settle(&own->examples, teacher.model != NULL, args->config,
+                              &args->files->shape, &own->loss, error));
     note_loss(own, args);
     TRY(separates(own, args->config) ? number_texts(own, 0, error) : BERTH_OK);
+    TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
     own->size = (size_t)args->files->shape.hidden_size;
+    TRY(teacher.model != NULL && own->loss->scores == SCORES_MARGINS
+            ? embedding_teacher_scores(&teacher, &own->examples, error)
+            : BERTH_OK);
     list_texts(own);
-    TRY(list_vectors(own, error));
+    TRY(list_vectors(own, &teacher, error));
     TRY(make_features(own, args, set, error));
+    set->examples = (int64_t)own->examples.count;
     set->source =
         (struct packer_source){.get = training_text,
                                .data = own,
                                .count = own->examples.count,
                                .texts = own->examples.texts,
+                               .piece_tokens = pieces_of(own, args->config),
                                .group = (size_t)embedding->objectives[own->objective].group,
                                .objective = own->objective,
                                .numbers = own->numbers,
@@ -598,12 +646,33 @@ static enum berth_status check_evaluation(const struct embed *own, struct berth_
                      examples->table.name, examples->texts, examples->scores);
 }
 
+// Whether the evaluation is a retrieval, of files or of pairs.
+static int is_retrieval(const struct embed *own) {
+    return own->retrieval.set.query_count > 0;
+}
+
+static enum berth_status choose_texts(struct embed *own, const struct task_open *args,
+                                      struct berth_error *error) {
+    const struct text_examples *examples = &own->examples;
+    if (embed_retrieval_is_named(args->config)) {
+        return embed_retrieval_read(&own->retrieval, args, &own->texts, error);
+    }
+    TRY(check_evaluation(own, error));
+    return examples->texts == 2 && examples->scores == 0
+               ? embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
+                                          error)
+               : number_texts(own, 1, error);
+}
+
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,
                                          struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "evaluate", args->files->sentence.truncate_dim > 0, error));
-    TRY(check_evaluation(own, error));
-    TRY(number_texts(own, 1, error));
+    TRY(choose_texts(own, args, error));
     TRY(make_features(own, args, set, error));
+    retrieval_set_drop_texts(&own->retrieval.set);
+    set->path = own->texts.name;
+    set->examples =
+        (int64_t)(own->examples.count > 0 ? own->examples.count : own->retrieval.set.query_count);
     own->size = (size_t)args->files->shape.hidden_size;
     own->vectors = memory_array_zeroed(own->texts.count * own->size, sizeof *own->vectors);
     set->source = (struct packer_source){
@@ -616,8 +685,10 @@ static enum berth_status fill_evaluation(struct embed *own, const struct task_op
 
 static enum berth_status read_set(struct embed *own, const char *path, const struct task_open *args,
                                   struct berth_error *error) {
+    own->prompt = args->files->sentence.prompt;
     TRY(read_examples(own, path, args, error));
-    return allocate_texts(own, own->examples.count * own->examples.texts, error);
+    own->texts.name = own->examples.table.name;
+    return BERTH_OK;
 }
 
 // --- several training sets ----------------------------------------------------------------------
@@ -734,8 +805,9 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     if (args->use == TASK_TRAIN) {
         return open_training(own, args, set, error);
     }
-    TRY(read_set(own, task_file_to_score(args->config, args->use), args, error));
-    set->path = own->examples.table.name;
+    if (!embed_retrieval_is_named(args->config)) {
+        TRY(read_set(own, task_file_to_score(args->config, args->use), args, error));
+    }
     if (args->files->shape.embedding.objective_count == 0) { // no training set was opened before
         settle_pooling(args);
     }
@@ -754,6 +826,7 @@ static void close_set(void *own) {
     pair_feature_set_done(&embed->features);
     memory_free(embed->texts.examples);
     memory_free(embed->prompted);
+    embed_retrieval_done(&embed->retrieval);
     memory_free(embed->numbers);
     memory_free(embed->vectors);
 }
@@ -771,10 +844,10 @@ static size_t result_bytes(const struct task_set *set) {
     const struct embed *own = set->own;
     const size_t count = own->examples.count;
     const size_t vectors = own->texts.count * own->size * sizeof *own->vectors;
-    return vectors + (own->examples.scores > 0
+    return vectors + (is_retrieval(own) ? embed_retrieval_bytes(&own->retrieval, own->size)
+                      : own->examples.scores > 0
                           ? count * 2 * sizeof(double) + glue_spearman_bytes(count)
-                      : own->examples.texts > 2 ? 0
-                                                : embedding_retrieve_bytes(count, own->threads));
+                          : 0);
 }
 
 static enum berth_status score_cosines(const struct embed *own, const struct embedding_set *vectors,
@@ -802,35 +875,21 @@ static enum berth_status score_cosines(const struct embed *own, const struct emb
     return status;
 }
 
-static enum berth_status score_retrieval(const struct embed *own,
-                                         const struct embedding_set *vectors,
-                                         struct task_score *score, struct berth_error *error) {
-    struct embedding_retrieval result;
-    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, own->threads, &result,
-                           error));
-    for (size_t i = 0; i < EMBEDDING_RECALLS; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "recall@%zu", embedding_recall_depths[i]);
-        task_score_add(score, name, result.recalls[i]);
-    }
-    task_score_add(score, "mrr@10", result.reciprocal_rank);
-    score->best_by = EMBEDDING_RECALLS;
-    return BERTH_OK;
-}
-
 static enum berth_status score_set(const struct task_set *set, struct task_score *score,
                                    struct berth_error *error) {
     const struct embed *own = set->own;
     const struct embedding_set vectors = {own->vectors, own->texts.count, own->size};
     *score = (struct task_score){.loss = NAN};
+    if (is_retrieval(own)) {
+        return embed_retrieval_score(&own->retrieval, own->vectors, own->size, score, error);
+    }
     if (own->examples.texts > 2) {
         task_score_add(score, "triplet_accuracy",
                        embedding_triplet_accuracy(&vectors, own->numbers, own->examples.texts,
                                                   own->examples.count));
         return BERTH_OK;
     }
-    return own->examples.scores > 0 ? score_cosines(own, &vectors, score, error)
-                                    : score_retrieval(own, &vectors, score, error);
+    return score_cosines(own, &vectors, score, error);
 }
 
 static enum berth_status write_results(const struct task_set *set,
@@ -852,26 +911,46 @@ static const struct task_command commands[] = {
      .use = TASK_TRAIN,
      .jobs = JOB_FINETUNE_EMBED,
      .summary = "train sentence embeddings on pairs, scored pairs or triplets",
+     .usage =
+         "--model DIR --train FILE [--dev FILE | --queries FILE --corpus FILE --relevant FILE] "
+         "--output DIR [options]",
      .example =
          "berth finetune embed --model minilm --train questions.jsonl --dev held-out.jsonl \\\n"
          "    --train_batch_size 64 --negatives_batch 32 --output searcher\n"
+         "berth finetune embed --model minilm --train questions.jsonl --queries queries.jsonl \\\n"
+         "    --corpus corpus.jsonl --relevant qrels/dev.tsv --metric_for_best_model ndcg_at_10 "
+         "\\\n"
+         "    --load_best_model_at_end --output searcher\n"
          "berth embed --model searcher texts.txt",
      .notes =
          "Files are TSV, CSV or JSON lines, distinguished by their names. Without --text_column "
          "the score is the column score, scores, label or labels, and the other columns (but id "
          "and idx) are the texts in their order. The result is a folder of "
-         "sentence-transformers. Signals and --resume_from_checkpoint work as in `berth "
+         "sentence-transformers. --queries, --corpus and --relevant evaluate by retrieval, as "
+         "`berth evaluate embed` does. Signals and --resume_from_checkpoint work as in `berth "
          "finetune squad`."},
     {.verb = "evaluate",
      .name = "embed",
      .use = TASK_VALIDATE,
      .jobs = JOB_EVALUATE_EMBED,
-     .summary = "score sentence embeddings on pairs, scored pairs or triplets",
-     .example = "berth evaluate embed --model searcher --input held-out.jsonl --output scores",
-     .notes = "Of pairs with scores the correlations of cosines and scores; of other pairs "
-              "recall@1, 3, 5 and 10 and mrr@10 of each first text among all second texts; of "
-              "triplets how many have the second text nearer than the third. Also in "
-              "eval_results.txt and eval_results.json."},
+     .summary = "score sentence embeddings on pairs, scored pairs, triplets, or by retrieval",
+     .usage = "--model DIR (--input FILE | --queries FILE --corpus FILE --relevant FILE) --output "
+              "DIR [options]",
+     .required = "model_name_or_path output_dir",
+     .example =
+         "berth evaluate embed --model searcher --input held-out.jsonl --output scores\n"
+         "berth evaluate embed --model searcher --queries queries.jsonl --corpus corpus.jsonl \\\n"
+         "    --relevant qrels/test.tsv --output scores",
+     .notes = "Of pairs with scores the correlations of cosines and scores; of triplets how many "
+              "have the second text nearer than the third; of other pairs, in which each first "
+              "text is a query and each second text a document, and of queries, corpus and "
+              "judgements: ndcg_at_10, mrr_at_10, map_at_100, recall_at_1, 3, 5, 10 and 100, "
+              "precision_at_1, 3, 5 and 10, as ranx computes them. Of documents with equal cosines "
+              "the one that is first in the file is nearer; a query without a judgement is left "
+              "out, one without a relevant document counts 0. Queries begin with the model's "
+              "prompt \"query\", documents with its prompt \"document\", \"passage\" or "
+              "\"corpus\", if the folder has them. Also in eval_results.txt and "
+              "eval_results.json."},
     {.verb = NULL}};
 
 static const struct task training = {.name = "embed",
@@ -881,7 +960,9 @@ static const struct task training = {.name = "embed",
                                      .jobs = JOB_FINETUNE_EMBED,
                                      .defaults = JOB_FINETUNE_EMBED,
                                      .head = PARAM_HEAD_EMBEDDING,
-                                     .validation_advice = "name a table with validation_file",
+                                     .validation_advice =
+                                         "name a table with validation_file, or queries_file, "
+                                         "corpus_file and relevant_file",
                                      .settle = settle,
                                      .has_validation = has_validation,
                                      .own_size = sizeof(struct embed),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that are opened for a task, by default for the one that their files name.
+// Models that are opened for a task.
 #include "comm/comm.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -13,62 +13,6 @@
 
 #include <string.h>
 
-// The class of the model in its config.json.
-static enum berth_status read_architecture(const char *folder, char *name, size_t size,
-                                           struct berth_error *error) {
-    OWNED char *path = folder_config_path(folder);
-    json *config = NULL;
-    *name = '\0';
-    if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
-    }
-    TRY(file_exists(path) ? json_read_file(path, &config, error) : BERTH_OK);
-    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
-    if (first != NULL && strlen(first) < size) {
-        strcpy(name, first);
-    }
-    json_free(config);
-    return BERTH_OK;
-}
-
-// The row for a model's architecture, the class in its config.json: that of the longest end.
-static const struct task_row *find_row(const char *architecture) {
-    const struct task_row *found = NULL;
-    size_t longest = 0;
-    for (size_t i = 0; task_rows[i] != NULL; i++) {
-        for (size_t k = 0; k < 2 && task_rows[i]->architectures[k] != NULL; k++) {
-            const char *end = task_rows[i]->architectures[k];
-            if (text_ends_with(architecture, end) && (found == NULL || strlen(end) > longest)) {
-                found = task_rows[i];
-                longest = strlen(end);
-            }
-        }
-    }
-    return found;
-}
-
-enum berth_status task_of_folder(const char *folder, const struct task_row **task,
-                                 struct berth_error *error) {
-    char name[128];
-    enum sentence_kind kind;
-    TRY(read_architecture(folder, name, sizeof name, error));
-    TRY(sentence_find_kind(folder, &kind, error));
-    *task = kind == SENTENCE_SPARSE  ? task_find("embed_sparse")
-            : kind == SENTENCE_DENSE ? find_row("") // the weights may have a head
-                                     : find_row(name);
-    return BERTH_OK;
-}
-
-// As task_of_folder, for a file of weights: the model's other files are beside it.
-static enum berth_status task_of_file(const char *path, const struct task_row **task,
-                                      struct berth_error *error) {
-    char *folder = file_parent(path);
-    const enum berth_status status =
-        folder != NULL ? task_of_folder(folder, task, error) : error_no_memory(error, 0, "a path");
-    memory_free(folder);
-    return status;
-}
-
 static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
     struct settings *config = &model->config;
     if (config->model.model_name_or_path == NULL) {
@@ -76,12 +20,7 @@ static enum berth_status find_files(struct task_model *model, struct berth_error
     }
     TRY(hub_find_model(config->model.model_name_or_path, &model->path, error));
     config->model.model_name_or_path = model->path;
-    TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
-    if (model->task != NULL) {
-        return BERTH_OK;
-    }
-    return dir_exists(model->path) ? task_of_folder(model->path, &model->task, error)
-                                   : task_of_file(model->path, &model->task, error);
+    return path_require(model->path, "the folder of a model, or its file of weights", error);
 }
 
 static enum berth_status open_parts(struct task_model *model, const struct task_opening *opening,

@@ -221,13 +221,17 @@ enum berth_status task_list_read(const char *name, const char *value, struct tas
 void task_list_done(struct task_list *list);
 int task_list_has(const struct task_list *list, const char *text);
 
-// --- opened models (opened.c) -------------------------------------------------------------------
-
-// The task that the files of a model's folder name: config.json's class, or modules.json.
+// The task that the files of a model's folder name: config.json's class, or modules.json; and that
+// of a folder, a file of weights or a name of the hub (own_task.c).
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
                                  struct berth_error *error);
+enum berth_status task_of_model(const char *name, const struct task_row **task,
+                                struct berth_error *error);
+
+// --- opened models (opened.c) -------------------------------------------------------------------
+
 // Opens the model of config->model_name_or_path, a folder, a file of weights or a name of the hub,
-// for a task; NULL: the one that its files name.
+// for a task.
 enum berth_status task_model_open(const struct task_row *task, const struct settings *config,
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error);

@@ -340,11 +340,11 @@ def check_retrieval(rows):
         order = sorted(texts, key=lambda text: -cosine(known[query], known[text]))
         ranks[query] = sorted(order.index(answer) for question, answer in set(rows) if question == query)
     for depth in (1, 3, 5, 10):
-        expect_score(scores, f"recall@{depth}",
+        expect_score(scores, f"recall_at_{depth}",
                      sum(sum(r < depth for r in ranks[q]) / len(ranks[q]) for q in queries) / len(queries))
-    expect_score(scores, "mrr@10", sum(1 / (r[0] + 1) if r[0] < 10 else 0 for r in ranks.values()) / len(queries))
+    expect_score(scores, "mrr_at_10", sum(1 / (r[0] + 1) if r[0] < 10 else 0 for r in ranks.values()) / len(queries))
     first = evaluate("retrieval.jsonl", "--max_eval_samples", 2)
-    expect(first["eval_recall@3"] == 1, "two texts are among the first three")
+    expect(first["eval_recall_at_3"] == 1, "two texts are among the first three")
 
 
 def pearson(x, y):

@@ -49,6 +49,7 @@ JOBS = {
     "finetune embed": ("finetune embed", f"--model ../model --train ../table.csv --dev ../table.csv "
                                          f"--output out {PAIR} {MACHINE} {UPDATES}"),
     "evaluate embed": ("evaluate embed", f"--model ../model --input ../table.csv --output out {PAIR} {MACHINE}"),
+    "mine": ("mine", f"--model ../model --pairs ../table.csv {PAIR} --output out --output_scores {MACHINE}"),
     "finetune rerank": ("finetune rerank", f"--model ../model --train ../fits.csv --dev ../fits.csv "
                                            f"--output out {FITS} {MACHINE} {UPDATES}"),
     "evaluate rerank": ("evaluate rerank", f"--model ../ranker --input ../fits.csv --output out {FITS} {MACHINE}"),
@@ -61,6 +62,10 @@ RERANK = "finetune rerank"
 SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file ../vocab.txt --train ../prose.txt "
            f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
+
+SET = "--queries ../queries.jsonl --corpus ../corpus.jsonl --relevant ../qrels.tsv"
+RETRIEVAL_TRAINED = f"finetune embed --model ../model --train ../table.csv {SET} --output out {PAIR} {MACHINE} {UPDATES}"
+RETRIEVAL = f"evaluate embed --model ../model {SET} --output out {MACHINE}"
 
 # Of tasks by name.
 MRPC = f"finetune classify --model ../model --task mrpc --data_dir ../glue --output out {MACHINE} {UPDATES}"
@@ -136,10 +141,12 @@ CASES = {
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
+    **{name + "_file": {EMBED: on(RETRIEVAL_TRAINED, f"../{name}2{ending}"), "evaluate embed": on(RETRIEVAL, f"../{name}2{ending}")}
+       for name, ending in (("queries", ".jsonl"), ("corpus", ".jsonl"), ("relevant", ".tsv"))},
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     # Predictions may go into the folder of a training run.
-    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")}
+    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt"), "mine": (None, "", "vocab.txt")}
                             | {verb: (None, "", "model")
                                for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
                                             "evaluate mlm", "evaluate embed", "evaluate rerank")},
@@ -155,7 +162,7 @@ CASES = {
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
-    "text_pair_column": {"other": "pair", **{job: "text" for job in (EMBED, "evaluate embed", RERANK, "evaluate rerank")}},
+    "text_pair_column": {"other": "pair", **{job: "text" for job in (EMBED, "evaluate embed", RERANK, "evaluate rerank", "mine")}},
     "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
     "class_weights": "balanced",
     "label_smoothing_factor": "0.3",
@@ -171,6 +178,8 @@ CASES = {
     "triplet_margin": "1",
     "triplet_distance": "cosine",
     "pooling": "cls",
+    **{name: {EMBED: on(RETRIEVAL_TRAINED, text), "evaluate embed": on(RETRIEVAL, text)}
+       for name, text in (("query_prompt", "the"), ("corpus_prompt", "the"))},
     "normalize": "true",
     # pre-training
     "input_dir": "../shards2",

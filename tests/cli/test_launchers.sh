@@ -109,6 +109,7 @@ evaluate rerank: divided --model m --input t --output $work/made
 evaluate squad: first t p
 evaluate tokens: first t p
 embed: divided --model m t
+mine: divided --model m --pairs t.csv --output $work/made
 fill: first --model m t
 classify: first --model m t
 tag: first --model m t

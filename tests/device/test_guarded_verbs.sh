@@ -15,6 +15,7 @@ for i in 1 2 3 4 5 6 7 8; do
 done >>glue/MRPC/train.tsv
 cp glue/MRPC/train.tsv glue/MRPC/dev.tsv
 printf 'text,score\nAda lived in Oslo.,0.5\nHugo lived in Riga.,2.5\n' >scores.csv
+printf 'query,text\nwho lived in Oslo ?,Ada lived in Oslo.\nand in Riga ?,Hugo lived in Riga.\nwho ?,Rita\n' >pairs.csv
 printf 'Ada lived in Oslo.\n\nwhere did Hugo live\n' >texts.txt
 for article in 1 2 3 4 5 6; do
     for sentence in 1 2 3 4 5 6; do
@@ -54,6 +55,7 @@ for precision in fp32 bf16; do
     both finetune classify --model ../model --train ../scores.csv --dev ../scores.csv --max_steps 2 \
         --text-column text --label-column score $form --output "scores-$precision"
     both embed --model ../model $form ../texts.txt
+    both mine --model ../model $form --pairs ../pairs.csv --output "mined-$precision.jsonl" --output_scores
     both pretrain --model ../model --input_dir "$shards" $form --train_batch_size 8 --max_steps 4 \
         --per_device_train_batch_size 4 --learning_rate 1e-3 --output "pretrained-$precision"
     both evaluate pretrain --model "pretrained-$precision" --input_dir "$shards" $form \

@@ -294,11 +294,27 @@ def check_memory(model: berth.Model):
     expect(numpy.array_equal(berth.open(SCRATCH / "memory", precision="fp32").classify(TEXTS), trained.classify(TEXTS)),
            "the saved model has other scores")
     check_lessons()
+    check_job()
     short = berth.open(MODEL).train("classify", examples, log=lambda record: record["kind"] != "step", logging_steps=1,
                                     **{**settings, "num_train_epochs": 100})
     expect(1 <= short.number("steps") < 10, f"a log that ends the training: {short.number('steps')} updates")
     error = refuses("an example without a text", TypeError, model.train, "classify", [(3, "a")])
     expect("str" in str(error), f"an example without a text: {error}")
+
+
+def check_job():
+    """A job by its name gives what its verb prints; a log that returns False ends it."""
+    pairs, output = SCRATCH / "pairs.jsonl", SCRATCH / "mined.jsonl"
+    pairs.write_text("".join(json.dumps({"query": text, "text": text + " ball"}) + "\n" for text in TEXTS))
+    settings = {"model": MODEL, "pairs": pairs, "output": output, "num_negatives": 2, "threads": 1, "output_scores": True}
+    summary, lines = berth.job("mine", settings), [json.loads(line) for line in output.read_text().splitlines()]
+    expect(summary["examples"] == len(lines) == 2 * len(set(TEXTS)) and summary["pairs_with_too_few"] == 0, f"mined: {summary}")
+    expect(list(lines[0]) == ["query", "positive", "negative", "scores"], f"mined: {lines[0]}")
+    error = refuses("a job that is unknown", berth.Error, berth.job, "nonsense", {})
+    expect("mine" in str(error), f"a job that is unknown: {error}")
+    output.unlink()
+    error = refuses("a job that its log ends", berth.Error, berth.job, "mine", settings, lambda record: False)
+    expect(error.status == 75 and not output.exists(), f"a job that its log ends: {error}")
 
 
 def check_lessons():

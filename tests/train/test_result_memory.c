@@ -130,6 +130,18 @@ static void write_pairs(const char *name, int count, int has_scores) {
     assert_int_equal(fclose(file), 0);
 }
 
+static void write_set(int count) {
+    FILE *queries = create("queries.jsonl"), *corpus = create("corpus.jsonl");
+    FILE *relevant = create("qrels.tsv");
+    fprintf(relevant, "query-id\tcorpus-id\tscore\n");
+    for (int i = 0; i < count; i++) {
+        fprintf(queries, "{\"_id\": %d, \"text\": \"a %d\"}\n", i, i);
+        fprintf(corpus, "{\"_id\": %d, \"text\": \"b %d\"}\n", i, i);
+        fprintf(relevant, "%d\t%d\t1\n", i, i);
+    }
+    assert_int_equal(fclose(queries) + fclose(corpus) + fclose(relevant), 0);
+}
+
 // --- tests --------------------------------------------------------------------------------------
 
 static struct fixture_run run_of(const char *task, const char *train, const char *dev) {
@@ -207,10 +219,25 @@ static void embeddings(void **state) {
     }
 }
 
+static void retrieval(void **state) {
+    enum { QUERIES = 6000 };
+    write_pairs("train.csv", 20, 0);
+    write_set(QUERIES);
+    struct fixture_run run = run_of("embed", "train.csv", "train.csv");
+    run.config.task.validation_file = NULL;
+    run.config.task.queries_file = fixture_keep("queries.jsonl");
+    run.config.task.corpus_file = fixture_keep("corpus.jsonl");
+    run.config.task.relevant_file = fixture_keep("qrels.tsv");
+    const int64_t vectors = (int64_t)QUERIES * 2 * HIDDEN * (int64_t)sizeof(float);
+    check(&run, vectors);
+    run = after(run, job_evaluate);
+    check(&run, vectors);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(answers), FIXTURE_TEST(classes),    FIXTURE_TEST(regression),
-        FIXTURE_TEST(tags),    FIXTURE_TEST(embeddings),
+        FIXTURE_TEST(tags),    FIXTURE_TEST(embeddings), FIXTURE_TEST(retrieval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

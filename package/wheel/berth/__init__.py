@@ -658,8 +658,18 @@ def train(settings: dict, task: str = "answer", log: Optional[Log] = None) -> di
     are Python's. Ctrl-C finishes the update and saves; the KeyboardInterrupt follows. An exception of `log`, or of your
     handler of another signal, does the same. If the save fails, its error is raised instead.
     """
-    call = _Call({"task": _bytes(task), **settings}, log, _SUSPEND)
-    handle = call(_library.berth_job, b"train")
+    return job("train", {"task": _bytes(task), **settings}, log)
+
+
+def job(name: str, settings: dict, log: Optional[Log] = None) -> dict:
+    """Does what `berth NAME` does with these options: "mine", "vocab", "pack", "evaluate", ...
+
+    Returns what the verb prints with --json. `log` gets each record as a dict with its "kind", and asks the job to end by
+    returning False, which is an error of all but training; without `log`, the library's warnings are Python's. Ctrl-C stops
+    the job; the KeyboardInterrupt follows.
+    """
+    call = _Call(settings, log, _SUSPEND)
+    handle = call(_library.berth_job, _bytes(name))
     try:
         call.check()
         return json.loads(_library.berth_result_text(handle, 0))

@@ -182,6 +182,17 @@ static struct text text_of(const struct packer_source *source, size_t count, siz
     return (struct text){.item = first + inside % items, .text = inside / items};
 }
 
+void packer_list_texts(const struct packer_source *source, const uint32_t *order,
+                       const int64_t *indices, size_t items, uint32_t *texts,
+                       int64_t *text_indices) {
+    const size_t each = packer_texts(source);
+    for (size_t i = 0; i < items * each; i++) {
+        const struct text at = text_of(source, items, i);
+        texts[i] = (uint32_t)(order[at.item] * each + at.text);
+        text_indices[i] = indices[at.item] * (int64_t)each + (int64_t)at.text;
+    }
+}
+
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  const int64_t *indices, size_t items) {
     struct batch *batch = &packer->batch;

@@ -47,6 +47,9 @@ struct packer_source {
     // shall have a text twice (epoch_order.h); NULL: it may.
     const uint32_t *numbers;
     size_t number_count;
+    // The texts of a micro-batch are computed in pieces of at most so many tokens, which may divide
+    // its groups; 0: all at once.
+    int64_t piece_tokens;
 };
 
 static inline size_t packer_texts(const struct packer_source *source) {
@@ -80,6 +83,12 @@ void packer_done(struct packer *packer);
 // `indices` is NULL. The caller sets batch.masked_weight.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  const int64_t *indices, size_t items);
+
+// The texts of these items in the order of their sequences in the batch: get's index of each, and
+// its global index. texts, text_indices [items * texts]
+void packer_list_texts(const struct packer_source *source, const uint32_t *order,
+                       const int64_t *indices, size_t items, uint32_t *texts,
+                       int64_t *text_indices);
 
 // How many items at the start of order[0 .. count) fit the limits, in whole groups; at least one
 // group if count > 0. limits->sequences counts items here.

@@ -289,13 +289,22 @@ struct walk {
     struct batching_worst *worst;
 };
 
+// The largest piece of a micro-batch, whose vectors are kept all the same.
+static struct batch_extent piece_of(const struct packer_source *source, struct batch_extent micro) {
+    const int64_t piece =
+        source->piece_tokens > micro.max_length ? source->piece_tokens : micro.max_length;
+    micro.tokens = source->piece_tokens > 0 && piece < micro.tokens ? piece : micro.tokens;
+    return micro;
+}
+
 // Returns the number of micro-batches.
 static int64_t walk_part(const struct walk *walk, const uint32_t *order, size_t count) {
     struct batch_extent *worst = &walk->worst->micro;
     int64_t micro_batches = 0;
     for (size_t done = 0; done < count; micro_batches++) {
         size_t cut = batching_fit(walk->batching, walk->source, order + done, count - done);
-        const struct batch_extent own = packer_extent(walk->source, order + done, cut);
+        const struct batch_extent own =
+            piece_of(walk->source, packer_extent(walk->source, order + done, cut));
         *worst = batch_extent_larger(worst, &own);
         done += cut;
     }
@@ -340,6 +349,7 @@ static void bound_every_order(const struct batching *b, const struct packer_sour
     worst->micro.tokens = bound < tokens ? bound : tokens;
     worst->micro.sequences = items * texts;
     worst->micro.max_length = length;
+    worst->micro = piece_of(source, worst->micro);
     if (worst->micro.masked > 0) {
         worst->micro.masked = worst->micro.tokens;
     }

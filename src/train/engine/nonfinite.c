@@ -135,11 +135,15 @@ static int64_t find_output(struct updater *updater, const struct update_args *ar
             part++;
         }
         const struct micro_batch micro = update_split_next(&split, done, starts[part + 1]);
-        const struct batch *batch = update_split_load(&split, &micro);
-        bert_forward(&engine->model, engine->training, batch, &split.dropout);
-        const int64_t output = bert_first_nonfinite(&engine->model, engine->training, batch);
-        if (output >= 0) {
-            return micro_batch * outputs + output;
+        const size_t pieces = update_split_cut(&split, &micro);
+        bert_set_piece(engine->training, -1);
+        for (size_t i = 0; i < pieces; i++) {
+            const struct batch *batch = update_split_load(&split, &micro, i);
+            bert_forward(&engine->model, engine->training, batch, &split.dropout);
+            const int64_t output = bert_first_nonfinite(&engine->model, engine->training, batch);
+            if (output >= 0) {
+                return micro_batch * outputs + output;
+            }
         }
         done += micro.count;
     }

@@ -44,6 +44,25 @@ static enum berth_status allocate_levels(struct updater *updater, struct berth_e
     return status;
 }
 
+// For micro-batches of up to `items` items.
+static enum berth_status allocate_pieces(struct updater *updater, size_t items,
+                                         struct berth_error *error) {
+    const struct bert_embedding *embedding = &updater->engine->model.config->embedding;
+    struct pieces *pieces = &updater->pieces;
+    size_t texts = items;
+    for (int64_t i = 0; i < embedding->objective_count; i++) {
+        const size_t own = items * (size_t)embedding->objectives[i].texts;
+        texts = own > texts ? own : texts;
+    }
+    pieces->starts = memory_array(texts + 2, sizeof *pieces->starts);
+    pieces->texts = memory_array(texts, sizeof *pieces->texts);
+    pieces->indices = memory_array(texts, sizeof *pieces->indices);
+    return pieces->starts != NULL && pieces->texts != NULL && pieces->indices != NULL
+               ? BERTH_OK
+               : error_no_memory(error, texts * sizeof *pieces->indices,
+                                 "the pieces of micro-batches");
+}
+
 static size_t earlier_loss_bytes(const struct updater *updater) {
     return (size_t)(updater->own_parts - 1) * ENGINE_LOSSES * sizeof(double);
 }
@@ -129,6 +148,7 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
         return error_no_memory(error, (size_t)parts * 2 * sizeof *updater->counts,
                                "counts of an update");
     }
+    TRY(allocate_pieces(updater, (size_t)sequences, error));
     TRY(allocate_levels(updater, error));
     TRY(allocate_losses(updater, error));
     TRY(upload_class_weights(updater, error));
@@ -164,6 +184,9 @@ void updater_done(struct updater *updater) {
     free_class_weights(updater);
     free_losses(updater);
     memory_free(updater->counts);
+    memory_free(updater->pieces.starts);
+    memory_free(updater->pieces.texts);
+    memory_free(updater->pieces.indices);
     updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
 }
@@ -174,8 +197,9 @@ static double loss_scale_of(const struct update_args *args) {
     return args->loss_scale > 0 ? args->loss_scale : 1;
 }
 
-// Adds the losses of a micro-batch to those of this rank's part `part`.
-static void add_losses(const struct updater *updater, int part, const struct micro_batch *micro) {
+// Adds the losses of a micro-batch of `texts` sequences to those of this rank's part `part`.
+static void add_losses(const struct updater *updater, int part, const struct micro_batch *micro,
+                       size_t texts) {
     struct engine *engine = updater->engine;
     struct device *device = engine->state->device;
     const struct batch *batch = &engine->packer.batch;
@@ -184,7 +208,7 @@ static void add_losses(const struct updater *updater, int part, const struct mic
                        : engine->sums->losses;
     for (int64_t i = 0; i < bert_loss_count(&engine->model); i++) {
         device->add_losses(device, sums + ENGINE_SEQUENCE_LOSS, bert_losses(engine->training, i),
-                           batch->sequence_count,
+                           (int64_t)texts,
                            micro->sequence_weight * bert_loss_weight(&engine->model, batch, i));
     }
     if (batch->masked_count > 0) {
@@ -296,6 +320,18 @@ static struct part part_of(const struct update_split *split, int index) {
                                                                : 1};
 }
 
+static const struct batch *forward(const struct update_split *split,
+                                   const struct micro_batch *micro, size_t pieces, size_t index) {
+    struct engine *engine = split->engine;
+    const size_t first = split->updater->pieces.starts[index];
+    const struct batch *batch = update_split_load(split, micro, index);
+    bert_set_piece(engine->training, pieces > 1 ? (int64_t)first : -1);
+    bert_forward(&engine->model, engine->training, batch, &split->dropout);
+    return batch;
+}
+
+// The vectors of all pieces come first. Then these are computed again, from the last one to the
+// first, with their gradients; the last one's activations are still there.
 static void run_micro(const struct update_split *split, const struct micro_batch *micro,
                       struct part *part, struct update_result *result) {
     struct engine *engine = split->engine;
@@ -303,23 +339,36 @@ static void run_micro(const struct update_split *split, const struct micro_batch
     const struct bert_sink sink = {.ready = range_ready, .context = split->updater};
     const int announces =
         part->reductions > 1 || (part->reductions == 1 && micro->first + micro->count == part->end);
+    const float scale = (float)(micro->sequence_weight * loss_scale_of(split->args));
+    const size_t pieces = update_split_cut(split, micro);
+    const size_t texts = split->updater->pieces.starts[pieces];
+    const struct batch *batch = NULL;
     device->mark(device, DEVICE_PHASE_FORWARD);
-    const struct batch *batch = update_split_load(split, micro);
-    bert_forward(&engine->model, engine->training, batch, &split->dropout);
+    for (size_t i = 0; i < pieces; i++) {
+        batch = forward(split, micro, pieces, i);
+        result->tokens += batch->token_count;
+        result->masked += batch->masked_count;
+        result->required_flops += 3 * engine_forward_flops(engine);
+    }
     device->mark(device, DEVICE_PHASE_BACKWARD);
     if (part->reduced > 0) {
         discard_all_foreign(split->updater);
     }
-    bert_backward(&engine->model, engine->training, batch, &split->dropout,
-                  (float)(micro->sequence_weight * loss_scale_of(split->args)),
-                  announces ? &sink : NULL);
+    if (pieces > 1) {
+        bert_group_losses(&engine->model, engine->training, split->args->source->objective,
+                          (int64_t)texts, scale);
+    }
+    for (size_t i = pieces; i-- > 0;) {
+        if (i + 1 < pieces) {
+            batch = forward(split, micro, pieces, i);
+        }
+        bert_backward(&engine->model, engine->training, batch, &split->dropout, scale,
+                      announces && i == 0 ? &sink : NULL);
+    }
     part->reduced += (size_t)announces;
-    add_losses(split->updater, part->index, micro);
+    add_losses(split->updater, part->index, micro, texts);
     device->mark(device, DEVICE_PHASE_OTHER);
-    result->tokens += batch->token_count;
-    result->masked += batch->masked_count;
     result->micro_batches++;
-    result->required_flops += 3 * engine_forward_flops(engine);
 }
 
 // Returns 0 if the update was aborted.

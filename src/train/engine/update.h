@@ -46,6 +46,14 @@ struct update_rules {
 // The type that gradients travel in.
 enum dtype update_wire(const struct update_rules *rules);
 
+// The batches of a micro-batch that pass through the model one after another.
+struct pieces {
+    size_t *starts; // [texts + 2] of the sequences
+    // [texts] of each sequence, if there are pieces: its index in the source, and in the update.
+    uint32_t *texts;
+    int64_t *indices;
+};
+
 // Makes updates on an engine: the rules, the optimizer's plan, the exchange between ranks, and the
 // gradient sums of parts that this rank computes one after another.
 struct updater {
@@ -55,6 +63,7 @@ struct updater {
     struct all_reduce all_reduce;
     struct replica_check check;
     struct division division;
+    struct pieces pieces;
     double *counts; // [2 * parts + 1]: predicted times and micro-batches of the parts, then the
                     // masked tokens or, for micro_average, the micro-batches that have some
     int own_parts;  // of this rank

@@ -140,15 +140,50 @@ struct micro_batch update_split_next(const struct update_split *split, size_t fi
     return micro;
 }
 
-const struct batch *update_split_load(const struct update_split *split,
-                                      const struct micro_batch *micro) {
-    struct engine *engine = split->engine;
+// --- pieces -------------------------------------------------------------------------------------
+
+// The texts of a source as items of their own.
+static struct packer_source texts_of(const struct packer_source *source) {
+    return (struct packer_source){.get = source->get,
+                                  .data = source->data,
+                                  .count = source->count * packer_texts(source),
+                                  .objective = source->objective};
+}
+
+size_t update_split_cut(const struct update_split *split, const struct micro_batch *micro) {
+    const struct packer_source *source = split->args->source;
     const struct division *division = &split->updater->division;
-    const struct engine_load load = {.source = split->args->source,
-                                     .order = division->order + micro->first,
-                                     .indices = division->indices + micro->first,
-                                     .count = micro->count,
-                                     .masked_weight =
-                                         (float)(micro->masked_weight / micro->sequence_weight)};
-    return engine_load(engine, &load);
+    struct pieces *pieces = &split->updater->pieces;
+    const size_t texts = micro->count * packer_texts(source);
+    const struct batch_extent limits = {
+        .tokens = source->piece_tokens, .sequences = (int64_t)texts, .masked = INT64_MAX};
+    pieces->starts[0] = 0;
+    pieces->starts[1] = texts;
+    if (source->piece_tokens == 0) {
+        return 1;
+    }
+    packer_list_texts(source, division->order + micro->first, division->indices + micro->first,
+                      micro->count, pieces->texts, pieces->indices);
+    const struct packer_source each = texts_of(source);
+    size_t count = 0;
+    for (size_t done = 0; done < texts; pieces->starts[++count] = done) {
+        done += packer_fit(&each, pieces->texts + done, texts - done, &limits);
+    }
+    return count;
+}
+
+const struct batch *update_split_load(const struct update_split *split,
+                                      const struct micro_batch *micro, size_t index) {
+    const struct division *division = &split->updater->division;
+    const struct pieces *pieces = &split->updater->pieces;
+    const struct packer_source texts = texts_of(split->args->source);
+    const int is_whole = split->args->source->piece_tokens == 0;
+    const size_t first = pieces->starts[index];
+    const struct engine_load load = {
+        .source = is_whole ? split->args->source : &texts,
+        .order = is_whole ? division->order + micro->first : pieces->texts + first,
+        .indices = is_whole ? division->indices + micro->first : pieces->indices + first,
+        .count = is_whole ? micro->count : pieces->starts[index + 1] - first,
+        .masked_weight = (float)(micro->masked_weight / micro->sequence_weight)};
+    return engine_load(split->engine, &load);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits an update into micro-batches: which sequences each has, and their weight in the update's
-// loss. Leaves out what is computed with them (update.c).
+// loss; and a micro-batch into the batches that pass through the model. Leaves out what is computed
+// with them (update.c).
 #ifndef BERTH_TRAIN_UPDATE_SPLIT_H
 #define BERTH_TRAIN_UPDATE_SPLIT_H
 
@@ -32,8 +33,11 @@ struct update_split update_split_make(struct updater *updater, const struct upda
 
 // The micro-batch that begins at `first`, in a part that ends at `end`.
 struct micro_batch update_split_next(const struct update_split *split, size_t first, size_t end);
-// Loads it into the engine, which owns the batch.
+// Cuts a micro-batch into pieces, whole unless its source says otherwise (packer.h), and returns
+// their number. Piece i has the sequences [starts[i], starts[i + 1]) of updater->pieces.
+size_t update_split_cut(const struct update_split *split, const struct micro_batch *micro);
+// Loads piece `index` of the micro-batch that was cut last into the engine, which owns the batch.
 const struct batch *update_split_load(const struct update_split *split,
-                                      const struct micro_batch *micro);
+                                      const struct micro_batch *micro, size_t index);
 
 #endif
