@@ -29,6 +29,10 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   const struct op_geometry *geometry, const struct batch *batch);
 
 struct dropout op_dropout(const struct op_call *call, enum rng_site site);
+// Of sigmoid_loss: 1 in its first variant.
+static inline float op_positive_weight(const struct op_call *call) {
+    return 1 + 0.75f * (float)call->variant;
+}
 // Computes the attention masks of the call; its batch must be in host memory.
 void op_masks(const struct op_call *call, uint16_t *masks);
 int op_has(const struct op_call *call, int operand);

@@ -196,7 +196,8 @@ static void squared_loss(struct device *dev, const struct op_call *c) {
 
 static void sigmoid_loss(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
-    dev->sigmoid_loss(dev, m[0], m[1].data, m[2], c->scale, m[3].data, c->sizes[OP_COUNT]);
+    dev->sigmoid_loss(dev, m[0], m[1].data, m[2], c->scale, op_positive_weight(c), m[3].data,
+                      c->sizes[OP_COUNT]);
 }
 
 // A variant is a pooling.

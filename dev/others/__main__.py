@@ -60,6 +60,7 @@ TABLE = [  # format, packages, what else is needed, what is compared, module and
         ("vectors with the prompt in the pooling and left out of it, by name", "prompts"),
         ("types of numbers, with and without calibration, and of .npy", "types"),
         ("vectors of tokens, with and without prompts", "tokens"),
+        ("scores of cross-encoders that Berth trained", "cross_encoders"),
         ("weights of words of sparse encoders of four architectures", "sparse"),
         ("scores of retrieval, with and without prompts", "retrieval"))] + [
     ("mining", "torch transformers sentence_transformers datasets", "build model", what, "mining." + function)

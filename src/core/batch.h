@@ -43,7 +43,7 @@ struct batch {
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
-    // [S, K] multi-label targets: 1 or 0 for each of K labels, NaN: unknown; or vectors of K
+    // [S, K] multi-label targets: 0 to 1 for each of K labels, NaN: unknown; or vectors of K
     // numbers; NULL if K is 0
     const float *label_targets;
     // Pre-training: the masked tokens. Token classification: the labelled ones.

@@ -44,12 +44,15 @@ enum option_job {
     JOB_FINETUNE_EMBED = 1 << 20,
     JOB_EVALUATE_EMBED = 1 << 21,
     JOB_MINE = 1 << 22,
-    JOB_SERVE = 1 << 23, // beside the jobs of its models: other descriptions of their defaults
+    JOB_FINETUNE_RERANK = 1 << 23,
+    JOB_EVALUATE_RERANK = 1 << 24,
+    JOB_SERVE = 1 << 25, // beside the jobs of its models: other descriptions of their defaults
     // Jobs of every task.
-    JOB_FINETUNE =
-        JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_FINETUNE_EMBED,
+    JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS |
+                   JOB_FINETUNE_EMBED | JOB_FINETUNE_RERANK,
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS |
-                  JOB_EVALUATE_PRETRAIN | JOB_EVALUATE_MLM | JOB_EVALUATE_EMBED,
+                  JOB_EVALUATE_PRETRAIN | JOB_EVALUATE_MLM | JOB_EVALUATE_EMBED |
+                  JOB_EVALUATE_RERANK,
     // Jobs that can start from random weights.
     JOB_FROM_SCRATCH = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
     JOB_TRAIN = JOB_FINETUNE | JOB_FROM_SCRATCH,

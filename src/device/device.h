@@ -460,11 +460,11 @@ struct device {
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                          float scale, const float *targets, int64_t count);
-    // losses[i] = mean over k of -(t log s(x) + (1 - t) log(1 - s(x))), x = logits[i, k], t =
-    // targets[i * K + k], s(x) = 1 / (1 + e^-x); dlogits as in class_loss. A row whose first target
-    // is NaN is ignored (loss and gradient 0).
+    // losses[i] = mean over k of -(w t log s(x) + (1 - t) log(1 - s(x))), x = logits[i, k], t =
+    // targets[i * K + k] from 0 to 1, s(x) = 1 / (1 + e^-x), w = positive_weight; dlogits as in
+    // class_loss. A row whose first target is NaN is ignored (loss and gradient 0).
     void (*sigmoid_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                         float scale, const float *targets, int64_t count);
+                         float scale, float positive_weight, const float *targets, int64_t count);
 
     // --- sentence embeddings: everything in f32 -----------------------------------------------
     // y[s] = the pooled rows of sequence s, for s in [0, S), zeros in the rows of y after these.

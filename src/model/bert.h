@@ -52,6 +52,7 @@ struct bert {
     int reads_rows; // inference with a head that pools: 1: the logits are the rows themselves
     // For training on classes; without weights, the plain cross entropy.
     struct class_weighting class_weighting;
+    float positive_weight; // for training on several labels: of each label that applies
 };
 
 // Activations of one batch, carved from an arena. Holds views only.

@@ -172,7 +172,8 @@ static void sequence_loss(const struct pass *pass, struct mat dlogits, float los
         dev->squared_loss(dev, dlogits, losses, logits, loss_scale, batch->targets, count);
         break;
     case BERT_MULTI_LABEL:
-        dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->label_targets, count);
+        dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, pass->model->positive_weight,
+                          batch->label_targets, count);
         break;
     default:
         class_loss(pass, &(struct class_scores){.dlogits = dlogits,

@@ -28,6 +28,7 @@ const struct key_row key_rows[] = {
     {"eval_precision", .chart = "Precision"},
     {"eval_recall", .chart = "Recall"},
     {"eval_accuracy", .chart = "Accuracy"},
+    {"eval_average_precision", .chart = "Average precision"},
     {"eval_triplet_accuracy", .chart = "Accuracy of triplets"},
     {"eval_matthews_correlation", .chart = "Matthews correlation"},
     {"eval_pearson", .chart = "Pearson correlation"},
@@ -85,8 +86,8 @@ const struct key_row key_rows[] = {
     {"HasAns_f1 NoAns_f1 best_f1", .format = "%.2f"},
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
-    {.keys = "pearson spearman spearmanr mse precision recall triplet_accuracy perplexity"
-             " masked_lm_accuracy next_sentence_accuracy"},
+    {.keys = "pearson spearman spearmanr mse precision recall average_precision accuracy_threshold"
+             " f1_threshold triplet_accuracy perplexity masked_lm_accuracy next_sentence_accuracy"},
     {.keys = "ndcg_at_10 mrr_at_10 map_at_100 recall_at_1 recall_at_3 recall_at_5 recall_at_10 recall_at_100"
              " precision_at_1 precision_at_3 precision_at_5 precision_at_10"},
 

@@ -19,6 +19,7 @@
 #define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
 #define COLUMN_JOBS (CLASSIFY_JOBS | TOKENS_JOBS)
 #define TEXTS_JOBS (JOB_FINETUNE_EMBED | JOB_EVALUATE_EMBED)
+#define RANKED_JOBS (JOB_FINETUNE_RERANK | JOB_EVALUATE_RERANK)
 #define SHARD_JOBS (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)
 // What reads text to mask.
 #define MLM_JOBS (JOB_PRETRAIN_MLM | JOB_EVALUATE_MLM)
@@ -76,7 +77,8 @@ const struct option_row option_rows[] = {
      .jobs = JOB_FINETUNE | MLM_JOBS | COLUMN_JOBS, .unit = "FILE", .aliases = "dev",
      .help = "data to evaluate on, in the format of the training data"},
     {TEXT("files", task, predict_file, NULL), FREE, LOCAL, COMMON,
-     .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_EVALUATE_EMBED | JOB_SHOW | JOB_FEATURES,
+     .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK | JOB_SHOW |
+             JOB_FEATURES,
      .unit = "FILE", .aliases = "input",
      .help = "data to predict: a SQuAD file, a table of texts, or words"},
     {TEXT("files", task, queries_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
@@ -117,17 +119,17 @@ const struct option_row option_rows[] = {
     {TEXT("texts", task, language, NULL), ONLY_WITH("task_name=xnli"), KEPT, .jobs = CLASSIFY_JOBS,
      .unit = "CODE", .help = "language of xnli", .shown = "zh"},
     {TEXT("texts", features, text_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = COLUMN_JOBS | TEXTS_JOBS | MLM_JOBS | JOB_MINE, .unit = "NAME",
+     .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | MLM_JOBS | JOB_MINE, .unit = "NAME",
      .help =
          "column of the text in your own files; in CoNLL files, the number of the column of words",
      .job_defaults = {{MLM_JOBS, NULL,
                        "\"text\", or the first column that is not called id or idx"}}},
     {TEXT("texts", features, text_pair_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = CLASSIFY_JOBS | TEXTS_JOBS | JOB_MINE, .unit = "NAME",
+     .jobs = CLASSIFY_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_MINE, .unit = "NAME",
      .help = "column of the second text in your own files",
-     .shown = "none: single texts; for embeddings, determined by the file"},
+     .shown = "none: single texts; for embeddings and pairs to rank, determined by the file"},
     {TEXT("texts", features, label_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
-     .jobs = COLUMN_JOBS | TEXTS_JOBS, .unit = "NAME",
+     .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS, .unit = "NAME",
      .help = "column of the label in your own files; in CoNLL files, the number of the column of "
              "tags (0: none); for embeddings, the column of a pair's score"},
     {TEXT("texts", task, problem_type, "auto"), ONLY_WITH("!task_name"), RESOLVED,
@@ -145,6 +147,9 @@ const struct option_row option_rows[] = {
      .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, BETWEEN(0, 0.999), .unit = "X",
      .aliases = "label_smoothing",
      .help = "fraction of the target that is spread evenly over all classes"},
+    {REAL("texts", task, positive_weight, "1"), NOTED, COMMON, .jobs = JOB_FINETUNE_RERANK,
+     BETWEEN(1e-6, 1e6), .unit = "X", .aliases = "pos_weight",
+     .help = "weight of the pairs that fit in the loss, against those that do not"},
 
     {TEXT("embeddings", features, negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS,
      .unit = "NAME",
@@ -168,6 +173,10 @@ const struct option_row option_rows[] = {
      .help =
          "number of examples in a group, which is never split between micro-batches or processes",
      .shown = "0: per_device_train_batch_size if given, else train_batch_size"},
+    {TEXT("embeddings", task, batch_sampler, "batch"), ONLY_WITH("embedding_loss=negatives"), KEPT,
+     COMMON, .jobs = JOB_FINETUNE_EMBED, .unit = "NAME", .choices = "batch|no_duplicates",
+     .help = "how groups are made; batch: as the examples come; no_duplicates: no group has a text "
+             "twice, which would be its own negative"},
     {FLAG("embeddings", task, symmetric_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
      KEPT, .jobs = JOB_FINETUNE_EMBED,
      .help = "each second text must also be matched with its first text among the first texts of "
@@ -245,8 +254,8 @@ const struct option_row option_rows[] = {
              "standard deviations as in Google's BERT"},
 
     {INTEGER("features", features, max_seq_length, "384"), KEPT, COMMON,
-     .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS |
-             MLM_JOBS | JOB_FILL | JOB_SERVE | JOB_MINE,
+     .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_EMBED | JOB_PREPARE |
+             SHARD_JOBS | MLM_JOBS | JOB_FILL | JOB_SERVE | JOB_MINE,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
@@ -261,7 +270,7 @@ const struct option_row option_rows[] = {
                        "as in the model folder, else the number of positions of the model"},
                       {TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
-                      {MLM_JOBS, "512",
+                      {MLM_JOBS | RANKED_JOBS, "512",
                        "512, or the number of positions of the model if that is less"}}},
     {INTEGER("features", features, doc_stride, "128"), ONLY_WITH("features!=keras"), KEPT,
      .jobs = WINDOW_JOBS | TOKENS_JOBS, BETWEEN(1, 65536), .unit = "N",
@@ -321,8 +330,9 @@ const struct option_row option_rows[] = {
     {INTEGER("tokenizer", model, max_word_length, "0"), KEPT, .jobs = TOKEN_JOBS,
      BETWEEN(0, 1 << 20), .unit = "N", .help = "words of more than N characters become [UNK]",
      .shown = "0: 100 as in Hugging Face's tokenizers; with --tokenizer google, 200"},
-    {TEXT("tokenizer", model, pair_truncation, NULL), NOTED, .jobs = CLASSIFY_JOBS | JOB_SERVE,
-     .unit = "RULE", .choices = "huggingface|google",
+    {TEXT("tokenizer", model, pair_truncation, NULL), NOTED,
+     .jobs = CLASSIFY_JOBS | RANKED_JOBS | JOB_SERVE, .unit = "RULE",
+     .choices = "huggingface|google",
      .help = "which text of a pair keeps the odd token if both are cut to max_seq_length; "
              "huggingface: the longer one, or the second; google: the first",
      .shown = "huggingface, unless the model's tokenizer_config.json says otherwise"},
@@ -388,7 +398,7 @@ const struct option_row option_rows[] = {
      BETWEEN(0, 1e6), .unit = "X", .aliases = "epochs num_epochs",
      .help = "number of passes over the training data",
      .job_defaults = {{JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_PRETRAIN_MLM, "3", NULL},
-                      {JOB_FINETUNE_EMBED, "1", NULL},
+                      {JOB_FINETUNE_EMBED | JOB_FINETUNE_RERANK, "1", NULL},
                       {JOB_PRETRAIN, NULL, "determined by max_steps"}}},
     {INTEGER("training", engine, max_steps, "0"), NOTED, COMMON, .jobs = JOB_TRAIN,
      BETWEEN(-1, 1e12), .unit = "N", .help = "stop after N updates",
@@ -686,7 +696,8 @@ const struct option_row option_rows[] = {
          "probability: P(start) P(end), each a softmax over [CLS] and the context; softmax: over "
          "the n_best_size best answers"},
     {FLAG("prediction", model, allow_new_head, "false"),
-     .jobs = (JOB_PREDICT & ~JOB_EVALUATE_EMBED) | JOB_ANSWER | JOB_SHOW | JOB_FILL,
+     .jobs = (JOB_PREDICT & ~(JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK)) | JOB_ANSWER | JOB_SHOW |
+             JOB_FILL,
      .help = "for tests: give a head that the model lacks random values instead of refusing it"},
 
     {TEXT("machine", machine, device, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "NAME",

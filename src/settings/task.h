@@ -21,9 +21,11 @@ struct task_settings {
     const char *problem_type;
     const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
     double label_smoothing_factor; /* of training on classes; 0: none */
+    double positive_weight;        /* of training on pairs that fit or not: of those that fit */
     const char *embedding_loss;    /* "auto", or a row of task/embed_losses.c */
     int64_t negatives_batch;       /* examples whose texts are each other's negatives; 0: those of a
                                       micro-batch of per_device_train_batch_size, or of an update */
+    const char *batch_sampler;     /* "batch", or "no_duplicates": no text twice in a group */
     int symmetric_negatives;       /* second texts are matched with first texts, too */
     int cached_negatives;          /* micro-batches are computed in pieces */
     double similarity_scale;       /* factor of the cosines of negatives */

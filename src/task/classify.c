@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks classify, with the scores of each class for texts and pairs of texts, and rerank, with
-// the score of one.
+// The task classify, with the scores of each class for texts and pairs of texts.
 //
 // Its sets are those of GLUE and XNLI by name, or the user's own tables. The classes of the
 // training set become the model's, unless they are among the classes that the model was trained
@@ -28,13 +27,13 @@ static const struct class_names *names_of(const struct task_model *model) {
     return model->own;
 }
 
-static void done(void *own) {
+void classify_close(void *own) {
     class_names_done(own);
 }
 
 // Texts are read as far as the model reads, not only as far as training read them to save time.
-static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
-                                  struct berth_error *error) {
+enum berth_status classify_open(struct task_model *model, const struct task_opening *opening,
+                                struct berth_error *error) {
     TRY(network_open(
         model, &(struct predictor_kind){.head = PARAM_HEAD_CLASS, .usual_length = LENGTH_OF_MODEL},
         2, opening, error));
@@ -44,12 +43,12 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     return network_load(model, opening, error);
 }
 
-static size_t width(const struct task_model *model) {
+size_t classify_width(const struct task_model *model) {
     return (size_t)model->network->predictor.files.shape.num_labels;
 }
 
-static const char *label(const struct task_model *model, size_t index) {
-    return index < width(model) ? names_of(model)->list[index] : NULL;
+const char *classify_label(const struct task_model *model, size_t index) {
+    return index < classify_width(model) ? names_of(model)->list[index] : NULL;
 }
 
 // --- scores -------------------------------------------------------------------------------------
@@ -89,9 +88,8 @@ static void receive(void *context, size_t index, const float *logits, int64_t co
     }
 }
 
-static enum berth_status compute_scores(const struct task_model *model,
-                                        struct task_text *const *texts, size_t count,
-                                        struct berth_error *error) {
+enum berth_status classify_compute(const struct task_model *model, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error) {
     struct pass pass = {.model = model};
     enum berth_status status = text_inputs_make(&pass.inputs, model, NULL, texts, count, error);
     if (status == BERTH_OK) {
@@ -204,12 +202,12 @@ static enum berth_status make_pairs(struct candidates *candidates, struct task_t
 static enum berth_status find_entailment(const struct task_model *model, size_t classes[2],
                                          struct berth_error *error) {
     static const char prefix[] = "entail";
-    for (size_t i = 0; i < width(model) && width(model) > 1; i++) {
-        const char *name = label(model, i);
+    for (size_t i = 0; i < classify_width(model) && classify_width(model) > 1; i++) {
+        const char *name = classify_label(model, i);
         if (strlen(name) >= sizeof prefix - 1 &&
             caseless_equal_bytes(name, prefix, sizeof prefix - 1)) {
             classes[1] = i;
-            classes[0] = i == 0 ? width(model) - 1 : 0;
+            classes[0] = i == 0 ? classify_width(model) - 1 : 0;
             return BERTH_OK;
         }
     }
@@ -268,7 +266,7 @@ static enum berth_status run_candidates(const struct task_model *model,
     const size_t labels = candidates->labels.count;
     TRY(find_entailment(model, classes, error));
     TRY(make_pairs(candidates, texts, count, error));
-    TRY(compute_scores(model, candidates->list, count * labels, error));
+    TRY(classify_compute(model, candidates->list, count * labels, error));
     for (size_t i = 0; i < count; i++) {
         if (texts[i]->status == BERTH_OK) {
             score_candidates(texts[i], candidates->pairs + i * labels, labels, classes);
@@ -321,7 +319,7 @@ static enum berth_status run_classify(const struct task_model *model,
             classify_candidates(model, texts + first, end - first);
             continue;
         }
-        TRY(compute_scores(model, texts + first, end - first, error));
+        TRY(classify_compute(model, texts + first, end - first, error));
         for (size_t i = first; i < end; i++) {
             if (texts[i]->status == BERTH_OK) {
                 make_items(texts[i], (const char *const *)names_of(model)->list);
@@ -363,53 +361,6 @@ static void write_classify(struct json_line *line, const struct task_model *mode
         json_line_close(line, '}');
     }
     json_line_close(line, ']');
-}
-
-static size_t rerank_width(const struct task_model *model) {
-    (void)model;
-    return 1;
-}
-
-// The class of a name, or without one the only class.
-static enum berth_status find_class(const struct task_model *model, const char *name, size_t *class,
-                                    struct berth_error *error) {
-    const size_t count = width(model);
-    char names[256] = "";
-    for (*class = 0; *class < count; ++*class) {
-        if (name != NULL ? strcmp(label(model, *class), name) == 0 : count == 1) {
-            return BERTH_OK;
-        }
-        words_add(names, sizeof names, label(model, *class));
-    }
-    return name != NULL
-               ? error_set(error, BERTH_USAGE,
-                           "label: expected one of the classes of %s (%s), "
-                           "found \"%s\"",
-                           model->path, names, name)
-               : error_set(error, BERTH_USAGE,
-                           "%s has %zu classes (%s); name the one whose score ranks the documents "
-                           "with label",
-                           model->path, count, names);
-}
-
-// The texts of a call have the same settings. One score is a sigmoid whatever the folder calls it,
-// as in sentence-transformers and the server.
-static enum berth_status run_rerank(const struct task_model *model, struct task_text *const *texts,
-                                    size_t count, struct berth_error *error) {
-    size_t class = 0;
-    TRY(find_class(model, texts[0]->settings.label, &class, error));
-    for (size_t i = 0; i < count; i++) {
-        enum berth_score *score = &texts[i]->settings.score;
-        *score = *score == BERTH_SCORE_USUAL && width(model) == 1 ? BERTH_SCORE_SIGMOID : *score;
-    }
-    TRY(compute_scores(model, texts, count, error));
-    for (size_t i = 0; i < count; i++) {
-        if (texts[i]->status == BERTH_OK) {
-            texts[i]->rows[0] = texts[i]->rows[class];
-            texts[i]->width = 1;
-        }
-    }
-    return BERTH_OK;
 }
 
 // === training, evaluation and prediction of files ==============================================
@@ -531,11 +482,10 @@ static enum berth_status add_mismatched(struct classify *own, const struct setti
 static enum berth_status find_parts(struct classify *own, const struct task_open *args,
                                     struct berth_error *error) {
     const struct settings *config = args->config;
-    const char *file = task_file(config, args->use);
+    const char *file =
+        own->is_ranking ? task_file_to_score(config, args->use) : task_file(config, args->use);
     if (config->task.task_name != NULL) {
         TRY(glue_task_find(config->task.task_name, &own->task, error));
-    }
-    if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
     }
     if (file != NULL) {
         return add_part(own, file, "", error);
@@ -551,8 +501,11 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
 
 // --- reading -------------------------------------------------------------------------------------
 
-static enum pair_target target_of(const struct task_open *args) {
+static enum pair_target target_of(const struct classify *own, const struct task_open *args) {
     const char *type = args->config->task.problem_type;
+    if (own->is_ranking) {
+        return PAIR_DEGREE;
+    }
     if (args->use != TASK_TRAIN) {
         return args->files->shape.problem == BERT_REGRESSION    ? PAIR_REAL
                : args->files->shape.problem == BERT_MULTI_LABEL ? PAIR_MULTI_LABEL
@@ -585,7 +538,8 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
                                        .label_column = config->features.label_column,
                                        .label_optional = args->use == TASK_PREDICT,
                                        .label_remedy = label_remedies[args->use],
-                                       .target = target_of(args)};
+                                       .target = target_of(own, args),
+                                       .max = own->is_ranking ? 1 : 0};
     return table_format_of(part->path, &settings->table.format, error);
 }
 
@@ -719,8 +673,8 @@ static enum berth_status weigh_classes(const struct classify *own, const struct 
     return status;
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
+enum berth_status classify_open_set(struct task_set *set, const struct task_open *args,
+                                    struct berth_error *error) {
     struct classify *own = set->own;
     TRY(find_parts(own, args, error));
     set->path = own->parts[0].path;
@@ -740,6 +694,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
     own->width = (size_t)args->files->shape.num_labels;
     own->smoothing = args->config->task.label_smoothing_factor;
+    own->positive_weight = args->config->task.positive_weight;
     if (args->use == TASK_TRAIN) {
         return weigh_classes(own, args, set, error);
     }
@@ -749,7 +704,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
                : error_no_memory(error, set->source.count * own->width * 4, "the logits");
 }
 
-static void close_set(void *own) {
+void classify_close_set(void *own) {
     struct classify *classify = own;
     for (size_t i = 0; i < classify->part_count; i++) {
         pair_feature_set_done(&classify->parts[i].features);
@@ -762,7 +717,7 @@ static void close_set(void *own) {
 
 // --- predictions ---------------------------------------------------------------------------------
 
-static void receive_logits(void *set, size_t index, const float *logits, int64_t count) {
+void classify_receive(void *set, size_t index, const float *logits, int64_t count) {
     struct classify *own = ((struct task_set *)set)->own;
     memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
 }
@@ -827,19 +782,15 @@ static const struct task training = {.name = "classify",
                                      .settle = settle,
                                      .has_validation = has_validation,
                                      .own_size = sizeof(struct classify),
-                                     .open = open_set,
-                                     .done = close_set,
-                                     .receive = receive_logits,
+                                     .open = classify_open_set,
+                                     .done = classify_close_set,
+                                     .receive = classify_receive,
                                      .result_bytes = result_bytes,
                                      .score = classify_score,
                                      .detail = classify_detail,
                                      .write = classify_write};
 
 // === the row =====================================================================================
-
-#define CLASSIFIES                                                                                 \
-    .job = JOB_PREDICT_CLASSIFY, .own_size = sizeof(struct class_names), .open = open_row,         \
-    .done = done, .label = label
 
 const struct task_row row_classify = {
     .training = &training,
@@ -853,8 +804,12 @@ const struct task_row row_classify = {
               .trains = 1,
               .help = "the classes of a text or a pair of texts, the most likely first"},
     .architectures = {"ForSequenceClassification"},
-    CLASSIFIES,
-    .width = width,
+    .job = JOB_PREDICT_CLASSIFY,
+    .own_size = sizeof(struct class_names),
+    .open = classify_open,
+    .done = classify_close,
+    .label = classify_label,
+    .width = classify_width,
     .settings = "top score candidate_labels hypothesis_template multi_label overflow",
     .is_listed = 1,
     .run = run_classify,
@@ -866,29 +821,3 @@ const struct task_row row_classify = {
              .notes = "Output is a line of JSON for each text, as from the text-classification "
                       "pipeline of transformers: a list of {\"label\": \"...\", \"score\": P}, the "
                       "most likely first; on a terminal lines for people."}};
-
-const struct task_row row_rerank = {
-    .about = {.name = "rerank",
-              .pipeline = "text-ranking",
-              .text = "query",
-              .pair = "document",
-              .label = "score",
-              .needs_pair = 1,
-              .has_rows = 1,
-              .help = "documents by their score for a query, by a cross-encoder"},
-    CLASSIFIES,
-    .width = rerank_width,
-    .settings = "score label overflow",
-    .run = run_rerank,
-    .write = task_write_numbers,
-    .outputs = {{"score", TASK_NUMBERS}},
-    .verb = {.reader = TASK_READ_BY_BOTH,
-             .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
-             .is_ranking = 1,
-             .notes =
-                 "Each line of FILE, or of standard input, is a document. Output is "
-                 "{\"index\": N, \"score\": S, \"text\": \"...\"} per document, the best first; "
-                 "on a terminal lines for people. N is the document's line, from 0. With "
-                 "--jsonl the documents of each query are ranked for themselves, in the order "
-                 "of the queries. The score of a model with one output is a sigmoid (auto), "
-                 "as in the server's /rerank, or with --score none the output itself."}};

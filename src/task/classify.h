@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the task "classify" that its parts share (classify*.c): its set, labels, scores and
-// result files.
+// result files; and what the task "rerank" shares with it.
 #ifndef BERTH_TASK_CLASSIFY_H
 #define BERTH_TASK_CLASSIFY_H
 
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_features.h"
 #include "metrics/results.h"
+#include "task/task.h"
 #include "train/tasks/class_names.h"
 
 // One file of a set: MNLI's development and test sets have two.
@@ -28,8 +29,28 @@ struct classify {
     float *logits;            // [examples][width]
     struct class_names names; // of the classes; empty: a regression
     int is_multi_label;       // classes apply independently
+    int is_ranking;           // of pairs, with labels from 0 to 1: how well their texts fit
     double smoothing;         // of the labels in an evaluation's loss
+    double positive_weight;   // of the pairs that fit, there
 };
+
+// --- the rows (classify.c) ----------------------------------------------------------------------
+
+// Functions of struct task_row.
+enum berth_status classify_open(struct task_model *model, const struct task_opening *opening,
+                                struct berth_error *error);
+void classify_close(void *own);
+size_t classify_width(const struct task_model *model);
+const char *classify_label(const struct task_model *model, size_t index);
+// The texts of the call become rows of the scores that they ask for.
+enum berth_status classify_compute(const struct task_model *model, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error);
+
+// Functions of struct task.
+enum berth_status classify_open_set(struct task_set *set, const struct task_open *args,
+                                    struct berth_error *error);
+void classify_close_set(void *own);
+void classify_receive(void *set, size_t index, const float *logits, int64_t count);
 
 // --- labels (classify_labels.c) ------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
     struct pair_dataset *dataset = &part->dataset;
-    own->is_multi_label = dataset->target == PAIR_MULTI_LABEL;
+    own->is_multi_label = dataset->target == PAIR_MULTI_LABEL || own->is_ranking;
     if (own->task == NULL) {
         args->config->task.problem_type = pair_target_name(dataset->target);
     }
@@ -70,7 +70,7 @@ static enum berth_status check_target(const struct classify *own, const struct m
     const struct pair_dataset *dataset = &own->parts[0].dataset;
     int real = dataset->target == PAIR_REAL;
     TRY(classify_check_outputs(files, error));
-    if (!dataset->has_labels || real == is_regression(files)) {
+    if (!dataset->has_labels || own->is_ranking || real == is_regression(files)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,

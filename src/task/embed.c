@@ -10,6 +10,7 @@
 #include "core/string_index.h"
 #include "core/utf8.h"
 #include "core/words.h"
+#include "data/batches/epoch_order.h"
 #include "data/pairs/pair_features.h"
 #include "data/pairs/text_examples.h"
 #include "metrics/embedding_metrics.h"
@@ -300,9 +301,11 @@ struct embed {
     const char *prompt;                // of texts of examples; NULL: none
     const struct embedding_loss *loss; // training
     // Evaluation: the set of a retrieval, of files or of pairs; or, of scored pairs and triplets,
-    // [examples][texts of an example] the number of each text.
+    // [examples][texts of an example] the number of each text; which training has, too, if its
+    // groups must not have a text twice.
     struct embed_retrieval retrieval;
     uint32_t *numbers;
+    size_t number_count;
     // Evaluation: [texts][size] of length 1. Training: what they must become, for a loss of
     // vectors.
     float *vectors;
@@ -311,12 +314,6 @@ struct embed {
 };
 
 // --- settings -----------------------------------------------------------------------------------
-
-// `evaluate` reads predict_file, as it does not train.
-static const char *file_of(const struct settings *config, enum task_use use) {
-    const char *file = task_file(config, use);
-    return use == TASK_VALIDATE && file == NULL ? config->task.predict_file : file;
-}
 
 static enum berth_status settle(struct settings *config, enum task_use use,
                                 struct berth_error *error) {
@@ -338,7 +335,8 @@ static enum berth_status settle(struct settings *config, enum task_use use,
     }
     return use != TASK_TRAIN && embed_retrieval_is_named(config)
                ? BERTH_OK
-               : task_need(file_of(config, use), use == TASK_TRAIN ? "train_file" : "predict_file",
+               : task_need(task_file_to_score(config, use),
+                           use == TASK_TRAIN ? "train_file" : "predict_file",
                            use == TASK_TRAIN ? ""
                                              : "; or queries_file, corpus_file and relevant_file",
                            error);
@@ -362,6 +360,11 @@ static void settle_pooling(const struct task_open *args) {
     sentence->max_length = args->files->length;
     args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
                                                            .normalize = sentence->how.normalize};
+}
+
+static int separates(const struct embed *own, const struct settings *config) {
+    return own->loss->loss == BERT_NEGATIVES &&
+           strcmp(config->task.batch_sampler, "no_duplicates") == 0;
 }
 
 static void note_loss(const struct embedding_loss *loss, const struct task_open *args) {
@@ -389,7 +392,7 @@ static enum berth_status read_examples(struct embed *own, const struct task_open
                                                    .negatives = config->features.negative_column,
                                                    .score = config->features.label_column};
     struct text_examples *examples = &own->examples;
-    TRY(text_examples_read(file_of(config, args->use), &settings, examples, error));
+    TRY(text_examples_read(task_file_to_score(config, args->use), &settings, examples, error));
     if (limit > 0 && (size_t)limit < examples->count) {
         examples->count = (size_t)limit;
     }
@@ -492,12 +495,12 @@ static struct packer_sequence training_text(const void *data, size_t index) {
     return sequence;
 }
 
-// Each text once.
-static enum berth_status number_texts(struct embed *own, struct berth_error *error) {
+// Numbers the texts of all examples: equal ones have the same number. With `list` each becomes one
+// of own->texts.
+static enum berth_status number_texts(struct embed *own, int list, struct berth_error *error) {
     const struct text_examples *examples = &own->examples;
     const size_t count = examples->count * examples->texts;
     struct string_index index = {0};
-    TRY(allocate_texts(own, count, error));
     own->numbers = memory_array(count, sizeof *own->numbers);
     int complete = own->numbers != NULL;
     for (size_t i = 0; i < count && complete; i++) {
@@ -505,8 +508,11 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
         const char *text = example->texts[i % examples->texts];
         own->numbers[i] = string_index_put(&index, text, strlen(text));
         complete = own->numbers[i] != STRING_INDEX_NONE;
-        if (complete && own->numbers[i] == own->texts.count) {
-            add_text(own, example, i % examples->texts, NAN);
+        if (complete && own->numbers[i] == own->number_count) {
+            own->number_count++;
+            if (list) {
+                add_text(own, example, i % examples->texts, NAN);
+            }
         }
     }
     string_index_done(&index);
@@ -563,6 +569,29 @@ static int64_t pieces_of(const struct embed *own, const struct settings *config)
     return own->loss->loss == BERT_NEGATIVES && config->task.cached_negatives ? PIECE_TOKENS : 0;
 }
 
+// Notes what batch_sampler no_duplicates has to do, and warns where it may be too much.
+static enum berth_status note_sharing(const struct embed *own, const struct task_open *args,
+                                      const struct task_set *set, struct berth_error *error) {
+    const size_t group = packer_group(&set->source);
+    struct epoch_order_sharing sharing;
+    if (own->numbers == NULL) {
+        return BERTH_OK;
+    }
+    TRY(epoch_order_find_sharing(&set->source, &sharing, error));
+    if (epoch_order_is_certain(&set->source, &sharing)) {
+        log_note(args->log, "%s: no group has a text twice; the examples have %zu different texts",
+                 own->texts.name, own->number_count);
+        return BERTH_OK;
+    }
+    log_warning(args->log,
+                "%s: a group may have a text twice in spite of batch_sampler no_duplicates: line "
+                "%zu shares its texts with %zu others, and an epoch has only %zu groups of "
+                "negatives_batch %zu; make negatives_batch smaller, or leave out examples",
+                own->texts.name, own->examples.items[sharing.item].line, sharing.others,
+                (own->examples.count + group - 1) / group, group);
+    return BERTH_OK;
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     TRY(check_modules(args, "train", 0, error));
@@ -572,6 +601,7 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
     note_loss(own->loss, args);
     note_prompt(args);
     TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
+    TRY(separates(own, args->config) ? number_texts(own, 0, error) : BERTH_OK);
     own->size = (size_t)args->files->shape.hidden_size;
     TRY(teacher.model != NULL && own->loss->scores == SCORES_MARGINS
             ? embedding_teacher_scores(&teacher, &own->examples, error)
@@ -586,8 +616,10 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
                                .count = own->examples.count,
                                .texts = own->examples.texts,
                                .piece_tokens = pieces_of(own, args->config),
-                               .group = (size_t)args->files->shape.embedding.objectives[0].group};
-    return BERTH_OK;
+                               .group = (size_t)args->files->shape.embedding.objectives[0].group,
+                               .numbers = own->numbers,
+                               .number_count = own->number_count};
+    return note_sharing(own, args, set, error);
 }
 
 // Scores of training only, as the margins of negatives, say nothing about an evaluation.
@@ -615,10 +647,12 @@ static enum berth_status choose_texts(struct embed *own, const struct task_open 
         return embed_retrieval_read(&own->retrieval, args, &own->texts, error);
     }
     TRY(check_evaluation(own, error));
-    return examples->texts == 2 && examples->scores == 0
-               ? embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
-                                          error)
-               : number_texts(own, error);
+    if (examples->texts == 2 && examples->scores == 0) {
+        return embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
+                                        error);
+    }
+    TRY(allocate_texts(own, examples->count * examples->texts, error));
+    return number_texts(own, 1, error);
 }
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,

@@ -59,8 +59,8 @@ static void what_a_call_needs_is_named(void **state) {
     expect_refusal(&error, BERTH_USAGE, "expected one of train");
     assert_null(berth_run(model, "squad", &hello, 1, NULL, NULL, &error));
     expect_refusal(&error, BERTH_USAGE, "unknown task \"squad\"; expected one of answer, classify");
-    assert_null(berth_train(model, "rerank", &hello, 1, NULL, 0, NULL, NULL, &error));
-    expect_refusal(&error, BERTH_USAGE, "no training for \"rerank\"");
+    assert_null(berth_train(model, "hidden", &hello, 1, NULL, 0, NULL, NULL, &error));
+    expect_refusal(&error, BERTH_USAGE, "no training for \"hidden\"");
     assert_int_equal(error.input, -1);
     assert_null(berth_model_text(model, NULL));
     assert_null(berth_model_text(model, "none such"));

@@ -202,6 +202,43 @@ def check_resumption():
     expect(content("straight", "model.safetensors") != content("seed", "model.safetensors"), "the seed matters")
 
 
+# --- groups without a text twice -------------------------------------------------------------------
+
+def check_no_duplicates():
+    """Each text is its own match, so its loss is near 0 unless its group has it again: then it is at least log 2."""
+    texts = GOLDEN["anchors"] + GOLDEN["near"][:2]
+    write_lines("copies.jsonl", ["a", "b"], [(text, text) for text in texts] * 3)
+    words = ["--train_batch_size", 8, "--negatives_batch", 4, "--similarity_scale", 1000, "--max_steps", 9,
+             "--logging_steps", 1, "--save_steps", 4]
+    still = [*words, "--learning_rate", 0]
+    done = train("apart", "copies.jsonl", *still, "--batch_sampler", "no_duplicates")
+    expect("copies.jsonl: no group has a text twice" in done.stderr, f"apart: {done.stderr}")
+    expect(max(losses_of("apart")) < 0.01, f"apart: losses {losses_of('apart')}")
+    done = train("mixed", "copies.jsonl", *still)
+    expect(max(losses_of("mixed")) > 0.1 and "text twice" not in done.stderr, f"mixed: losses {losses_of('mixed')}")
+    # All twelve pairs are in each group, whatever the order: the loss of one group of the pairs themselves.
+    whole = ["--train_batch_size", 12, "--learning_rate", 0, "--logging_steps", 1, "--max_steps", 4]
+    write_lines("twice.jsonl", ["a", "b"], pairs * 2)
+    train("once", "pairs.jsonl", *whole)
+    done = train("twice", "twice.jsonl", *whole, "--batch_sampler", "no_duplicates")
+    expect(farthest(losses_of("once"), losses_of("twice")) < 1e-5, f"twice: losses {losses_of('twice')}")
+    expect("shares its texts with 2 others, and an epoch has only 2 groups" in done.stderr, f"twice: {done.stderr}")
+    dropout = ["--hidden_dropout_prob", 0.1, "--learning_rate", 1e-3, "--batch_sampler", "no_duplicates"]
+    words += [*dropout, "--virtual_ranks", 2]
+    train("apart-straight", "copies.jsonl", *words)
+    train("apart-resumed", "copies.jsonl", *words, "--max_steps", 5)
+    train("apart-resumed", "copies.jsonl", *words, "--resume_from_checkpoint", "auto")
+    expect(content("apart-straight", "model.safetensors") == content("apart-resumed", "model.safetensors"), "apart: resumed")
+    done = train("apart-resumed", "copies.jsonl", *words, "--batch_sampler", "batch", "--max_steps", 12,
+                 "--resume_from_checkpoint", "auto", code=78)
+    expect("batch_sampler" in done.stderr, f"apart: another sampler when resuming: {done.stderr}")
+    launcher = shutil.which("mpirun.openmpi")
+    if launcher is not None:
+        train("apart-ranks", "copies.jsonl", *words, "--comm", "openmpi",
+              launcher=[launcher, "--oversubscribe", "--bind-to", "none", "-np", "2"])
+        expect(content("apart-straight", "model.safetensors") == content("apart-ranks", "model.safetensors"), "apart: ranks")
+
+
 # --- scores --------------------------------------------------------------------------------------
 
 def cosine(a, b):
@@ -334,7 +371,9 @@ def check_errors():
         done = train("refused", data, *words, code=code)
         expect(message in done.stderr, f"{data} {words}: {done.stderr}")
         expect(not os.path.exists("refused"), f"{data} {words}: a folder was left")
-    done = train("noted", "pairs.jsonl", *UPDATES, "--triplet_margin", 1)
+    done = train("noted", "scored.csv", *UPDATES, "--batch_sampler", "no_duplicates")
+    expect("batch_sampler has no effect with embedding_loss cosine" in done.stderr, f"no groups: {done.stderr}")
+    done = train("noted", "pairs.jsonl", *UPDATES, "--triplet_margin", 1, "--force")
     expect("triplet_margin has no effect with embedding_loss negatives" in done.stderr, "an option without effect")
 
 
@@ -344,6 +383,7 @@ pairs = write_pairs()
 check_groups()
 check_ranks()
 check_resumption()
+check_no_duplicates()
 check_retrieval(pairs)
 check_scores()
 check_files()

@@ -13,6 +13,7 @@ UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_ste
 MASKED = f"--max_seq_length 16 {MACHINE}"
 OWN = "--text_column text --label_column label"
 PAIR = "--text_column text --text_pair_column pair"
+FITS = "--text_column text --text_pair_column pair --label_column fits"
 
 # In the order of the bits of enum option_job.
 JOBS = {
@@ -49,11 +50,15 @@ JOBS = {
                                          f"--output out {PAIR} {MACHINE} {UPDATES}"),
     "evaluate embed": ("evaluate embed", f"--model ../model --input ../table.csv --output out {PAIR} {MACHINE}"),
     "mine": ("mine", f"--model ../model --pairs ../table.csv {PAIR} --output out --output_scores {MACHINE}"),
+    "finetune rerank": ("finetune rerank", f"--model ../model --train ../fits.csv --dev ../fits.csv "
+                                           f"--output out {FITS} {MACHINE} {UPDATES}"),
+    "evaluate rerank": ("evaluate rerank", f"--model ../ranker --input ../fits.csv --output out {FITS} {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
 TOKENS = "finetune tokens"
 EMBED = "finetune embed"
+RERANK = "finetune rerank"
 SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file ../vocab.txt --train ../prose.txt "
            f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
@@ -108,6 +113,7 @@ READERS = {
     # Its losses fall so evenly that no factor finds a spike.
     ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->run\.spike_factor"),
     # No model here has a head for tokens and tensors beside it.
+    ("strict", "evaluate rerank"): ("src/train/engine/inputs.c", r"\.strict = settings->strict"),
     ("strict", "predict tokens"): ("src/train/engine/inputs.c", r"\.strict = settings->strict"),
     # Words, without their scores.
     ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"settings->tokenize_chinese_chars"),
@@ -127,9 +133,10 @@ CASES = {
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
     "gelu": "tanh",
-    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt"},
+    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt",
+                   RERANK: "../fits2.csv"},
     "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv",
-                        "predict classify": ("../table2.csv", "--do_eval --dev ../table.csv"),
+                        RERANK: "../fits2.csv", "predict classify": ("../table2.csv", "--do_eval --dev ../table.csv"),
                         "predict tokens": ("../tags2.txt", "--do_eval --dev ../tags.txt"), "other": "../lines.txt"},
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
@@ -142,7 +149,7 @@ CASES = {
     "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt"), "mine": (None, "", "vocab.txt")}
                             | {verb: (None, "", "model")
                                for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
-                                            "evaluate mlm", "evaluate embed")},
+                                            "evaluate mlm", "evaluate embed", "evaluate rerank")},
     "strict": {"other": (None, "--model ../pretrained"),
                "evaluate pretrain": (None, "--model ../squad --allow_new_head"),
                **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "predict classify")},
@@ -155,15 +162,17 @@ CASES = {
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
-    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text", "mine": "text"},
+    "text_pair_column": {"other": "pair", **{job: "text" for job in (EMBED, "evaluate embed", RERANK, "evaluate rerank", "mine")}},
     "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
     "class_weights": "balanced",
     "label_smoothing_factor": "0.3",
     "problem_type": "regression",
+    "positive_weight": "3",
     # embeddings
     "negative_column": "label",
     "embedding_loss": "cosine",
     "negatives_batch": "2",
+    "batch_sampler": "no_duplicates",
     "similarity_scale": "5",
     "triplet_margin": "1",
     "triplet_distance": "cosine",
@@ -228,7 +237,7 @@ CASES = {
     "gradient_checkpointing": {"other": None, SQUAD: (None, LONG)},
     "freeze_layers": "1",
     "freeze_embeddings": None,
-    "num_train_epochs": {"other": ("1", "--max_steps 0"), EMBED: ("2", "--max_steps 0")},
+    "num_train_epochs": {"other": ("1", "--max_steps 0"), EMBED: ("2", "--max_steps 0"), RERANK: ("2", "--max_steps 0")},
     "max_steps": "3",
     "steps_rule": ("epochs", "--max_steps 3 --num_train_epochs 5"),
     "max_steps_per_epoch": "1",
@@ -246,6 +255,7 @@ CASES = {
     "rewarmup": {SQUAD: (None, "--resume_from_checkpoint auto", "half-squad"),
                  CLASSIFY: (None, "--resume_from_checkpoint auto", "half-classes"),
                  EMBED: (None, "--resume_from_checkpoint auto", "half-embed"),
+                 RERANK: (None, "--resume_from_checkpoint auto", "half-ranker"),
                  TOKENS: (None, "--resume_from_checkpoint auto", "half-tagger"),
                  PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained"),
                  MLM: (None, "--resume_from_checkpoint auto", "half-masked")},
@@ -312,7 +322,7 @@ CASES = {
     "skip_checkpoint": None,
     "resume_from_checkpoint": {SQUAD: (None, "--seed 42", "half-squad"), CLASSIFY: (None, "", "half-classes"),
                                TOKENS: (None, "", "half-tagger"), EMBED: (None, "", "half-embed"),
-                               PRETRAIN: (None, "", "half-pretrained"), MLM: (None, "", "half-masked")},
+                               RERANK: (None, "", "half-ranker"), PRETRAIN: (None, "", "half-pretrained"), MLM: (None, "", "half-masked")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction
     "n_best_size": {"other": "1", "answer": ("1", "--answer_score softmax")},

@@ -186,6 +186,9 @@ def make_texts():
                                                   for number, row in enumerate(rows[shift:] + rows[:shift])))
         write("qrels.tsv" if shift == 0 else "relevant2.tsv",
               "query-id\tcorpus-id\tscore\n" + "".join("t%d\tt%d\t1\n" % (number, number + shift) for number in range(len(rows) - shift)))
+    fits = ["%s,%d" % (row.rsplit(",", 1)[0], i % 2) for i, row in enumerate(rows)]
+    write("fits.csv", "text,pair,fits\n" + "\n".join(fits) + "\n")
+    write("fits2.csv", "text,pair,fits\n" + "\n".join(reversed(fits[3:])) + "\n")
     tags = ["%s N B-PER\nlived V O\nin P O\n%s N B-LOC\n%s\n" %
             (*people[i % 3], "\n".join(word + " X O" for word in (ODD + " who lived in it" * 8).split())) for i in range(12)]
     write("tags.txt", "\n".join(tags))
@@ -258,6 +261,8 @@ def make_world():
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
                              ("half-embed", "finetune embed", "--output ../half-embed --max_steps 3"),
+                             ("ranker", "finetune rerank", "--output ../ranker"),
+                             ("half-ranker", "finetune rerank", "--output ../half-ranker --max_steps 3"),
                              ("masked", "mlm", "--output ../masked"),
                              ("half-masked", "mlm", "--output ../half-masked --max_steps 3"),
                              ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):

@@ -245,7 +245,7 @@ static void missing_settings_of_jobs_are_named(void **state) {
         {"predict", "missing", {"task", "classify"}},
         {"evaluate", "validation_file", {"task", "answer"}},
         {"train",
-         "expected one of answer, classify, tag, fill, embed, pretrain",
+         "expected one of answer, classify, tag, fill, embed, rerank, pretrain",
          {"task", "squat"}},
         {"train", "task is missing", {NULL}},
         {"train",

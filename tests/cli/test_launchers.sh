@@ -95,6 +95,7 @@ finetune squad: divided --model m --train t --output $work/made
 finetune classify: divided --model m --train t --text_column a --label_column b --output $work/made
 finetune tokens: divided --model m --train t --output $work/made
 finetune embed: divided --model m --train t --output $work/made
+finetune rerank: divided --model m --train t --output $work/made
 finetune fill: divided --model m --train t --output $work/made
 pretrain: divided --model m --input_dir d --output $work/made
 pretrain: divided --objective mlm --model m --train t --output $work/made
@@ -104,6 +105,7 @@ predict tokens: divided --model m --input t --output $work/made
 evaluate pretrain: divided --model m --input_dir d --output $work/made
 evaluate pretrain: divided --objective mlm --model m --dev t --output $work/made
 evaluate embed: divided --model m --input t --output $work/made
+evaluate rerank: divided --model m --input t --output $work/made
 evaluate squad: first t p
 evaluate tokens: first t p
 embed: divided --model m t

@@ -119,7 +119,7 @@ void op_sigmoid_loss(struct op_case *c) {
     const int64_t labels = SIZE(N);
     for (int64_t i = 0; i < SIZE(COUNT); i++) {
         x[1][i] = reference_sigmoid(row_of(x[0], i, labels), x[2] + i * labels, x[3] + i * labels,
-                                    labels);
+                                    labels, (double)op_positive_weight(&c->call));
     }
     scale_gradient(c, SIZE(COUNT) * labels);
 }

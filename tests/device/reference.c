@@ -212,13 +212,15 @@ double reference_weighted(double *gradient, const double *x, int64_t classes,
     return sum;
 }
 
-double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels) {
+double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels,
+                         double positive_weight) {
     double sum = 0;
     for (int64_t k = 0; k < labels; k++) {
         double share = 1 / (1 + exp(-x[k])), target = targets[k];
-        sum -= target * log(share) + (1 - target) * log(1 - share);
+        double pull = positive_weight * target * (1 - share), push = (1 - target) * share;
+        sum -= positive_weight * target * log(share) + (1 - target) * log(1 - share);
         if (gradient != NULL) {
-            gradient[k] = isnan(targets[0]) ? 0 : (share - target) / (double)labels;
+            gradient[k] = isnan(targets[0]) ? 0 : (push - pull) / (double)labels;
         }
     }
     return isnan(targets[0]) ? 0 : sum / (double)labels;

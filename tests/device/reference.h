@@ -57,9 +57,10 @@ struct reference_shares {
 };
 double reference_weighted(double *gradient, const double *x, int64_t classes,
                           const struct reference_shares *shares);
-// The mean over the labels of -(t log s(x) + (1 - t) log(1 - s(x))); 0 when the first target is
-// NaN.
-double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels);
+// The mean over the labels of -(w t log s(x) + (1 - t) log(1 - s(x))), w = positive_weight; 0
+// when the first target is NaN.
+double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels,
+                         double positive_weight);
 // One half of the loss of one sequence: cross entropy / 2; gradient may be NULL.
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label);
 

@@ -98,6 +98,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
             floats(harness, harness->table.matrix_count, dtype_size(options->compute));
     }
     harness->model = (struct bert){
+        .positive_weight = 1,
         .config = &harness->config,
         .table = &harness->table,
         .device = harness->device,

@@ -113,7 +113,8 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     ((float *)batch->targets)[number] = sequence->target;
 }
 
-// Fills row `number` of the multi-label targets: 1 for the labels that apply, 0 for the others.
+// Fills row `number` of the multi-label targets: 1 for the labels that apply, 0 for the others; or
+// how far all of them apply.
 static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
@@ -123,7 +124,7 @@ static void put_labels(struct packer *packer, size_t number,
         return;
     }
     for (size_t i = 0; i < width; i++) {
-        targets[i] = sequence->label_count < 0 ? NAN : 0;
+        targets[i] = sequence->label_count < 0 ? sequence->target : 0;
     }
     for (int32_t i = 0; i < sequence->label_count; i++) {
         targets[sequence->labels[i]] = 1;

@@ -20,9 +20,9 @@ struct packer_sequence {
     int32_t length;
     int32_t start, end;    // labels of a span, rows within the sequence
     int32_t label;         // class, or negative: none
-    float target;          // real label, or NaN: none
+    float target;          // real label, or how far all labels apply, or NaN: none
     const int32_t *labels; // multi-label: the classes that apply
-    int32_t label_count;   // negative: unknown
+    int32_t label_count;   // negative: see target
     const float *vector;   // [the batch's K] real labels; NULL: the classes above
     // Masked or labelled tokens: rows within the sequence, ascending, and the original ids or
     // classes.
@@ -45,6 +45,10 @@ struct packer_source {
     // The texts of a micro-batch are computed in pieces of at most so many tokens, which may divide
     // its groups; 0: all at once.
     int64_t piece_tokens;
+    // [count * texts] numbers of the texts below number_count, equal where these are: no group
+    // shall have a text twice (epoch_order.h); NULL: it may.
+    const uint32_t *numbers;
+    size_t number_count;
 };
 
 static inline size_t packer_texts(const struct packer_source *source) {

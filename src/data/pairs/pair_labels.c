@@ -149,7 +149,7 @@ static void describe_values(const struct pair_dataset *dataset, char *text, size
 }
 
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size) {
-    if (dataset->target == PAIR_REAL) {
+    if (pair_target_is_number(dataset->target)) {
         describe_values(dataset, text, size);
         return;
     }
@@ -164,14 +164,27 @@ void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t
 // --- config.json --------------------------------------------------------------------------------
 
 const char *pair_target_name(enum pair_target target) {
-    return target == PAIR_REAL          ? "regression"
-           : target == PAIR_MULTI_LABEL ? "multi_label_classification"
-                                        : "single_label_classification";
+    static const char *const names[] = {
+        [PAIR_AUTO] = "auto",
+        [PAIR_CLASS] = "single_label_classification",
+        [PAIR_REAL] = "regression",
+        [PAIR_MULTI_LABEL] = "multi_label_classification",
+        [PAIR_DEGREE] = "multi_label_classification", // of one label
+    };
+    return names[target];
+}
+
+// sentence-transformers would otherwise apply what the model began with, perhaps none.
+static int set_activation(json *config) {
+    json *object = json_new_object();
+    const int failed =
+        json_set(object, "activation_fn", json_new_text("torch.nn.modules.activation.Sigmoid"));
+    return failed | json_set(config, "sentence_transformers", object);
 }
 
 int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     static const char *const single[] = {PLACEHOLDER "0"};
-    int real = dataset->target == PAIR_REAL;
+    int real = pair_target_is_number(dataset->target);
     const char *const *names = real ? single : dataset->labels;
     size_t count = real ? 1 : dataset->label_count;
     json *id2label = json_new_object(), *label2id = json_new_object();
@@ -185,6 +198,7 @@ int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     failed |= json_set(config, "id2label", id2label);
     failed |= json_set(config, "label2id", label2id);
     failed |= json_set(config, "problem_type", json_new_text(pair_target_name(dataset->target)));
+    failed |= dataset->target == PAIR_DEGREE && set_activation(config);
     return !failed;
 }
 

@@ -44,9 +44,23 @@ static size_t next_text(const struct reader *reader, size_t index) {
     return found == reader->label && found != NO_COLUMN ? next_text(reader, found + 1) : found;
 }
 
+// The name of the label's column. Degrees may be called scores, too.
+static const char *label_name(const struct reader *reader) {
+    const struct table *table = reader->table;
+    size_t i = 0;
+    if (reader->settings->label_column != NULL) {
+        return reader->settings->label_column;
+    }
+    while (i < table->column_count && !table_is_score(table->columns[i])) {
+        i++;
+    }
+    return reader->settings->target == PAIR_DEGREE && i < table->column_count ? table->columns[i]
+                                                                              : "label";
+}
+
 static enum berth_status guess_columns(struct reader *reader) {
     const struct pair_settings *settings = reader->settings;
-    const char *label = settings->label_column != NULL ? settings->label_column : "label";
+    const char *label = label_name(reader);
     reader->filter = NO_COLUMN;
     reader->label = table_find(reader->table, label);
     if (reader->label == NO_COLUMN && !settings->label_optional) {
@@ -259,8 +273,9 @@ static enum berth_status read_values(struct reader *reader) {
         if (settings->min < settings->max &&
             !(*value >= settings->min && *value <= settings->max)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number from %g to %g, found %.*s", settings->min,
-                               settings->max, UTF8_SHOWN(text, TABLE_SHOWN));
+                               "expected a number from %g to %g, found %.*s%s", settings->min,
+                               settings->max, UTF8_SHOWN(text, TABLE_SHOWN),
+                               reader->dataset->label_remedy);
         }
     }
     return BERTH_OK;
@@ -503,10 +518,10 @@ static enum berth_status read_labels(struct reader *reader) {
         return read_multi_label(reader);
     }
     TRY(strip_numbers(reader));
-    int is_real = target == PAIR_REAL;
-    TRY(target == PAIR_AUTO ? find_regression(reader, &is_real) : BERTH_OK);
-    if (is_real) {
-        reader->dataset->target = PAIR_REAL;
+    int is_number = pair_target_is_number(target);
+    TRY(target == PAIR_AUTO ? find_regression(reader, &is_number) : BERTH_OK);
+    if (is_number) {
+        reader->dataset->target = target == PAIR_DEGREE ? PAIR_DEGREE : PAIR_REAL;
         return read_values(reader);
     }
     return reader->settings->labels != NULL ? read_classes(reader) : collect_single(reader);

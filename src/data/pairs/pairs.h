@@ -14,7 +14,12 @@
 // label is an array; real numbers if every label is a number and at least one is not an integer;
 // otherwise classes. Unlike them, it refuses fractions beside words. Multi-label data has a JSON
 // array or comma-separated text; an empty array or text means no label.
-enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_MULTI_LABEL };
+// PAIR_DEGREE, which PAIR_AUTO does not choose: a number from 0 to 1, how far the model's only
+// label applies.
+enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_MULTI_LABEL, PAIR_DEGREE };
+static inline int pair_target_is_number(enum pair_target target) {
+    return target == PAIR_REAL || target == PAIR_DEGREE;
+}
 
 // A class of a task: its label in the files, another spelling of it (or NULL), and its name in
 // id2label of config.json.
@@ -36,7 +41,7 @@ struct pair_settings {
     enum pair_target target;
     const struct pair_label *labels; // the classes in order; NULL: those of the file, sorted
     size_t label_count;
-    double min, max; // of real labels; equal: any
+    double min, max; // of numbers; equal: any
 };
 
 struct pair_example {
@@ -45,7 +50,7 @@ struct pair_example {
     int has_windows;         // a single text that is too long has a feature for each window
     size_t line;             // of the file
     int32_t label;           // class; -1: none
-    double value;            // real label; NaN: none
+    double value;            // label that is a number; NaN: none
     int32_t *labels;         // multi-label: [label_count] classes
     int32_t label_count;     // -1: unknown
 };
@@ -56,7 +61,7 @@ struct pair_dataset {
     int has_labels;
     enum pair_target target;   // not PAIR_AUTO; PAIR_CLASS without labels
     const char *const *labels; // names of the classes
-    size_t label_count;        // 0 for real labels and without labels
+    size_t label_count;        // 0 for numbers and without labels
     int labels_in_order;       // pairs_relabel matched unnamed classes by order
     size_t skipped_rows;       // ragged rows that were skipped, see table.h
     size_t skipped_line;       // line of the first of them
@@ -70,11 +75,12 @@ struct pair_dataset {
 // Reads a data set; free with pair_dataset_done (allowed after a failure). Without text_column the
 // columns are those of Hugging Face's run_glue: the texts are sentence1 and sentence2, or else the
 // first one or two columns that are neither the label nor named id or idx; the label is the column
-// label. Blanks around a number are ignored. Without settings->labels the classes are the distinct
-// labels of the file in ascending order: as numbers when all are integers, else by their bytes.
-// Errors are those of table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or
-// null), one that is not in settings->labels, a real label that is not a number or out of range, a
-// selection without rows, a vector of zeros and ones instead of several labels.
+// label or, for PAIR_DEGREE, the first one that is named as in text_examples.h. Blanks around a
+// number are ignored. Without settings->labels the classes are the distinct labels of the file in
+// ascending order: as numbers when all are integers, else by their bytes. Errors are those of
+// table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or null), one that is
+// not in settings->labels, a real label that is not a number or out of range, a selection without
+// rows, a vector of zeros and ones instead of several labels.
 enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
                              struct pair_dataset *dataset, struct berth_error *error);
 // The same from memory; messages call it `name`.
@@ -102,8 +108,8 @@ void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t
 const char *pair_target_name(enum pair_target target);
 
 // Writes id2label, label2id and problem_type to a configuration (the object of config.json). For
-// real numbers there is one output named LABEL_0, as in Hugging Face's. Returns 1; 0 when out of
-// memory.
+// numbers there is one output named LABEL_0, as in Hugging Face's. Degrees also get the activation
+// that sentence-transformers applies to it. Returns 1; 0 when out of memory.
 int pair_labels_to_config(const struct pair_dataset *dataset, json *config);
 // The names in id2label, in the order of their numbers: one block (memory_free), NULL-terminated,
 // borrowing from `config`; NULL and count 0 when the key is missing. Keys other than 0, 1, ...

@@ -15,19 +15,8 @@ struct columns {
     size_t score;
 };
 
-static int is_one_of(const char *name, const char *const *names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static int is_score(const char *name, const struct text_example_settings *settings) {
-    static const char *const scores[] = {"score", "scores", "label", "labels"};
-    return settings->score != NULL ? strcmp(name, settings->score) == 0
-                                   : is_one_of(name, scores, sizeof scores / sizeof *scores);
+    return settings->score != NULL ? strcmp(name, settings->score) == 0 : table_is_score(name);
 }
 
 static enum berth_status guess_columns(const struct table *table,

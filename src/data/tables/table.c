@@ -250,6 +250,10 @@ size_t table_find(const struct table *table, const char *column) {
     return SIZE_MAX;
 }
 
+int table_is_score(const char *column) {
+    return words_contain("score scores label labels", ' ', column);
+}
+
 size_t table_next_text(const struct table *table, size_t index) {
     while (index < table->column_count && (table->columns[index][0] == '\0' ||
                                            words_contain("id idx", ' ', table->columns[index]) ||

@@ -61,6 +61,9 @@ void table_done(struct table *table);
 
 // The index of a column; SIZE_MAX if there is no such column.
 size_t table_find(const struct table *table, const char *column);
+// Whether sentence-transformers takes a column of this name for scores: score, scores, label,
+// labels.
+int table_is_score(const char *column);
 // The same, but BERTH_BAD_DATA if there is no such column; the message names `setting` (such as
 // "text_column"), the nearest column and all columns.
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,

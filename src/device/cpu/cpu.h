@@ -122,7 +122,7 @@ void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
                        float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count);
 void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count);
+                      float scale, float positive_weight, const float *targets, int64_t count);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 // rows.c

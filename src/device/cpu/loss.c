@@ -172,16 +172,18 @@ static double soft_plus(double x) {
 }
 
 void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count) {
+                      float scale, float positive_weight, const float *targets, int64_t count) {
     const int64_t width = logits.cols;
+    const double w = (double)positive_weight;
     for (int64_t i = 0; i < count; i++) {
         const float *x = mat_rows(logits, i, 1).data, *t = targets + i * width;
         const int used = !isnan(t[0]);
         double sum = 0.0;
         for (int64_t k = 0; k < width; k++) {
             double logit = x[k], target = used ? (double)t[k] : 0.0;
-            double gradient = used ? 1.0 / (1.0 + exp(-logit)) - target : 0.0;
-            sum += soft_plus(logit) - target * logit;
+            double total = 1.0 + (w - 1.0) * target; // of both terms' weights
+            double gradient = used ? total / (1.0 + exp(-logit)) - w * target : 0.0;
+            sum += total * soft_plus(logit) - w * target * logit;
             if (!mat_is_empty(dlogits)) { // may be the memory of the logits
                 store_gradient(dlogits, i, (int)k,
                                (float)((double)scale * gradient / (double)width));

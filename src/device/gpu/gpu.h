@@ -215,7 +215,7 @@ void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
                        float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count);
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count);
+                      float scale, float positive_weight, const float *targets, int64_t count);
 void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                     double weight);
 // rows.cu

@@ -319,36 +319,39 @@ DEVICE double soft_plus(double x) {
 
 __global__ void __launch_bounds__(LOSS_THREADS)
     sigmoid_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
-                        const float *targets, int64_t count) {
+                        float positive_weight, const float *targets, int64_t count) {
     const int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x, width = logits.cols;
     if (row >= count) {
         return;
     }
     const float *t = targets + row * width;
+    const double w = (double)positive_weight;
     const bool is_counted = !isnan(t[0]);
     double sum = 0.0;
     for (int64_t k = 0; k < width; k++) {
         const double x = number_at(logits, row, k), target = is_counted ? (double)t[k] : 0.0;
         const double p = x >= 0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x));
-        sum += soft_plus(x) - target * x;
+        const double total = 1.0 + (w - 1.0) * target; // of both terms' weights
+        sum += total * soft_plus(x) - w * target * x;
         set_gradient(dlogits, row, k,
-                     is_counted ? (double)scale * (p - target) / (double)width : 0.0);
+                     is_counted ? (double)scale * (total * p - w * target) / (double)width : 0.0);
     }
     losses[row] = is_counted ? (float)(sum / (double)width) : 0.0f;
 }
 
 // Only the first target is read of a row that is ignored.
 static gpu_cost sigmoid_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
-                                  const float *targets, int64_t count) {
+                                  float, const float *targets, int64_t count) {
     const int64_t counted = count_targets(targets, count, logits.cols);
     return {cost_words(targets, counted * logits.cols + count - counted) + cost_rows(logits, count),
             cost_rows(dlogits, count) + cost_words(losses, count), 0};
 }
 
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count) {
+                      float scale, float positive_weight, const float *targets, int64_t count) {
     gpu_run(gpu_of(dev), {"sigmoid_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            sigmoid_loss_kernel, sigmoid_loss_cost, dlogits, losses, logits, scale, targets, count);
+            sigmoid_loss_kernel, sigmoid_loss_cost, dlogits, losses, logits, scale, positive_weight,
+            targets, count);
     zero_rows_from(gpu_of(dev), dlogits, count);
 }
 

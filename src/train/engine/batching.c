@@ -2,6 +2,7 @@
 #include "train/engine/batching.h"
 
 #include "core/memory.h"
+#include "data/batches/epoch_order.h"
 #include "train/engine/division.h"
 
 #include <inttypes.h>
@@ -118,6 +119,15 @@ static enum berth_status count_steps(struct batching *batching,
     return BERTH_OK;
 }
 
+static enum berth_status limit_updates(struct batching *batching,
+                                       const struct engine_settings *settings, int64_t updates,
+                                       struct berth_error *error) {
+    const int64_t limit = settings->max_steps_per_epoch;
+    batching->updates_per_epoch = limit > 0 && limit < updates ? limit : updates;
+    return count_steps(batching, settings, updates_of_epochs(settings, batching->updates_per_epoch),
+                       error);
+}
+
 enum berth_status batching_resolve(struct batching *batching,
                                    const struct batching_request *request, int64_t features,
                                    int64_t ranks, struct berth_error *error) {
@@ -125,12 +135,15 @@ enum berth_status batching_resolve(struct batching *batching,
     *batching = (struct batching){.seed = request->seed, .features = features};
     TRY(batching_parts(settings, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, request, ranks, error));
-    int64_t updates = divide_up(features, batching->update_sequences);
-    if (settings->max_steps_per_epoch > 0 && settings->max_steps_per_epoch < updates) {
-        updates = settings->max_steps_per_epoch;
-    }
-    batching->updates_per_epoch = updates;
-    return count_steps(batching, settings, updates_of_epochs(settings, updates), error);
+    return limit_updates(batching, settings, divide_up(features, batching->update_sequences),
+                         error);
+}
+
+enum berth_status batching_set_updates(struct batching *batching,
+                                       const struct engine_settings *settings, int64_t updates,
+                                       struct berth_error *error) {
+    batching->features = updates * batching->update_sequences;
+    return limit_updates(batching, settings, updates, error);
 }
 
 enum berth_status batching_round_to_groups(struct batching *b,
@@ -348,20 +361,21 @@ static void bound_every_order(const struct batching *b, const struct packer_sour
     }
 }
 
-static void walk_all(struct walk *walk) {
+static enum berth_status walk_all(struct walk *walk, struct berth_error *error) {
     const struct batching *batching = walk->batching;
     const int64_t limit = WALKED_EPOCHS * batching->updates_per_epoch;
     const int64_t walked = batching->total_steps < limit ? batching->total_steps : limit;
     for (int64_t step = 0; step < walked; step++) {
         const struct update_slice slice = batching_slice(batching, step);
         if (slice.update == 0) {
-            packer_shuffle(batching->seed, slice.epoch, walk->source->count, walk->order);
+            TRY(epoch_order_make(walk->source, batching->seed, slice.epoch, walk->order, error));
         }
         walk_update(walk, walk->order + slice.first, slice.count);
     }
     if (batching->total_steps > walked) {
         bound_every_order(batching, walk->source, walk->worst);
     }
+    return BERTH_OK;
 }
 
 enum berth_status batching_find_worst(const struct batching *batching,
@@ -380,7 +394,7 @@ enum berth_status batching_find_worst(const struct batching *batching,
             error_no_memory(error, source->count * sizeof *walk.order, "the order of an epoch");
     }
     if (status == BERTH_OK) {
-        walk_all(&walk);
+        status = walk_all(&walk, error);
     }
     division_done(&walk.division);
     memory_free(walk.order);

@@ -74,6 +74,12 @@ enum berth_status batching_drop_last(struct batching *batching,
                                      const struct engine_settings *settings,
                                      struct berth_error *error);
 
+// Sets the number of updates of an epoch, of which those at the end of a data set may be smaller:
+// its number of sequences becomes that of as many whole updates.
+enum berth_status batching_set_updates(struct batching *batching,
+                                       const struct engine_settings *settings, int64_t updates,
+                                       struct berth_error *error);
+
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because
 // these are not known in advance.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/feed.h"
 
+#include "core/checksum.h"
 #include "core/memory.h"
+#include "data/batches/epoch_order.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -32,10 +34,10 @@ static enum berth_status worst_of_source(const struct feed *feed, const struct b
 static enum berth_status get_source_update(struct feed *feed, const struct batching *batching,
                                            int64_t step, struct feed_update *update,
                                            struct berth_error *error) {
-    (void)error;
     struct update_slice slice = batching_slice(batching, step);
     if (slice.epoch != feed->order_epoch) {
-        packer_shuffle(batching->seed, slice.epoch, feed->source.count, feed->order);
+        feed->order_epoch = -1;
+        TRY(epoch_order_make(&feed->source, batching->seed, slice.epoch, feed->order, error));
         feed->order_epoch = slice.epoch;
     }
     *update = (struct feed_update){
@@ -56,6 +58,137 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
     return feed->order != NULL
                ? BERTH_OK
                : error_no_memory(error, source->count * sizeof *feed->order, "an epoch's order");
+}
+
+// --- several data sets
+// ----------------------------------------------------------------------------
+
+// The set's own part of the resolved sizes.
+static enum berth_status resolve_set(struct feed_set *set, const struct batching *all,
+                                     int64_t number, const struct engine_settings *settings,
+                                     struct berth_error *error) {
+    struct batching *own = &set->batching;
+    const int64_t count = (int64_t)set->feed.source.count;
+    *own = *all;
+    own->seed += (uint64_t)number << 32; // sets of one size have orders of their own
+    own->features = count;
+    own->updates_per_epoch = settings->dataloader_drop_last
+                                 ? count / all->update_sequences
+                                 : divide_up(count, all->update_sequences);
+    return own->updates_per_epoch > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "dataloader_drop_last leaves no update of %s: it has %" PRId64
+                           " examples, an update %" PRId64,
+                           set->name, count, all->update_sequences);
+}
+
+static int64_t updates_of_sets(const struct feed *feed) {
+    int64_t sum = 0, least = INT64_MAX;
+    for (size_t i = 0; i < feed->set_count; i++) {
+        const int64_t own = feed->sets[i].batching.updates_per_epoch;
+        sum += own;
+        least = min(least, own);
+    }
+    return feed->in_turn ? least * (int64_t)feed->set_count : sum;
+}
+
+static enum berth_status resolve_sets(struct feed *feed, struct batching *batching,
+                                      const struct batching_request *request,
+                                      const struct comm *comm, struct berth_error *error) {
+    const struct engine_settings *settings = request->settings;
+    TRY(batching_resolve(batching, request, (int64_t)feed->source.count, comm->size, error));
+    for (size_t i = 0; i < feed->set_count; i++) {
+        TRY(batching_round_to_groups(batching, settings,
+                                     (int64_t)packer_group(&feed->sets[i].feed.source), comm->size,
+                                     error));
+    }
+    for (size_t i = 0; i < feed->set_count; i++) {
+        TRY(resolve_set(&feed->sets[i], batching, (int64_t)i, settings, error));
+    }
+    const size_t updates = (size_t)updates_of_sets(feed);
+    memory_free(feed->turns);
+    memory_free(feed->places);
+    feed->order_epoch = -1;
+    feed->turns = memory_array(updates, sizeof *feed->turns);
+    feed->places = memory_array(updates, sizeof *feed->places);
+    return feed->turns != NULL && feed->places != NULL
+               ? batching_set_updates(batching, settings, (int64_t)updates, error)
+               : error_no_memory(error, updates * 2 * sizeof *feed->turns, "an epoch's order");
+}
+
+// At most as many epochs of each set as the run has.
+static enum berth_status worst_of_sets(const struct feed *feed, const struct batching *batching,
+                                       const struct batching_rank *rank,
+                                       struct batching_worst *worst, struct berth_error *error) {
+    const int64_t epochs = divide_up(batching->total_steps, batching->updates_per_epoch);
+    *worst = (struct batching_worst){0};
+    for (size_t i = 0; i < feed->set_count; i++) {
+        struct batching own = feed->sets[i].batching;
+        struct batching_worst found;
+        own.total_steps = epochs * own.updates_per_epoch;
+        TRY(batching_find_worst(&own, &feed->sets[i].feed.source, rank, &found, error));
+        worst->micro = batch_extent_larger(&worst->micro, &found.micro);
+        worst->micro_batches =
+            worst->micro_batches > found.micro_batches ? worst->micro_batches : found.micro_batches;
+    }
+    return BERTH_OK;
+}
+
+// Proportional: a permutation of all updates, set after set.
+static void make_turns(struct feed *feed, uint64_t seed, int64_t epoch) {
+    const size_t updates = (size_t)updates_of_sets(feed);
+    packer_shuffle(~seed, epoch, updates, feed->places);
+    for (size_t i = 0; i < updates; i++) {
+        uint32_t place = feed->places[i], set = 0;
+        if (feed->in_turn) {
+            feed->turns[i] = (uint32_t)(i % feed->set_count);
+            feed->places[i] = (uint32_t)(i / feed->set_count);
+            continue;
+        }
+        for (; place >= feed->sets[set].batching.updates_per_epoch; set++) {
+            place -= (uint32_t)feed->sets[set].batching.updates_per_epoch;
+        }
+        feed->turns[i] = set;
+        feed->places[i] = place;
+    }
+    feed->order_epoch = epoch;
+}
+
+static enum berth_status get_sets_update(struct feed *feed, const struct batching *batching,
+                                         int64_t step, struct feed_update *update,
+                                         struct berth_error *error) {
+    const int64_t epoch = step / batching->updates_per_epoch;
+    const int64_t at = step % batching->updates_per_epoch;
+    if (epoch != feed->order_epoch) {
+        make_turns(feed, batching->seed, epoch);
+    }
+    struct feed_set *set = &feed->sets[feed->turns[at]];
+    return get_source_update(&set->feed, &set->batching,
+                             epoch * set->batching.updates_per_epoch + feed->places[at], update,
+                             error);
+}
+
+static const struct feed_ops sets_ops = {
+    .resolve = resolve_sets, .find_worst = worst_of_sets, .get_update = get_sets_update};
+
+enum berth_status feed_open_sets(struct feed *feed, const struct packer_source *sources,
+                                 const char *const *names, size_t count, enum feed_mixing mixing,
+                                 struct berth_error *error) {
+    *feed =
+        (struct feed){.ops = &sets_ops, .in_turn = mixing == FEED_ROUND_ROBIN, .order_epoch = -1};
+    feed->sets = memory_array_zeroed(count, sizeof *feed->sets);
+    if (feed->sets == NULL) {
+        return error_no_memory(error, count * sizeof *feed->sets, "the data sets");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct feed_set *set = &feed->sets[feed->set_count++];
+        set->name = names[i];
+        TRY(feed_open_source(&set->feed, &sources[i], error));
+        feed->source.count += sources[i].count;
+        feed->checksum = checksum_add(feed->checksum, set->feed.checksum);
+    }
+    return BERTH_OK;
 }
 
 // --- text in memory -----------------------------------------------------------------------------
@@ -314,6 +447,12 @@ enum berth_status feed_list_files(struct feed *feed, const struct batching *batc
 // --- every feed ---------------------------------------------------------------------------------
 
 void feed_done(struct feed *feed) {
+    for (size_t i = 0; i < feed->set_count; i++) {
+        memory_free(feed->sets[i].feed.order);
+    }
+    memory_free(feed->sets);
+    memory_free(feed->turns);
+    memory_free(feed->places);
     memory_free(feed->order);
     memory_free(feed->copy_order);
     word_masks_done(&feed->masks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Supplies the sequences of each update. Fine-tuning has all features in memory and a smaller
-// update at the end of an epoch; masked language modelling also draws masks for each update.
+// update at the end of an epoch; masked language modelling also draws masks for each update. Of
+// several data sets in memory each has updates of its own, the last one of an epoch smaller.
 // Pre-training streams shards; its updates all have the same size and continue across epochs. Every
 // rank gets the whole update, unless each reads files of its own. A job and its loop use the data
 // only through these functions.
@@ -69,12 +70,35 @@ struct feed {
     struct shard_stream *stream;
     struct shard_taken taken;
     int64_t max_length, max_predictions; // of a sequence; for text only max_length is set
+    // For several data sets:
+    struct feed_set *sets; // [set_count]
+    size_t set_count;
+    int in_turn;      // FEED_ROUND_ROBIN
+    uint32_t *turns;  // [updates] the set of each update of epoch order_epoch
+    uint32_t *places; // [updates] the number of the update among those of its set
+};
+
+// One of several data sets, as if it were alone.
+struct feed_set {
+    const char *name; // borrowed
+    struct feed feed;
+    struct batching batching;
+};
+
+// How updates of several data sets follow each other.
+enum feed_mixing {
+    FEED_PROPORTIONAL, // in a random order for each epoch, which has all examples
+    FEED_ROUND_ROBIN   // one of each set in turn, until the set with the fewest updates has no more
 };
 
 // These borrow the source, the text or the list. feed_done may be called after a failure and on a
 // zeroed feed.
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error);
+// Several sources, with their names for messages.
+enum berth_status feed_open_sets(struct feed *feed, const struct packer_source *sources,
+                                 const char *const *names, size_t count, enum feed_mixing mixing,
+                                 struct berth_error *error);
 // Text whose masks are drawn for each epoch.
 enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
                                  const struct word_mask_rules *rules, int threads,

@@ -152,6 +152,7 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     TRY(allocate_levels(updater, error));
     TRY(allocate_losses(updater, error));
     TRY(upload_class_weights(updater, error));
+    engine->model.positive_weight = (float)rules->positive_weight;
     engine->model.frozen = rules->optimizer.frozen;
     TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
     engine->model.source = (struct bert_source){.need = wait_for_weights, .context = updater};

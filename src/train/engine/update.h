@@ -37,7 +37,8 @@ struct update_rules {
     // [num_labels].
     const double *class_weights;
     double label_smoothing;
-    int parts; // of an update; a multiple of the number of ranks; 0: one for each rank
+    double positive_weight; // of a label that applies (sigmoid_loss in device.h)
+    int parts;              // of an update; a multiple of the number of ranks; 0: one for each rank
     struct all_reduce_rules exchange; // gradients travel in f32 where `parts` is set
     int64_t check_every; // updates between comparisons of the ranks (replica_check.h); 0: no checks
 };

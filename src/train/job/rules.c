@@ -41,6 +41,7 @@ struct update_rules update_rules_of(const struct settings *config, const struct 
         .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = param_head_dropout(head, shape, hidden),
         .label_smoothing = config->task.label_smoothing_factor,
+        .positive_weight = config->task.positive_weight,
         .parts = (int)config->engine.virtual_ranks,
         .exchange = {.wire = wire_of(&config->engine, compute),
                      .blocking = !config->engine.overlap_comm,

@@ -209,9 +209,9 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
 // --- the head of a model to be trained -----------------------------------------------------------
 
 static enum bert_problem problem_of(const struct pair_dataset *dataset) {
-    return dataset->target == PAIR_REAL          ? BERT_REGRESSION
-           : dataset->target == PAIR_MULTI_LABEL ? BERT_MULTI_LABEL
-                                                 : BERT_CLASSES;
+    return dataset->target == PAIR_REAL    ? BERT_REGRESSION
+           : dataset->target == PAIR_CLASS ? BERT_CLASSES
+                                           : BERT_MULTI_LABEL;
 }
 
 static const char *title_of(enum bert_problem problem) {
@@ -229,7 +229,7 @@ static int is_other_problem(const struct class_names *names, const struct model_
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
                                const struct pair_dataset *dataset) {
     const size_t labels = dataset->label_count;
-    return dataset->target != PAIR_REAL && !is_other_problem(names, files, dataset) &&
+    return !pair_target_is_number(dataset->target) && !is_other_problem(names, files, dataset) &&
            (names->count == labels || (names->count > labels && names->has_head));
 }
 
@@ -244,7 +244,7 @@ void class_names_note_missing(const struct class_names *names, size_t labels, co
 void class_names_settle_head(struct task_set *set, const struct class_names *names,
                              const struct task_open *args, const struct pair_dataset *dataset,
                              int are_same) {
-    const int real = dataset->target == PAIR_REAL;
+    const int real = pair_target_is_number(dataset->target);
     const size_t outputs = real ? 1 : dataset->label_count;
     const int differ =
         !real && !are_same && (names->count == outputs || !class_names_are_placeholders(names));

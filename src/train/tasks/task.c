@@ -33,6 +33,11 @@ const char *task_file(const struct settings *config, enum task_use use) {
                                   : config->task.predict_file;
 }
 
+const char *task_file_to_score(const struct settings *config, enum task_use use) {
+    const char *file = task_file(config, use);
+    return use == TASK_VALIDATE && file == NULL ? config->task.predict_file : file;
+}
+
 enum berth_status task_need_file(const struct settings *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error) {
     static const char *const names[] = {"train_file", "validation_file", "predict_file"};

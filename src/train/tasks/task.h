@@ -161,6 +161,8 @@ void task_set_close(struct task_set *set, const struct task *task);
 
 // The file named for a use, or NULL.
 const char *task_file(const struct settings *config, enum task_use use);
+// The same for a task that predicts nothing, of which `evaluate` scores predict_file.
+const char *task_file_to_score(const struct settings *config, enum task_use use);
 // BERTH_USAGE if the setting `name` is empty or NULL; `otherwise` names alternatives.
 enum berth_status task_need(const char *value, const char *name, const char *otherwise,
                             struct berth_error *error);
