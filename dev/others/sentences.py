@@ -165,30 +165,6 @@ def sparse(given):
         print(f"{name}: sparse vectors", flush=True)
 
 
-def cross_encoders(given):
-    """A folder of CrossEncoder without an activation, and an encoder without a head, after training for pairs."""
-    from sentence_transformers import CrossEncoder
-    base, start = given.work / "cross-base", given.work / "cross-start"
-    torch.manual_seed(1)
-    peers.save(base, transformers.BertModel(peers.make_config()))
-    CrossEncoder(str(base), num_labels=1, activation_fn=torch.nn.Identity(), device="cpu").save_pretrained(str(start))
-    pairs = [(first, second) for first in TEXTS for second in TEXTS[:2]]
-    data, asked = given.work / "cross.jsonl", given.work / "asked.jsonl"
-    data.write_text("".join(json.dumps({"query": a, "response": b, "label": i % 2}) + "\n" for i, (a, b) in enumerate(pairs)))
-    asked.write_text("".join(json.dumps({"query": a, "document": b}) + "\n" for a, b in pairs))
-    for model in (base, start):
-        folder = given.work / f"{model.name}-trained"
-        shared.berth(given, "finetune", "rerank", "--model", model, "--train", data, "--output", folder, "--threads", 1,
-                     "--max_steps", 3, "--learning_rate", 1e-3, "--precision", "fp32")
-        found = {line["index"]: line["score"] for line in map(json.loads, shared.berth(
-            given, "rerank", "--model", folder, "--threads", 1, "--precision", "fp32", "--jsonl", asked).splitlines())}
-        model = CrossEncoder(str(folder), device="cpu")
-        if not isinstance(model.activation_fn, torch.nn.Sigmoid):
-            raise SystemExit(f"{folder.name}: the activation {model.activation_fn}")
-        note(folder.name, [found[i] for i in range(len(pairs))], model.predict(pairs))
-    print("cross-encoders that Berth trained", flush=True)
-
-
 def retrieval(given):
     from sentence_transformers.evaluation import InformationRetrievalEvaluator
     words = "the quick brown fox jumped over lazy dog paris is in france good film unable bad".split()
@@ -218,3 +194,27 @@ def retrieval(given):
         note(f"scores with prompts {prompts}", [scores[name] for name in names], [wanted[name.removeprefix("eval_")] for name in names],
              1e-12)
     print("scores of retrieval, with and without prompts", flush=True)
+
+
+def cross_encoders(given):
+    """A folder of CrossEncoder without an activation, and an encoder without a head, after training for pairs."""
+    from sentence_transformers import CrossEncoder
+    base, start = given.work / "cross-base", given.work / "cross-start"
+    torch.manual_seed(1)
+    peers.save(base, transformers.BertModel(peers.make_config()))
+    CrossEncoder(str(base), num_labels=1, activation_fn=torch.nn.Identity(), device="cpu").save_pretrained(str(start))
+    pairs = [(first, second) for first in TEXTS for second in TEXTS[:2]]
+    data, asked = given.work / "cross.jsonl", given.work / "asked.jsonl"
+    data.write_text("".join(json.dumps({"query": a, "response": b, "label": i % 2}) + "\n" for i, (a, b) in enumerate(pairs)))
+    asked.write_text("".join(json.dumps({"query": a, "document": b}) + "\n" for a, b in pairs))
+    for model in (base, start):
+        folder = given.work / f"{model.name}-trained"
+        shared.berth(given, "finetune", "rerank", "--model", model, "--train", data, "--output", folder, "--threads", 1,
+                     "--max_steps", 3, "--learning_rate", 1e-3, "--precision", "fp32")
+        found = {line["index"]: line["score"] for line in map(json.loads, shared.berth(
+            given, "rerank", "--model", folder, "--threads", 1, "--precision", "fp32", "--jsonl", asked).splitlines())}
+        model = CrossEncoder(str(folder), device="cpu")
+        if not isinstance(model.activation_fn, torch.nn.Sigmoid):
+            raise SystemExit(f"{folder.name}: the activation {model.activation_fn}")
+        note(folder.name, [found[i] for i in range(len(pairs))], model.predict(pairs))
+    print("cross-encoders that Berth trained", flush=True)

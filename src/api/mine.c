@@ -235,9 +235,9 @@ static enum berth_status read_corpus(struct mining *m, struct berth_error *error
 }
 
 static void note_unused(const struct mining *m, const struct text_examples *examples) {
-    if (examples->texts > 2) {
+    for (size_t i = 2; i < examples->texts; i++) {
         log_note(&m->job->log, "%s: column %s has no effect: pairs have two texts",
-                 examples->table.name, examples->columns[2]);
+                 examples->table.name, examples->columns[i]);
     }
     if (examples->scores > 0) {
         log_note(&m->job->log, "%s: column %s has no effect: every pair counts as right",

@@ -186,8 +186,8 @@ void bert_group_losses(const struct bert *model, struct bert_activations *activa
 
 // The rows of a batch's vectors.
 static struct mat vectors_of(const struct pass *pass, struct mat m) {
-    const int64_t first = pass->activations->piece_first;
-    return mat_rows(m, first, batch_round(pass->batch->sequence_count));
+    const int64_t first = pass->activations->piece_first, count = pass->batch->sequence_count;
+    return mat_rows(m, first, pass->activations->is_piece ? count : batch_round(count));
 }
 
 void embedding_forward(const struct pass *pass) {

@@ -303,9 +303,10 @@ struct embed {
     const struct embedding_loss *loss; // training
     int64_t objective;                 // training
     // Evaluation: the set of a retrieval, of files or of pairs; or, of scored pairs and triplets,
-    // as in training without texts twice: [examples][texts of an example] the number of each text.
+    // [examples][texts of an example] the number of each text; which training has, too, if its
+    // groups must not have a text twice.
     struct embed_retrieval retrieval;
-    uint32_t *numbers; // NULL: not needed
+    uint32_t *numbers;
     size_t number_count;
     // Evaluation: [texts][size] of length 1. Training: what they must become, for a loss of
     // vectors.
@@ -510,7 +511,6 @@ static enum berth_status number_texts(struct embed *own, int list, struct berth_
     const struct text_examples *examples = &own->examples;
     const size_t count = examples->count * examples->texts;
     struct string_index index = {0};
-    TRY(list ? allocate_texts(own, count, error) : BERTH_OK);
     own->numbers = memory_array(count, sizeof *own->numbers);
     int complete = own->numbers != NULL;
     for (size_t i = 0; i < count && complete; i++) {
@@ -573,6 +573,12 @@ static enum berth_status check_modules(const struct task_open *args, const char 
                                     : "a default prompt and \"include_prompt\" false");
 }
 
+// The tokens of a piece are no setting, as the last digits of the weights depend on them.
+static int64_t pieces_of(const struct embed *own, const struct settings *config) {
+    enum { PIECE_TOKENS = 2048 };
+    return own->loss->loss == BERT_NEGATIVES && config->task.cached_negatives ? PIECE_TOKENS : 0;
+}
+
 // Notes what batch_sampler no_duplicates has to do, and warns where it may be too much.
 static enum berth_status note_sharing(const struct embed *own, const struct task_open *args,
                                       const struct task_set *set, struct berth_error *error) {
@@ -594,12 +600,6 @@ static enum berth_status note_sharing(const struct embed *own, const struct task
                 own->texts.name, own->examples.items[sharing.item].line, sharing.others,
                 (own->examples.count + group - 1) / group, group);
     return BERTH_OK;
-}
-
-// The tokens of a piece are no setting, as the last digits of the weights depend on them.
-static int64_t pieces_of(const struct embed *own, const struct settings *config) {
-    enum { PIECE_TOKENS = 2048 };
-    return own->loss->loss == BERT_NEGATIVES && config->task.cached_negatives ? PIECE_TOKENS : 0;
 }
 
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
@@ -658,10 +658,12 @@ static enum berth_status choose_texts(struct embed *own, const struct task_open 
         return embed_retrieval_read(&own->retrieval, args, &own->texts, error);
     }
     TRY(check_evaluation(own, error));
-    return examples->texts == 2 && examples->scores == 0
-               ? embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
-                                          error)
-               : number_texts(own, 1, error);
+    if (examples->texts == 2 && examples->scores == 0) {
+        return embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
+                                        error);
+    }
+    TRY(allocate_texts(own, examples->count * examples->texts, error));
+    return number_texts(own, 1, error);
 }
 
 static enum berth_status fill_evaluation(struct embed *own, const struct task_open *args,

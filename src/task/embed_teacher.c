@@ -27,7 +27,6 @@ static enum berth_status open_teacher(const struct embedding_teacher *teacher, i
         task = &row_rerank;
     }
     settings_init(&settings);
-    settings_apply_defaults(&settings, task->job);
     settings.machine = teacher->config->machine;
     settings.machine.precision = BERTH_PRECISION_AUTO;
     settings.model.model_name_or_path = teacher->model;

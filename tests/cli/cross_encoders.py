@@ -131,6 +131,13 @@ def check_case(case):
         expect(abs(found - wanted) < 1e-4, f"{name}: {metric} is {found}, expected {wanted}")
 
 
+def check_emulated():
+    train("emulated", "weighted_degrees.jsonl", *WHOLE, "--positive_weight", 0.4, "--do_eval", "false", "--max_steps", 3,
+          "--device", "emulated")
+    error = farthest(losses_of("emulated"), losses_of("weighted_degrees")[:3])
+    expect(error < 1e-5, f"emulated: a loss is off by {error}")
+
+
 def check_micro_batches():
     """A fraction of an update in each micro-batch, or by each virtual rank, gives the same losses."""
     for name, words in {"micro": ["--per_device_train_batch_size", 4], "virtual": ["--virtual_ranks", 4]}.items():
@@ -200,6 +207,7 @@ def check_errors():
 make_start("start")
 for golden_case in GOLDEN["cases"]:
     check_case(golden_case)
+check_emulated()
 check_micro_batches()
 check_resumption()
 check_forms()

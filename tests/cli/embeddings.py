@@ -9,6 +9,7 @@ import csv
 import json
 import math
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,9 @@ def check_data_sets():
     done = train("turns", listed, *still, "--num_train_epochs", 4, "--multi_dataset_batch_sampler", "round_robin")
     expect(farthest(losses_of("turns"), list(alone.values()) * 4) < 1e-5, f"turns: losses {losses_of('turns')}")
     expect("an epoch ends with the smallest, judged.jsonl" in done.stderr, f"turns: {done.stderr}")
+    train("turns-emulated", listed, *still, "--num_train_epochs", 1, "--multi_dataset_batch_sampler", "round_robin",
+          "--device", "emulated")
+    expect(farthest(losses_of("turns-emulated"), list(alone.values())) < 1e-4, f"emulated: {losses_of('turns-emulated')}")
     # Losses by name, and updates smaller than the sets.
     two = ["pairs.jsonl,judged.jsonl", "--embedding_loss", "negatives,cosent"]
     train("cosent", "judged.jsonl", *still, "--max_steps", 1, "--embedding_loss", "cosent")
@@ -376,6 +380,100 @@ def check_scores():
     expect_score(swapped, "triplet_accuracy", 1 - right / len(triplets))
 
 
+# --- negatives in pieces -------------------------------------------------------------------------
+
+def write_long(name, count, columns):
+    """Examples of texts of 20 to 30 tokens, so that a group has several pieces of 2,048 tokens."""
+    words = " ".join(GOLDEN["anchors"] + GOLDEN["near"] + GOLDEN["far"]).split()
+    draw = random.Random(3)
+    write_lines(name, columns, [[" ".join(draw.choices(words, k=draw.randint(20, 28))) for _ in columns]
+                                for _ in range(count)])
+
+
+def check_pieces():
+    """Losses and weights of a group in pieces are those of the whole one, with dropout, in both directions and of cut
+    vectors; two processes, a resumed run and virtual ranks write the same bytes."""
+    write_long("long.jsonl", 96, ["anchor", "positive", "negative_1", "negative_2"])
+    recipe = ["--schedule", "constant", "--do_eval", "false", "--learning_rate", 1e-3, "--train_batch_size", 96,
+              "--num_train_epochs", 3, "--logging_steps", 1, "--adam_epsilon", 1e-4, "--max_grad_norm", 0, "--virtual_ranks", 2]
+
+    def run(folder, *words, code=0, launcher=()):
+        return berth("finetune", "embed", "--model", ENCODER, "--train", "long.jsonl", "--output", folder, *COMMON, *recipe,
+                     "--negatives_batch", 48, "--symmetric_negatives", "--matryoshka_dims", "24,8", "--embedding_loss",
+                     "negatives", *words, code=code, launcher=launcher)
+
+    run("pieces-whole")
+    run("pieces", "--cached_negatives")
+    for own, wanted in zip(losses_of("pieces"), losses_of("pieces-whole"), strict=True):
+        expect(abs(own - wanted) < 1e-6 * wanted, f"pieces: loss {own}, of whole groups {wanted}")
+    expect(content("pieces/model.safetensors") != content("pieces-whole/model.safetensors"), "the group was cut")
+    error = farthest(flat(vectors_of("pieces", GOLDEN["probes"])), flat(vectors_of("pieces-whole", GOLDEN["probes"])))
+    expect(error < 1e-4, f"pieces: a vector is off by {error}")
+    if shutil.which("mpirun.openmpi"):
+        run("pieces-2", "--cached_negatives", launcher=["mpirun.openmpi", "--oversubscribe", "-n", "2"])
+        expect(content("pieces-2/model.safetensors") == content("pieces/model.safetensors"), "pieces: two processes")
+    run("pieces-bits", "--cached_negatives", "--gradient_checkpointing")
+    expect(content("pieces-bits/model.safetensors") == content("pieces/model.safetensors"), "pieces: recomputed layers")
+    run("pieces-cut", "--cached_negatives", "--save_steps", 1, "--max_steps", 1)
+    run("pieces-cut", "--cached_negatives", "--resume_from_checkpoint", "auto")
+    expect(content("pieces-cut/model.safetensors") == content("pieces/model.safetensors"), "pieces: a resumed run")
+    # The second of two data sets, whose objective is not the first one.
+    write_lines("short.jsonl", ["a", "b", "score"], [*zip(GOLDEN["anchors"], GOLDEN["near"], GOLDEN["scores"])])
+    both = ["--train", "short.jsonl,long.jsonl", "--embedding_loss", "cosine,negatives"]
+    run("pieces-both-whole", *both)
+    run("pieces-both", *both, "--cached_negatives")
+    error = farthest(losses_of("pieces-both"), losses_of("pieces-both-whole"))
+    expect(len(losses_of("pieces-both")) == 6 and error < 1e-5, f"pieces: a loss of two data sets is off by {error}")
+    expect(content("pieces-both/model.safetensors") != content("pieces-both-whole/model.safetensors"), "both: cut")
+
+
+# --- teachers ------------------------------------------------------------------------------------
+
+def check_teachers():
+    """A teacher's vectors and scores have the effect of the same numbers in the file."""
+    anchors, near = GOLDEN["anchors"], GOLDEN["near"]
+    known = dict(zip(anchors + near, vectors_of("case-cosine", anchors + near), strict=True))
+    same = ["--skip_checkpoint", "--num_train_epochs", 3, "--learning_rate", 1e-3, "--train_batch_size", 6, "--logging_steps", 1,
+            "--max_grad_norm", 0]
+    write_lines("texts.jsonl", ["text"], [[text] for text in anchors])
+    write_lines("taught.jsonl", ["text", "label"], [[text, known[text]] for text in anchors])
+    train("from-file", "taught.jsonl", *same)
+    train("from-teacher", "texts.jsonl", *same, "--embedding_loss", "mse", "--teacher", "case-cosine")
+    expect(content("from-file/model.safetensors") == content("from-teacher/model.safetensors"), "a teacher's vectors")
+    write_lines("both.jsonl", ["text", "other"], zip(anchors, near))
+    write_lines("vectors-both.jsonl", ["text", "other", "label"], [[a, b, known[a]] for a, b in zip(anchors, near)])
+    train("from-file-2", "vectors-both.jsonl", *same)
+    train("from-teacher-2", "both.jsonl", *same, "--embedding_loss", "mse", "--teacher", "case-cosine")
+    expect(content("from-file-2/model.safetensors") == content("from-teacher-2/model.safetensors"), "of the first text")
+    triplets = list(zip(anchors, near, GOLDEN["far"]))
+    known.update(zip(GOLDEN["far"], vectors_of("case-cosine", GOLDEN["far"]), strict=True))
+    write_lines("three.jsonl", ["a", "b", "c"], triplets)
+    write_lines("scored-three.jsonl", ["a", "b", "c", "scores"],
+                [[a, b, c, [sum(x * y for x, y in zip(known[a], known[t])) for t in (b, c)]] for a, b, c in triplets])
+    train("margins-file", "scored-three.jsonl", *same)
+    train("margins-teacher", "three.jsonl", *same, "--embedding_loss", "margin_mse", "--teacher", "case-cosine")
+    for own, wanted in zip(losses_of("margins-teacher"), losses_of("margins-file"), strict=True):
+        expect(abs(own - wanted) < 1e-5 * wanted, f"margins of a teacher's embeddings: loss {own}, expected {wanted}")
+    write_lines("judged.jsonl", ["query", "response", "label"], [(a, b, i % 2) for i, (a, b, _) in enumerate(triplets)])
+    berth("finetune", "rerank", "--model", ENCODER, "--train", "judged.jsonl", "--output", "judge", *COMMON, "--max_steps", 3,
+          "--learning_rate", 1e-3)
+    write_lines("asked.jsonl", ["query", "document"], [(a, t) for a, b, c in triplets for t in (b, c)])
+    done = berth("rerank", "--model", "judge", *COMMON, "--score", "none", "--jsonl", "asked.jsonl")
+    scores = {line["index"]: line["score"] for line in map(json.loads, done.stdout.splitlines())}
+    write_lines("judged-three.jsonl", ["a", "b", "c", "scores"],
+                [[*t, [scores[2 * i], scores[2 * i + 1]]] for i, t in enumerate(triplets)])
+    train("judged-file", "judged-three.jsonl", *same)
+    train("judged-teacher", "three.jsonl", *same, "--embedding_loss", "margin_mse", "--teacher", "judge")
+    for own, wanted in zip(losses_of("judged-teacher"), losses_of("judged-file"), strict=True):
+        expect(abs(own - wanted) < 1e-5 * wanted, f"scores of a cross-encoder: loss {own}, expected {wanted}")
+    for data, words, code, message in [
+            ("taught.jsonl", ["--embedding_loss", "mse"], 78, "expected examples without scores"),
+            ("three.jsonl", ["--embedding_loss", "triplet"], 78, "embedding_loss triplet with teacher_model"),
+            ("texts.jsonl", ["--embedding_loss", "mse", "--teacher", "nowhere"], 66, "nowhere")]:
+        done = train("refused", data, *words, *([] if "--teacher" in words else ["--teacher", "case-cosine"]), code=code)
+        expect(message in done.stderr, f"{data} {words}: {done.stderr}")
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 def check_files():
@@ -456,6 +554,8 @@ check_resumption()
 check_no_duplicates()
 check_retrieval(pairs)
 check_scores()
+check_pieces()
+check_teachers()
 check_files()
 check_data_sets()
 check_errors()

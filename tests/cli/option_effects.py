@@ -180,15 +180,15 @@ def make_texts():
     rows = ["\u4e2d\u56fd %s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
-    fits = ["%s,%d" % (row.rsplit(",", 1)[0], i % 2) for i, row in enumerate(rows)]
-    write("fits.csv", "text,pair,fits\n" + "\n".join(fits) + "\n")
-    write("fits2.csv", "text,pair,fits\n" + "\n".join(reversed(fits[3:])) + "\n")
     for name, shift in (("", 0), ("2", 1)):
         for file, column in (("queries", 0), ("corpus", 1)):
             write(file + name + ".jsonl", "".join(json.dumps({"_id": "t%d" % number, "text": row.split(",")[column]}) + "\n"
                                                   for number, row in enumerate(rows[shift:] + rows[:shift])))
         write("qrels.tsv" if shift == 0 else "relevant2.tsv",
               "query-id\tcorpus-id\tscore\n" + "".join("t%d\tt%d\t1\n" % (number, number + shift) for number in range(len(rows) - shift)))
+    fits = ["%s,%d" % (row.rsplit(",", 1)[0], i % 2) for i, row in enumerate(rows)]
+    write("fits.csv", "text,pair,fits\n" + "\n".join(fits) + "\n")
+    write("fits2.csv", "text,pair,fits\n" + "\n".join(reversed(fits[3:])) + "\n")
     tags = ["%s N B-PER\nlived V O\nin P O\n%s N B-LOC\n%s\n" %
             (*people[i % 3], "\n".join(word + " X O" for word in (ODD + " who lived in it" * 8).split())) for i in range(12)]
     write("tags.txt", "\n".join(tags))

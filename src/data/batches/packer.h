@@ -43,13 +43,13 @@ struct packer_source {
     size_t texts;      // per item; 0: 1
     size_t group;      // items per group; 0: 1
     int64_t objective; // of its batches (core/batch.h)
+    // The texts of a micro-batch are computed in pieces of at most so many tokens, which may divide
+    // its groups; 0: all at once.
+    int64_t piece_tokens;
     // [count * texts] numbers of the texts below number_count, equal where these are: no group
     // shall have a text twice (epoch_order.h); NULL: it may.
     const uint32_t *numbers;
     size_t number_count;
-    // The texts of a micro-batch are computed in pieces of at most so many tokens, which may divide
-    // its groups; 0: all at once.
-    int64_t piece_tokens;
 };
 
 static inline size_t packer_texts(const struct packer_source *source) {
