@@ -154,8 +154,9 @@ const struct option_row option_rows[] = {
 
     {TEXT("embeddings", features, negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS,
      .unit = "NAME",
-     .help = "column of the third text of a triplet, which should be far from the first; A,B,...: "
-             "those of several such texts",
+     .help =
+         "column of the third text of a triplet, which should be far from the first, or columns "
+         "A,B,... of several such texts",
      .shown = "none, or determined by the file"},
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss", .may_be_list = 1,

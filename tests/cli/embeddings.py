@@ -402,12 +402,12 @@ def check_pieces():
                      "--negatives_batch", 48, "--symmetric_negatives", "--matryoshka_dims", "24,8", "--embedding_loss",
                      "negatives", *words, code=code, launcher=launcher)
 
-    run("pieces-whole")
+    run("at-once")
     run("pieces", "--cached_negatives")
-    for own, wanted in zip(losses_of("pieces"), losses_of("pieces-whole"), strict=True):
+    for own, wanted in zip(losses_of("pieces"), losses_of("at-once"), strict=True):
         expect(abs(own - wanted) < 1e-6 * wanted, f"pieces: loss {own}, of whole groups {wanted}")
-    expect(content("pieces/model.safetensors") != content("pieces-whole/model.safetensors"), "the group was cut")
-    error = farthest(flat(vectors_of("pieces", GOLDEN["probes"])), flat(vectors_of("pieces-whole", GOLDEN["probes"])))
+    expect(content("pieces/model.safetensors") != content("at-once/model.safetensors"), "the group was cut")
+    error = farthest(flat(vectors_of("pieces", GOLDEN["probes"])), flat(vectors_of("at-once", GOLDEN["probes"])))
     expect(error < 1e-4, f"pieces: a vector is off by {error}")
     if shutil.which("mpirun.openmpi"):
         run("pieces-2", "--cached_negatives", launcher=["mpirun.openmpi", "--oversubscribe", "-n", "2"])
