@@ -110,6 +110,10 @@ def check_case(case):
     expect(classes == ["Transformer", "Pooling"] + ["Normalize"] * bool(case.get("normalize")),
            f"{case['name']}: modules {classes}")
     check_bf16(case, words)
+    if case["name"] in ("symmetric_hard", "cosent", "margins", "vectors_of_two", "matryoshka_symmetric"):
+        train("emulated", "case.jsonl", *words, "--device", "emulated", "--overwrite_output_dir")
+        for own, wanted in zip(losses_of("emulated"), case["losses"], strict=True):
+            expect(abs(own - wanted) < 2e-5 * abs(wanted), f"{case['name']} on a GPU: loss {own}, expected {wanted}")
 
 
 def check_bf16(case, words):

@@ -6,7 +6,7 @@ make_model "$work/model"
 mkdir "$work/page"
 cp -r "$work/model" "$work/page"
 cd "$work/page" || exit 1
-run_commands_of "$documents/tutorials.md" 7
+run_commands_of "$documents/tutorials.md" 11
 expect_out "EM"
 [ -s mine/model.safetensors ] && [ -s mine.html ] && [ -s ranks/model.safetensors ] || fail "a file is missing"
 finish
