@@ -119,6 +119,8 @@ READERS = {
     ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"settings->tokenize_chinese_chars"),
     ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(&config->machine"),
     ("gelu", "show squad"): ("src/train/engine/inputs.c", r"settings->gelu, \"tanh\""),
+    # Groups of so few tokens are one piece.
+    "cached_negatives": ("src/task/embed.c", r"config->task\.cached_negatives"),
     # Ranks of vectors, which the other form does not change.
     ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"settings->gelu, \"tanh\""),
     # It has no output to suppress.
@@ -174,7 +176,11 @@ CASES = {
     "negatives_batch": "2",
     "batch_sampler": "no_duplicates",
     "multi_dataset_batch_sampler": "round_robin",  # noted with one table
+    "symmetric_negatives": None,
     "similarity_scale": "5",
+    "teacher_model": ("../model2", "--embedding_loss mse"),
+    "matryoshka_dims": "4",
+    "matryoshka_weights": ("3,1", "--matryoshka_dims 8,4"),
     "triplet_margin": "1",
     "triplet_distance": "cosine",
     "pooling": "cls",
