@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks embed, one vector for each text, embed_tokens, one for each of its tokens, and hidden,
-// the last layer's rows.
+// the last layer's rows: their rows, and how files train and evaluate embeddings.
 //
-// Its sets are pairs, pairs with a score or triplets; they are scored by retrieval, correlations of
-// cosines, or the accuracy of triplets. embed_retrieval.h reads sets of retrieval from files.
-// Leaves out: columns (data/pairs/text_examples.h).
+// Training sets are pairs, pairs with a score, or texts with further ones (embed_losses.h), several
+// of them in one run; they are evaluated by correlations of cosines, retrieval (embed_retrieval.h),
+// or whether the second text is the nearest. Leaves out: columns (data/pairs/text_examples.h), and
+// how a text becomes a vector (embed_vectors.h).
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -22,6 +23,7 @@
 #include "task/embed_losses.h"
 #include "task/embed_retrieval.h"
 #include "task/embed_teacher.h"
+#include "task/embed_vectors.h"
 #include "task/network.h"
 #include "task/prompts.h"
 #include "train/machine/machine.h"
@@ -29,268 +31,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-// How texts become embeddings, as the model was opened.
-static struct berth_embedding usual_of(const struct task_model *model) {
-    return *(const struct berth_embedding *)model->own;
-}
-
-static const struct sentence *sentence_of(const struct task_model *model) {
-    return &model->network->predictor.files.sentence;
-}
-
-static void note_other_length(const struct task_model *model, const struct berth_log *log) {
-    const int64_t found = model->network->predictor.files.length;
-    const struct length_limits limits =
-        model_files_limits(&model->network->predictor.files, LENGTH_OF_MODEL, "");
-    const int64_t length = limits.usual < limits.positions ? limits.usual : limits.positions;
-    if (sentence_of(model)->found && found != length) {
-        log_note(log, "max_seq_length: %lld instead of the model's %lld", (long long)found,
-                 (long long)length);
-    }
-}
-
-static void note_other_ways(struct berth_embedding own, struct berth_embedding usual,
-                            const struct berth_log *log) {
-    if (usual.pooling != own.pooling) {
-        log_note(log, "pooling: %s instead of the model's %s",
-                 sentence_pooling_names[usual.pooling], sentence_pooling_names[own.pooling]);
-    }
-    if (usual.normalize != own.normalize) {
-        log_note(log, "normalize: %s instead of the model's %s", usual.normalize ? "true" : "false",
-                 own.normalize ? "true" : "false");
-    }
-}
-
-static enum berth_status open_row(struct task_model *model, const struct task_opening *opening,
-                                  struct berth_error *error) {
-    struct berth_embedding *usual = model->own;
-    TRY(network_open(
-        model,
-        &(struct predictor_kind){.head = PARAM_HEAD_EMBEDDING, .usual_length = LENGTH_OF_MODEL}, 2,
-        opening, error));
-    const struct sentence *sentence = sentence_of(model);
-    TRY(sentence_check_width(sentence, model->config.model.model_name_or_path,
-                             model->network->predictor.files.shape.hidden_size, error));
-    const struct berth_embedding own =
-        sentence->found ? sentence->how
-                        : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
-    *usual = own;
-    sentence_choose(usual, model->config.task.pooling, model->config.task.normalize);
-    model->network->predictor.files.shape.embedding =
-        (struct bert_embedding){.pooling = usual->pooling, .normalize = usual->normalize};
-    note_other_length(model, opening->log);
-    TRY(network_load(model, opening, error));
-    note_other_ways(own, *usual, opening->log);
-    return BERTH_OK;
-}
-
-static size_t width(const struct task_model *model) {
-    return (size_t)model->network->predictor.files.shape.hidden_size;
-}
-
-// --- embeddings ---------------------------------------------------------------------------------
-
-struct pass {
-    const struct task_model *model;
-    struct text_inputs inputs;
-    float *pooled; // [features][width]; of hidden states NULL
-};
-
-// Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length 1 again
-// if the whole was.
-static void shorten(struct task_text *text, int normalize) {
-    const size_t wanted = (size_t)text->settings.dimensions;
-    struct berth_error error;
-    if (error_outside(&error, "dimensions", 1, (int64_t)text->width, (int64_t)wanted) != BERTH_OK) {
-        task_text_fail(text, error.status, error.message);
-    } else if (wanted < text->width) {
-        text->width = wanted;
-        if (normalize) {
-            sentence_scale_to_one(text->rows, (int64_t)wanted);
-        }
-    }
-}
-
-// The text's rows become what the modules after the pooling make of `pooled`; 0: out of memory.
-static int put_rows(const struct task_model *model, struct task_text *text, const float *pooled,
-                    int64_t count) {
-    const struct sentence *sentence = sentence_of(model);
-    if (task_text_rows(text, 1, (size_t)count) == NULL) {
-        return 0;
-    }
-    memcpy(text->rows, pooled, (size_t)count * sizeof *pooled);
-    for (size_t i = 0; i < sentence->dense_count; i++) {
-        const struct sentence_dense *dense = &sentence->dense[i];
-        OWNED float *input = text->rows;
-        text->rows = NULL;
-        if (task_text_rows(text, 1, (size_t)dense->outputs) == NULL) {
-            return 0;
-        }
-        sentence_dense_apply(dense, input, text->rows);
-    }
-    return 1;
-}
-
-static void finish(const struct task_model *model, struct task_text *text, const float *pooled,
-                   size_t count) {
-    const int asked = text->settings.normalize;
-    const int normalize = asked < 0 ? usual_of(model).normalize : asked;
-    const int64_t cut = sentence_of(model)->truncate_dim;
-    if (!put_rows(model, text, pooled, (int64_t)count)) {
-        return;
-    }
-    if (normalize) {
-        sentence_scale_to_one(text->rows, (int64_t)text->width);
-    }
-    if (cut > 0 && (size_t)cut < text->width) {
-        text->width = (size_t)cut; // without a new length, as in sentence-transformers
-    }
-    if (text_check_finite(text, text->rows, text->width) && text->settings.dimensions > 0) {
-        shorten(text, normalize);
-    }
-}
-
-static void receive(void *context, size_t index, const float *pooled, int64_t count) {
-    const struct pass *pass = context;
-    memcpy(pass->pooled + index * width(pass->model), pooled, (size_t)count * sizeof *pooled);
-}
-
-// The rows before those that are pooled: [CLS] and the prompt, if it is left out. Of a text whose
-// prompt fills the model [SEP] is pooled.
-static int64_t skipped_rows(const struct pass *pass, size_t index) {
-    const struct pair_feature *feature = &pass->inputs.features.features[index];
-    const int skips = sentence_of(pass->model)->skips_prompt && feature->prompt > 0;
-    const int64_t before = skips ? 1 + feature->prompt : 0;
-    return before < feature->length ? before : feature->length - 1;
-}
-
-static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
-    const struct pass *pass = context;
-    const size_t size = width(pass->model);
-    sentence_pool(rows, skipped_rows(pass, index), count / (int64_t)size, (int64_t)size,
-                  usual_of(pass->model).pooling, pass->pooled + index * size);
-}
-
-// The vectors of the windows [first, end) become the first one's: their mean, weighted by the rows
-// that were pooled.
-static void join_windows(const struct pass *pass, size_t first, size_t end) {
-    const size_t size = width(pass->model);
-    for (size_t column = 0; column < size; column++) {
-        double sum = 0, rows = 0;
-        for (size_t i = first; i < end; i++) {
-            const int64_t own = pass->inputs.features.features[i].length - skipped_rows(pass, i);
-            sum += (double)own * (double)pass->pooled[i * size + column];
-            rows += (double)own;
-        }
-        pass->pooled[first * size + column] = (float)(sum / rows);
-    }
-}
-
-static void finish_texts(const struct pass *pass) {
-    const size_t size = width(pass->model);
-    for (size_t first = 0, end; first < pass->inputs.features.count; first = end) {
-        struct task_text *text = pass->inputs.texts[first];
-        for (end = first + 1;
-             end < pass->inputs.features.count && pass->inputs.texts[end] == text;) {
-            end++;
-        }
-        if (end > first + 1) {
-            join_windows(pass, first, end);
-        }
-        finish(pass->model, text, pass->pooled + first * size, size);
-    }
-}
-
-static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
-                                    struct berth_error *error) {
-    const struct packer_source source = text_inputs_source(&pass->inputs);
-    args.source = &source;
-    args.context = pass;
-    return network_run(pass->model, args, error);
-}
-
-// A pooling that leaves out the prompt is done here, as devices pool all rows.
-static enum berth_status run_prompted(const struct task_model *model,
-                                      struct task_text *const *texts, size_t count,
-                                      struct berth_error *error) {
-    const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
-                            usual = {.receive = receive};
-    struct pass pass = {.model = model};
-    enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, texts, count, error));
-    const size_t features = pass.inputs.features.count;
-    pass.pooled = memory_array(features * width(model), sizeof *pass.pooled);
-    if (pass.pooled == NULL) {
-        TRY_DONE(error_no_memory(error, features * width(model) * sizeof *pass.pooled,
-                                 "the embeddings"));
-    }
-    TRY_DONE(run_inputs(&pass, sentence_of(model)->skips_prompt ? whole : usual, error));
-    finish_texts(&pass);
-done:
-    memory_free(pass.pooled);
-    text_inputs_done(&pass.inputs);
-    return status;
-}
-
-static enum berth_status run_embed(const struct task_model *model, struct task_text *const *texts,
-                                   size_t count, struct berth_error *error) {
-    OWNED struct task_text **known = NULL;
-    TRY(prompts_known(model, texts, count, &known, &count, error));
-    return run_prompted(model, known, count, error);
-}
-
-// --- hidden states ------------------------------------------------------------------------------
-
-static void receive_rows(void *context, size_t index, const float *hidden, int64_t count) {
-    const struct pass *pass = context;
-    struct task_text *text = pass->inputs.texts[index];
-    const size_t size = width(pass->model);
-    if (text_check_finite(text, hidden, (size_t)count) &&
-        task_text_rows(text, (size_t)count / size, size) != NULL) {
-        memcpy(text->rows, hidden, (size_t)count * sizeof *hidden);
-    }
-}
-
-static enum berth_status run_rows(const struct task_model *model, prompt_finder *prompt,
-                                  struct task_text *const *texts, size_t count,
-                                  struct berth_error *error) {
-    struct pass pass = {.model = model};
-    enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt, texts, count, error));
-    TRY_DONE(
-        run_inputs(&pass, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
-done:
-    text_inputs_done(&pass.inputs);
-    return status;
-}
-
-static enum berth_status run_hidden(const struct task_model *model, struct task_text *const *texts,
-                                    size_t count, struct berth_error *error) {
-    return run_rows(model, NULL, texts, count, error);
-}
-
-// As sentence-transformers' token_embeddings: with the prompt, before Dense and Normalize.
-static enum berth_status run_tokens(const struct task_model *model, struct task_text *const *texts,
-                                    size_t count, struct berth_error *error) {
-    OWNED struct task_text **known = NULL;
-    TRY(prompts_known(model, texts, count, &known, &count, error));
-    return run_rows(model, prompts_of, known, count, error);
-}
-
-static void write_vectors(struct json_line *line, const struct task_model *model,
-                          const struct task_text *text) {
-    (void)model;
-    json_line_open(line, NULL, '[');
-    for (size_t i = 0; i < text->row_count; i++) {
-        json_line_open(line, NULL, '[');
-        for (size_t k = 0; k < text->width; k++) {
-            json_line_float(line, NULL, text->rows[i * text->width + k]);
-        }
-        json_line_close(line, ']');
-    }
-    json_line_close(line, ']');
-}
 
 // === training, evaluation and prediction of files ==============================================
 
@@ -978,7 +718,8 @@ static const struct task training = {.name = "embed",
 // === the row =====================================================================================
 
 #define ENCODES                                                                                    \
-    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = open_row, .width = width
+    .job = JOB_EMBED, .own_size = sizeof(struct berth_embedding), .open = embed_open,              \
+    .width = embed_width
 
 const struct task_row row_embed = {
     .training = &training,
@@ -993,7 +734,7 @@ const struct task_row row_embed = {
     .architectures = {""},
     ENCODES,
     .settings = "normalize dimensions prompt prompt_name overflow",
-    .run = run_embed,
+    .run = embed_run,
     .write = task_write_numbers,
     .prompt = prompts_of,
     .can_use_windows = 1,
@@ -1014,9 +755,9 @@ const struct task_row row_embed_tokens = {
     ENCODES,
     .has_rows_of_tokens = 1,
     .settings = "prompt prompt_name overflow",
-    .run = run_tokens,
+    .run = embed_run_tokens,
     .prompt = prompts_of,
-    .write = write_vectors,
+    .write = embed_write_vectors,
     .outputs = {{"token_embeddings", TASK_NUMBERS}},
     .verb = {.of = "embed", .flag = "tokens"}};
 
@@ -1030,7 +771,7 @@ const struct task_row row_hidden = {.about = {.name = "hidden",
                                     ENCODES,
                                     .has_rows_of_tokens = 1,
                                     .settings = "overflow",
-                                    .run = run_hidden,
+                                    .run = embed_run_hidden,
                                     .write = task_write_numbers,
                                     .outputs = {{"hidden_states", TASK_NUMBERS}},
                                     .verb = {.sample = {"minilm", "A man sleeps."},
