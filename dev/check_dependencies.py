@@ -113,7 +113,7 @@ FOREIGN_WORDS = {
 }
 PROGRAMS = re.compile(r"\b(run_(?:squad|glue|qa|ner|mlm|classifier|pretraining)|bertPrep|launch_benchmark|deepspeed_train|"
                       r"create_pretraining_data|pack_pretraining_data_pytorch)\b")
-THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
+THIRD_PARTY = ("jansson.h", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
                "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h", "bzlib.h", "microhttpd.h")
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
 CODE = {".c", ".h", ".cu", ".cuh", ".cpp", ".inc"}

@@ -13,7 +13,6 @@ import re
 import sys
 
 LIBRARIES = {  # name: its licence, and the entry of CMakeCache.txt that has its version
-    "oneDNN": ("Apache-2.0", None),
     "jansson": ("MIT", "JANSSON_VERSION"),
     "openssl": ("Apache-2.0", "LIBCRYPTO_VERSION"),
     "zlib": ("Zlib", "ZLIB_VERSION"),
@@ -28,15 +27,9 @@ def cache_of(build: pathlib.Path) -> dict:
     return dict(re.findall(r"^([A-Za-z0-9_]+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.M))
 
 
-def header_version(header: pathlib.Path, pattern: str) -> str:
-    return ".".join(re.findall(pattern, header.read_text())[:3])
-
-
 def versions(cache: dict) -> dict:
     """Those of the libraries that the build found."""
     found = {name: cache[key] for name, (_, key) in LIBRARIES.items() if key is not None and cache.get(key)}
-    found["oneDNN"] = header_version(pathlib.Path(cache["ONEDNN_INCLUDE_DIR"]) / "oneapi/dnnl/dnnl_version.h",
-                                     r"define DNNL_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
     if cache.get("BZIP2_INCLUDE_DIR"):
         found["bzip2"] = "1.0"
     return found

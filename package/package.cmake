@@ -48,7 +48,7 @@ file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "libberth ${BERTH_SOVERSION} ${li
 file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs ${PROJECT_BINARY_DIR}/debian/triggers)
 # The static library, and berth.pc for it, name the libraries that Berth is built with.
-set(development "libdnnl-dev, libjansson-dev, libssl-dev, zlib1g-dev")
+set(development "libjansson-dev, libssl-dev, zlib1g-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}), ${development}")
 set(CPACK_COMPONENT_HEADERS_GROUP development)
 set(CPACK_COMPONENT_ARCHIVE_GROUP development)

@@ -83,7 +83,7 @@ llvm=$(ls /usr/lib/llvm-*/lib/libomp.so.5 2>/dev/null | tail -n 1)
 for binding in OMP_PROC_BIND=true OMP_PLACES=threads "OMP_PROC_BIND=spread OMP_PLACES=cores"; do
     what="doctor with $binding"
     [ "$(processors $binding)" = "$everywhere" ] || fail "other processors than without"
-    # As in a program of clang, with a oneDNN that has GCC's OpenMP. A sanitizer's library would have to be loaded first.
+    # As in a program of clang with a library that has GCC's OpenMP. A sanitizer's library would have to be loaded first.
     [ -n "${SANITIZE:-}" ] || [ -z "$llvm" ] || [ "$(processors LD_PRELOAD=$llvm $binding)" = "$everywhere" ] ||
         fail "other processors than without, with LLVM's OpenMP"
 done

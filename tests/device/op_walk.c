@@ -14,6 +14,7 @@ const struct case_shape shapes[SHAPES] = {
     {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50, NULL},
     {"a depth of 4,200", {70}, 72, 1, 4200, 50, "linear_backward_input"},
     {"tiles of packed weights", {260, 7, 129, 128}, 192, 4, 208, 50, "linear_packed"},
+    {"odd widths", {17, 14}, 33, 1, 35, 51, "linear"},
 };
 enum { DTYPES = DTYPE_F16 + 1 };
 

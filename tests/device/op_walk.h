@@ -19,8 +19,15 @@ typedef void each_function(struct op_run *run, const struct variant *variant, vo
 
 // "Several tiles" has three tiles of columns in attention, and tiles of all three sizes in dw. The
 // full block has neither slack nor a partial tile. The depth of the fifth shape is multiplied in
-// several parts.
-enum { SHAPE_ONE_BLOCK = 2, SHAPE_SEVERAL_TILES = 3, SHAPE_DEEP = 4, SHAPE_PACKED = 5, SHAPES };
+// several parts. Rows of the last shape end within a word of two bf16.
+enum {
+    SHAPE_ONE_BLOCK = 2,
+    SHAPE_SEVERAL_TILES = 3,
+    SHAPE_DEEP = 4,
+    SHAPE_PACKED = 5,
+    SHAPE_ODD = 6,
+    SHAPES
+};
 extern const struct case_shape shapes[SHAPES];
 
 // A batch for the run's shape.

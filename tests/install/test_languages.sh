@@ -53,7 +53,7 @@ grep -q 'considered but not accepted' "$work/log" || die "another version: anoth
 # --- a CMake project that adds Berth as a folder ---
 cp "$HERE/around/CMakeLists.txt" "$work/around"
 configure "$work/around" "-DBERTH_SOURCE=$SOURCE" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF -DBERTH_MPI=OFF || die "add_subdirectory"
-grep -rqE --include=build.ninja --include=link.txt 'libberth\.a .*-ldnnl' "$work/around/build" ||
+grep -rqE --include=build.ninja --include=link.txt 'libberth\.a .*-ljansson' "$work/around/build" ||
     die "the static library is linked without what it needs"
 [ ! -e "$work/around/build/berth/tests" ] && [ ! -e "$work/around/build/CPackConfig.cmake" ] ||
     die "a project that adds Berth has Berth's tests or packages"

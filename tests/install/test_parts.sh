@@ -20,20 +20,10 @@ refused() { # TEXT OPTIONS...
 }
 
 # --- what is missing ---
-mkdir -p "$work/old/oneapi/dnnl"
-printf '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 5\n#define DNNL_VERSION_PATCH 0\n' \
-    >"$work/old/oneapi/dnnl/dnnl_version.h"
-refused "oneDNN 2.5.0 is too old; Berth needs 2.6 or later" "-DONEDNN_INCLUDE_DIR=$work/old"
-mkdir -p "$work/sycl/oneapi/dnnl"
-sed "s/MINOR 5/MINOR 6/" "$work/old/oneapi/dnnl/dnnl_version.h" >"$work/sycl/oneapi/dnnl/dnnl_version.h"
-echo '#define DNNL_CPU_RUNTIME DNNL_RUNTIME_SYCL' >"$work/sycl/oneapi/dnnl/dnnl_config.h"
-refused "this oneDNN is built for the CPU runtime SYCL; Berth needs one for OpenMP" "-DONEDNN_INCLUDE_DIR=$work/sycl"
 nothing="-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF" # to be found in the system's folders
-refused "the library of oneDNN 2.6 or later, libdnnl was not found (Debian: libdnnl-dev" $nothing \
-    "-DPKG_CONFIG_EXECUTABLE=$(command -v pkg-config)"
 PKG_CONFIG_LIBDIR=$work refused "jansson was not found (Debian: libjansson-dev)"
 refused "BERTH_BUILD_TESTS=ON, but cmocka (libcmocka-dev) was not found" -DBERTH_BUILD_TESTS=ON $nothing \
-    "-DPKG_CONFIG_EXECUTABLE=$(command -v pkg-config)" "-DDNNL_LIBRARY=$("$CC" -print-file-name=libdnnl.so)" -DONEDNN_INCLUDE_DIR=/usr/include
+    "-DPKG_CONFIG_EXECUTABLE=$(command -v pkg-config)"
 refused "BERTH_MPI=ON, but an MPI's compiler (libopenmpi-dev or libmpich-dev) was not found" -DBERTH_MPI=ON \
     -DBERTH_MPI_COMPILERS=no-such-compiler
 

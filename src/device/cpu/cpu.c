@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services for the operations: scratch memory, plans of matrix products, the sticky error.
+// Services for the operations: scratch memory, the sticky error.
 #include "device/cpu/cpu.h"
 
 #include "core/error.h"
@@ -13,15 +13,6 @@ void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_erro
         cpu->status = status;
         cpu->error = *error;
     }
-}
-
-const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape) {
-    struct berth_error error = {0};
-    const struct gemm_plan *plan = gemm_plan(cpu->gemm, shape, &error);
-    if (plan == NULL) {
-        cpu_fail(cpu, error.status, &error);
-    }
-    return plan;
 }
 
 int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes) {

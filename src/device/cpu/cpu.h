@@ -49,8 +49,6 @@ static inline struct cpu *cpu_of(struct device *dev) {
 // cpu.c
 // Keeps the first error.
 void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error);
-// The plan for a shape; NULL after an error, which is kept.
-const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape);
 // Grows *block to at least `bytes`; 0 after an error, which is kept. If the shape given to
 // `reserve` was right, only `reserve` allocates.
 int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes);

@@ -11,14 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// Memory of oneDNN's generated code and descriptors, per cached product and in all, as measured:
-// see doc/performance.md.
-#define LIBRARY_BYTES_PER_PLAN (96 * 1024)
-#define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
-// Memory that a product uses per thread besides its operands.
-#define PAD_BYTES ((size_t)2 << 20)
-// Number of products that the library computes: those of heads with few columns.
-#define HEAD_PLANS 8
+// Memory of a product per thread besides its operands: a packed tile of dy, or the sums of a tile
+// whose depth is summed in chunks.
+#define PRODUCT_BYTES ((size_t)2 << 20)
 
 // --- memory and state ---------------------------------------------------------------------------
 
@@ -69,38 +64,10 @@ static size_t partial_bytes(const struct device_shape *shape) {
     return shape->training ? (norm > linear ? norm : linear) : 0;
 }
 
-static int64_t widest(const struct device_shape *shape) {
-    int64_t qkv = 3 * shape->hidden;
-    return qkv > shape->intermediate ? qkv : shape->intermediate;
-}
-
-// Per thread: a packed tile of dy, or oneDNN's scratchpad and, if it converts bf16, f32 copies of
-// the operands.
-static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    if (cpu->kernels->multiplies_all_shapes || shape->compute == DTYPE_F32 ||
-        cpu->kernels->native_bf16) {
-        return PAD_BYTES;
-    }
-    const int64_t layer = widest(shape), words = shape->decoder_rows > 0 ? shape->vocabulary : 0;
-    const int64_t wide = layer > words ? layer : words;
-    int64_t tile = 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
-    int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide);
-    return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
-}
-
-// Per thread: memory that oneDNN allocates and frees within an f32 product of a head.
-static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    const int by_library = !cpu->kernels->multiplies_all_shapes &&
-                           (shape->compute == DTYPE_F32 || !cpu->kernels->native_bf16);
-    return shape->training && by_library ? gemm_heap_bytes(shape->hidden) : 0;
-}
-
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const struct cpu *cpu = cpu_of(dev);
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
-           cpu_quantized_bytes(cpu, shape) +
-           (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
-           LIBRARY_BYTES_BASE + HEAD_PLANS * LIBRARY_BYTES_PER_PLAN;
+           cpu_quantized_bytes(cpu, shape) + (size_t)cpu->threads * PRODUCT_BYTES;
 }
 
 static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {
@@ -131,7 +98,7 @@ static void cpu_times(struct device *dev, double seconds[DEVICE_PHASES]) {
 static enum berth_status cpu_reserve(struct device *dev, const struct device_shape *shape,
                                      struct berth_error *error) {
     struct cpu *cpu = cpu_of(dev);
-    TRY(gemm_reserve(cpu->gemm, product_bytes(cpu, shape), error));
+    TRY(gemm_reserve(cpu->gemm, PRODUCT_BYTES, error));
     if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, cpu_linear_packed_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
@@ -242,15 +209,13 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device.threads = cpu->threads;
     cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();
-    enum berth_status status =
-        gemm_open(cpu->threads, kernels->native_bf16 && !kernels->multiplies_all_shapes, kernels,
-                  &cpu->gemm, error);
+    enum berth_status status = gemm_open(cpu->threads, kernels, &cpu->gemm, error);
     if (status != BERTH_OK) {
         memory_free(cpu);
         return status;
     }
-    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s, %s",
-             kernels->name, cpu->threads, number_plural(cpu->threads), gemm_library());
+    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s",
+             kernels->name, cpu->threads, number_plural(cpu->threads));
     *device = &cpu->device;
     return BERTH_OK;
 }

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache of plans, and the choice between Berth's kernels (kernels/product.h) and those of the
-// library (gemm_library.h).
+// Prepares operands for the kernels' products (kernels/products.h): packs what they cannot read in
+// place, and cuts rows and depth so that what is read again stays in the cache.
 #include "device/cpu/gemm.h"
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "device/cpu/gemm_library.h"
 #include "device/cpu/kernels.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define PLANS_MAX 512
-#define BUCKETS 1024
 // The part of the L2 cache that rows of a fill while the loop runs over the panels of b.
 #define ROWS_SHARE 0.375
 #define L2_BYTES ((int64_t)1 << 20) // if the system does not say
@@ -21,23 +18,12 @@
 // cache.
 #define STEPS_MAX 1024
 
-struct gemm_plan {
-    struct gemm_plan *next;
-    struct gemm_shape shape;
-    void (*kernel)(const struct product *product); // NULL: the library
-    struct library_product *library;
-    size_t scratch_bytes; // per thread
-};
-
 struct gemm {
-    struct library *library;
     char **scratch; // one per thread
     size_t scratch_bytes;
     int threads;
     int64_t rows_bytes; // of a, multiplied at once
     const struct kernels *kernels;
-    int plan_count;
-    struct gemm_plan *buckets[BUCKETS];
 };
 
 static int64_t l2_bytes(void) {
@@ -49,46 +35,26 @@ static int64_t l2_bytes(void) {
 #endif
 }
 
-enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *kernels,
-                            struct gemm **gemm, struct berth_error *error) {
+enum berth_status gemm_open(int threads, const struct kernels *kernels, struct gemm **gemm,
+                            struct berth_error *error) {
     struct gemm *new = memory_array_zeroed(1, sizeof *new);
-    if (new == NULL) {
-        return error_no_memory(error, sizeof *new, "the matrix product cache");
+    char **scratch = memory_array_zeroed((size_t)threads, sizeof *scratch);
+    if (new == NULL || scratch == NULL) {
+        memory_free(new);
+        memory_free(scratch);
+        return error_no_memory(error, sizeof *new + (size_t)threads * sizeof *scratch,
+                               "matrix products");
     }
     new->threads = threads;
     new->rows_bytes = (int64_t)(ROWS_SHARE * (double)l2_bytes());
     new->kernels = kernels;
-    new->scratch = memory_array_zeroed((size_t)threads, sizeof *new->scratch);
-    enum berth_status status =
-        new->scratch == NULL ? error_no_memory(error, (size_t)threads * sizeof *new->scratch,
-                                               "the matrix product cache")
-                             : library_open(threads, native_bf16, kernels, &new->library, error);
-    if (status != BERTH_OK) {
-        gemm_close(new);
-        return status;
-    }
+    new->scratch = scratch;
     *gemm = new;
     return BERTH_OK;
 }
 
-static void plan_free(struct gemm_plan *plan, int threads) {
-    library_product_free(plan->library, threads);
-    memory_free(plan);
-}
-
-static void plans_free(struct gemm *gemm) {
-    for (int i = 0; i < BUCKETS; i++) {
-        while (gemm->buckets[i] != NULL) {
-            struct gemm_plan *plan = gemm->buckets[i];
-            gemm->buckets[i] = plan->next;
-            plan_free(plan, gemm->threads);
-        }
-    }
-    gemm->plan_count = 0;
-}
-
 static void scratch_free(struct gemm *gemm) {
-    for (int t = 0; gemm->scratch != NULL && t < gemm->threads; t++) {
+    for (int t = 0; t < gemm->threads; t++) {
         memory_pages_free(gemm->scratch[t], gemm->scratch_bytes);
         gemm->scratch[t] = NULL;
     }
@@ -99,9 +65,7 @@ void gemm_close(struct gemm *gemm) {
     if (gemm == NULL) {
         return;
     }
-    plans_free(gemm);
     scratch_free(gemm);
-    library_close(gemm->library);
     memory_free(gemm->scratch);
     memory_free(gemm);
 }
@@ -122,53 +86,11 @@ enum berth_status gemm_reserve(struct gemm *gemm, size_t bytes, struct berth_err
     return BERTH_OK;
 }
 
-void gemm_trim(struct gemm *gemm, int wanted) {
-    if (gemm->plan_count + wanted > PLANS_MAX) {
-        plans_free(gemm);
-    }
-}
-
-const char *gemm_plan_name(const struct gemm_plan *plan) {
-    return plan->kernel != NULL ? "berth" : library_product_name(plan->library);
-}
-
-const char *gemm_library(void) {
-    return library_name();
-}
-
-size_t gemm_heap_bytes(int64_t columns) {
-    return library_heap_bytes(columns);
-}
-
-// --- creating a plan -----------------------------------------------------------------------------
-
-static uint64_t shape_hash(const struct gemm_shape *s) {
-    const int64_t words[] = {s->m,          s->n,           s->k,      s->lda,          s->ldb,
-                             s->ldc,        s->type,        s->c_type, s->a_transposed, s->bias,
-                             s->accumulate, s->b_transposed};
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        hash = (hash ^ (uint64_t)words[i]) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
-static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
-           x->ldc == y->ldc && x->type == y->type && x->c_type == y->c_type &&
-           x->a_transposed == y->a_transposed && x->b_transposed == y->b_transposed &&
-           x->accumulate == y->accumulate && x->bias == y->bias && x->pack_a == y->pack_a &&
-           x->packed == y->packed;
-}
+// --- memory --------------------------------------------------------------------------------------
 
 static size_t packed_a_bytes(const struct gemm_shape *s) {
     const int64_t steps = cpu_round_up(product_steps(s->k, s->type), 16);
     return s->a_transposed ? (size_t)(cpu_round_up(s->m, 16) * steps) * PRODUCT_WORD_BYTES : 0;
-}
-
-static size_t packed_b_bytes(const struct gemm_shape *s) {
-    return (size_t)(cpu_round_up(s->n, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES;
 }
 
 static int64_t depth_chunks(const struct gemm_shape *s) {
@@ -182,74 +104,45 @@ static size_t sums_bytes(const struct gemm_shape *s) {
                                                          : 0;
 }
 
-// The kernel for a shape; NULL: the library multiplies it. With AVX-512, few rows or columns would
-// leave most of a block empty, and packing b does not pay off for few rows.
-static void (*kernel_of(const struct gemm *gemm,
-                        const struct gemm_shape *s))(const struct product *) {
-    const int is_f32 = s->type == DTYPE_F32;
-    const int is_small = s->m < 2 * PRODUCT_ROWS || s->n < 16;
-    if ((!is_f32 && s->k % 2 != 0) ||
-        (is_small && !gemm->kernels->multiplies_all_shapes && !s->packed)) {
-        return NULL;
-    }
-    return is_f32 ? gemm->kernels->product_f32 : gemm->kernels->product_bf16;
+// The number of rows whose part of a, of so many steps, stays in the cache, in whole blocks of the
+// kernels.
+static int64_t rows_at_once(const struct gemm *gemm, int64_t steps) {
+    const int64_t unit = gemm->kernels->strips_are_tiles ? PRODUCT_TILE_ROWS : PRODUCT_ROWS;
+    const int64_t units = gemm->rows_bytes / (steps * PRODUCT_WORD_BYTES * unit);
+    return units > 0 ? units * unit : unit;
 }
 
-static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *shape,
-                                  struct berth_error *error) {
-    struct gemm_plan *plan = memory_array_zeroed(1, sizeof *plan);
-    if (plan == NULL) {
-        (void)error_no_memory(error, sizeof *plan, "a matrix product");
-        return NULL;
-    }
-    plan->shape = *shape;
-    plan->kernel = kernel_of(gemm, shape);
-    if (plan->kernel != NULL) {
-        plan->scratch_bytes = packed_a_bytes(shape) + sums_bytes(shape);
-        return plan;
-    }
-    if (library_product_new(gemm->library, shape, &plan->library, error) != BERTH_OK) {
-        memory_free(plan);
-        return NULL;
-    }
-    plan->scratch_bytes = library_scratch_bytes(plan->library);
-    return plan;
+// Whether rows of a end within a word.
+static int pads_a(const struct gemm_shape *s) {
+    return !s->a_transposed && s->type != DTYPE_F32 && s->k % 2 != 0;
 }
 
-const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *shape,
-                                  struct berth_error *error) {
-    struct gemm_plan **bucket = &gemm->buckets[shape_hash(shape) % BUCKETS];
-    for (struct gemm_plan *plan = *bucket; plan != NULL; plan = plan->next) {
-        if (shape_equal(&plan->shape, shape)) {
-            return plan;
-        }
-    }
-    struct gemm_plan *plan = plan_new(gemm, shape, error);
-    if (plan == NULL) {
-        return NULL;
-    }
-    if (gemm_reserve(gemm, plan->scratch_bytes, error) != BERTH_OK) {
-        plan_free(plan, gemm->threads);
-        return NULL;
-    }
-    plan->next = *bucket;
-    *bucket = plan;
-    gemm->plan_count++;
-    return plan;
+// Memory for the last chunk of such rows with the missing halves, as many as are multiplied at once.
+static size_t padded_a_bytes(const struct gemm *gemm, const struct gemm_shape *s) {
+    const int64_t before = (depth_chunks(s) - 1) * STEPS_MAX;
+    const int64_t steps = product_steps(s->k, s->type) - before, rows = rows_at_once(gemm, steps);
+    return pads_a(s) ? (size_t)((rows < s->m ? rows : s->m) * steps) * PRODUCT_WORD_BYTES : 0;
 }
 
-int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape) {
-    struct gemm_shape packed = *shape;
-    packed.packed = 1;
-    const size_t bytes = (size_t)(shape->n * shape->k) * dtype_size(shape->type);
-    return shape->ldb == shape->k && packed_b_bytes(shape) == bytes &&
-           kernel_of(gemm, &packed) != NULL;
+// The memory of a before that of the sums.
+static size_t a_bytes(const struct gemm *gemm, const struct gemm_shape *s) {
+    return packed_a_bytes(s) + padded_a_bytes(gemm, s);
+}
+
+size_t gemm_scratch_bytes(const struct gemm *gemm, const struct gemm_shape *shape) {
+    return a_bytes(gemm, shape) + sums_bytes(shape);
 }
 
 // --- packing -------------------------------------------------------------------------------------
 
-size_t gemm_pack_bytes(const struct gemm_plan *plan) {
-    return plan->kernel != NULL ? packed_b_bytes(&plan->shape) : 0;
+size_t gemm_pack_bytes(const struct gemm_shape *shape) {
+    return (size_t)(cpu_round_up(shape->n, 16) * product_steps(shape->k, shape->type)) *
+           PRODUCT_WORD_BYTES;
+}
+
+int gemm_packs(const struct gemm_shape *shape) {
+    const size_t bytes = (size_t)(shape->n * shape->k) * dtype_size(shape->type);
+    return shape->ldb == shape->k && gemm_pack_bytes(shape) == bytes;
 }
 
 // An operand as it is in memory.
@@ -267,22 +160,20 @@ static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, con
     }
 }
 
-void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
-    const int64_t n = plan->shape.n, columns = PACKED_PANELS * product_panel(n);
+void gemm_pack(struct gemm *gemm, const struct gemm_shape *shape, const void *b, void *packed) {
+    const int64_t n = shape->n, columns = PACKED_PANELS * product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic) if (n > columns)
     for (int64_t first = 0; first < n; first += columns) {
         const int64_t last = first + columns < n ? first + columns : n;
-        pack_panels(gemm, &plan->shape, b, packed, first, last);
+        pack_panels(gemm, shape, b, packed, first, last);
     }
 }
 
 // --- running -------------------------------------------------------------------------------------
 
-int64_t gemm_column_block(const struct gemm_plan *plan) {
-    const int64_t n = plan->shape.n;
-    const struct gemm_shape *s = &plan->shape;
-    const int is_divisible = plan->kernel != NULL && !s->a_transposed && depth_chunks(s) == 1;
-    return is_divisible && n > COLUMN_BLOCK ? COLUMN_BLOCK : n;
+int64_t gemm_column_block(const struct gemm_shape *shape) {
+    const int is_divisible = !shape->a_transposed && depth_chunks(shape) == 1;
+    return is_divisible && shape->n > COLUMN_BLOCK ? COLUMN_BLOCK : shape->n;
 }
 
 // The product, with a in place or packed to the thread's scratch memory.
@@ -304,42 +195,57 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     return product;
 }
 
-// The number of rows whose part of a stays in the cache, in whole blocks of the kernels.
-static int64_t rows_at_once(const struct gemm *gemm, const struct product *whole) {
-    const int64_t row_bytes = (whole->last - whole->first) * PRODUCT_WORD_BYTES;
-    const int64_t unit = gemm->kernels->strips_are_tiles ? PRODUCT_TILE_ROWS : PRODUCT_ROWS;
-    const int64_t units = gemm->rows_bytes / (row_bytes * unit);
-    return units > 0 ? units * unit : unit;
+// Copies rows of a, whose depth is odd, with a zero after each.
+static const void *pad_rows(const struct gemm *gemm, const struct product *p, void *padded) {
+    const int64_t steps = p->last - p->first;
+    const struct mat rows = {(void *)(uintptr_t)p->a, p->c.rows, 2 * steps - 1,
+                             p->a_row / (int64_t)dtype_size(DTYPE_BF16), DTYPE_BF16};
+    const struct mat to = mat_of(padded, p->c.rows, 2 * steps, DTYPE_BF16);
+    gemm->kernels->copy(mat_columns(to, 0, rows.cols), rows);
+    for (int64_t row = 0; row < to.rows; row++) {
+        memset(mat_columns(mat_rows(to, row, 1), rows.cols, 1).data, 0, dtype_size(to.dtype));
+    }
+    return padded;
 }
 
 // Multiplies one block of rows after the other, so that a stays in the cache.
-static void run_rows(const struct gemm *gemm, const struct gemm_plan *plan,
-                     const struct product *whole) {
-    const int64_t rows = rows_at_once(gemm, whole);
+static void run_rows(const struct gemm *gemm, const struct gemm_shape *s,
+                     const struct product *whole, void *scratch) {
+    const int64_t rows = rows_at_once(gemm, whole->last - whole->first);
     for (int64_t row = 0; row < whole->c.rows; row += rows) {
         const int64_t left = whole->c.rows - row;
         struct product product = *whole;
         product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
         product.c = mat_rows(whole->c, row, left < rows ? left : rows);
         product.epilogue = product_epilogue_rows(whole->epilogue, row, product.c.rows);
-        plan->kernel(&product);
+        if (pads_a(s) && product.last == product.depth) {
+            product.a = pad_rows(gemm, &product, scratch);
+            product.a_row = (product.last - product.first) * PRODUCT_WORD_BYTES;
+            product.a_strip = PRODUCT_ROWS * product.a_row;
+        }
+        if (s->type == DTYPE_F32) {
+            gemm->kernels->product_f32(&product);
+        } else {
+            gemm->kernels->product_bf16(&product);
+        }
     }
 }
 
 // Multiplies one chunk of the depth after the other.
-static void run_depth_chunks(const struct gemm *gemm, const struct gemm_plan *plan,
-                             struct product whole, void *sums) {
+static void run_depth_chunks(const struct gemm *gemm, const struct gemm_shape *s,
+                             struct product whole, char *scratch) {
     const struct mat c = whole.c;
-    if (sums_bytes(&plan->shape) > 0) {
-        whole.c = mat_of(sums, c.rows, c.cols, DTYPE_F32);
+    if (sums_bytes(s) > 0) {
+        whole.c = mat_of(scratch + a_bytes(gemm, s), c.rows, c.cols, DTYPE_F32);
     }
     for (int64_t first = 0; first < whole.depth; first += STEPS_MAX) {
         struct product product = whole;
         product.first = first;
         product.last = first + STEPS_MAX < whole.depth ? first + STEPS_MAX : whole.depth;
+        product.a = (const char *)whole.a + first * whole.a_step;
         product.bias = first == 0 ? whole.bias : NULL;
         product.accumulate = whole.accumulate || first > 0;
-        run_rows(gemm, plan, &product);
+        run_rows(gemm, s, &product, scratch);
     }
     if (whole.c.data != c.data) {
         gemm->kernels->copy(c, whole.c);
@@ -358,38 +264,30 @@ static void run_epilogue(const struct gemm *gemm, const struct gemm_shape *s,
     }
 }
 
-int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-             const struct gemm_operands *operands) {
-    const struct gemm_shape *s = &plan->shape;
+void gemm_run(struct gemm *gemm, const struct gemm_shape *shape, int thread,
+              const struct gemm_operands *operands) {
     char *scratch = gemm->scratch[thread];
-    if (plan->kernel == NULL) {
-        const int status = library_run(gemm->library, plan->library, thread, operands, scratch);
-        if (status == 0) {
-            run_epilogue(gemm, s, operands);
-        }
-        return status;
-    }
-    struct product product = product_of(gemm, s, operands, scratch);
-    if (depth_chunks(s) > 1) {
-        run_depth_chunks(gemm, plan, product, scratch + plan->scratch_bytes - sums_bytes(s));
-        run_epilogue(gemm, s, operands);
+    struct product product = product_of(gemm, shape, operands, scratch);
+    if (depth_chunks(shape) > 1) {
+        run_depth_chunks(gemm, shape, product, scratch);
+        run_epilogue(gemm, shape, operands);
     } else {
         product.epilogue = operands->epilogue;
-        run_rows(gemm, plan, &product);
+        run_rows(gemm, shape, &product, scratch);
     }
-    return 0;
 }
 
-int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                     const struct gemm_operands *operands, int64_t first, int64_t last) {
-    if (last - first == plan->shape.n) {
-        return gemm_run(gemm, plan, thread, operands);
+void gemm_run_columns(struct gemm *gemm, const struct gemm_shape *shape, int thread,
+                      const struct gemm_operands *operands, int64_t first, int64_t last) {
+    if (last - first == shape->n) {
+        gemm_run(gemm, shape, thread, operands);
+        return;
     }
-    struct product product = product_of(gemm, &plan->shape, operands, gemm->scratch[thread]);
+    char *scratch = gemm->scratch[thread];
+    struct product product = product_of(gemm, shape, operands, scratch);
     product.c = mat_columns(product.c, first, last - first);
     product.epilogue = product_epilogue_columns(operands->epilogue, first, last - first);
     product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
     product.bias = product.bias == NULL ? NULL : product.bias + first;
-    run_rows(gemm, plan, &product);
-    return 0;
+    run_rows(gemm, shape, &product, scratch);
 }

@@ -74,7 +74,7 @@ struct product {
     struct mat c;         // f32, or bf16 without accumulate
     int64_t depth;        // steps of a and b
     int64_t first, last;  // multiply only the steps [first, last)
-    const void *a;        // words, in strips of PRODUCT_ROWS rows
+    const void *a;        // its words from step `first` on, in strips of PRODUCT_ROWS rows
     int64_t a_strip;      // bytes from one strip to the next,
     int64_t a_row;        // from one row of a strip to the next,
     int64_t a_step;       // from one step to the next
@@ -221,12 +221,10 @@ struct kernels {
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
     // Products. A packed operand has k words for each of its columns or rows, whose number is
-    // rounded up to 16. The depth of bf16 operands is even.
+    // rounded up to 16. What a last word of bf16 lacks is zero, also in an operand that is not
+    // packed.
     void (*product_f32)(const struct product *product);
     void (*product_bf16)(const struct product *product);
-    // 1: these kernels multiply every shape, because with these instructions the library's sums
-    // depend on the number of rows and on addresses.
-    int multiplies_all_shapes;
     int native_bf16; // 1: the processor multiplies bf16
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
     // is last unless it is n. The layout is that of the same table's products.

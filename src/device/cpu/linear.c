@@ -31,44 +31,24 @@ static int64_t tile_size(const struct tiling *c, int64_t index) {
     return (end < c->total ? end : c->total) - first;
 }
 
-// Tiles have at most three sizes: that of the first, that of the last, and one more.
-enum { TILE_CLASSES = 3 };
-
-static int64_t representative_tile(const struct tiling *c, int size_class) {
-    return size_class == 0 ? 0 : size_class == 1 ? c->count - 1 : c->count - (c->count > 1 ? 2 : 1);
-}
-
-static int tile_class(const struct tiling *c, int64_t index) {
-    const int64_t size = tile_size(c, index);
-    return size == tile_size(c, 0) ? 0 : size == tile_size(c, c->count - 1) ? 1 : 2;
-}
-
-static void fail_product(struct cpu *cpu, int status) {
+// Reserves the threads' memory for a product and others with fewer rows; 0 after an error.
+static int reserve_product(struct cpu *cpu, const struct gemm_shape *shape) {
     struct berth_error error;
-    (void)error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)",
-                    status);
-    cpu_fail(cpu, BERTH_INTERNAL, &error);
+    const enum berth_status status =
+        gemm_reserve(cpu->gemm, gemm_scratch_bytes(cpu->gemm, shape), &error);
+    if (status != BERTH_OK) {
+        cpu_fail(cpu, status, &error);
+    }
+    return cpu->status == BERTH_OK;
 }
 
-static void run(struct cpu *cpu, const struct gemm_plan *plan,
-                const struct gemm_operands *operands) {
-    int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), operands);
-    if (status != 0) {
-        fail_product(cpu, status);
+// Packs b, which all tiles read; NULL after an error.
+static const void *pack(struct cpu *cpu, const struct gemm_shape *shape, const void *b) {
+    if (!cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, gemm_pack_bytes(shape))) {
+        return NULL;
     }
-}
-
-// Packs b, which all tiles read; NULL if they use it as it is.
-static const void *pack(struct cpu *cpu, const struct gemm_plan *const plans[TILE_CLASSES],
-                        const void *b) {
-    for (int size_class = 0; size_class < TILE_CLASSES && cpu->status == BERTH_OK; size_class++) {
-        size_t bytes = gemm_pack_bytes(plans[size_class]);
-        if (bytes > 0 && cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
-            gemm_pack(cpu->gemm, plans[size_class], b, cpu->packed);
-            return cpu->packed;
-        }
-    }
-    return NULL;
+    gemm_pack(cpu->gemm, shape, b, cpu->packed);
+    return cpu->packed;
 }
 
 // --- y = x * op(w) (+ bias) ---------------------------------------------------------------------
@@ -78,9 +58,8 @@ struct tiles {
     int w_transposed;
     int w_is_packed; // by cpu_pack
     const float *bias;
-    struct tiling tiling; // of the rows
-    const struct gemm_plan *plans[TILE_CLASSES];
-    const void *packed;               // w in the layout of the plans
+    struct tiling tiling;             // of the rows
+    const void *packed;               // w in the kernels' layout
     struct product_epilogue epilogue; // sums: those of the first tile, followed by the others'
 };
 
@@ -91,9 +70,9 @@ static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_tra
     return t;
 }
 
-static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
+static struct gemm_shape tile_shape(const struct tiles *t, int64_t index) {
     return (struct gemm_shape){
-        .m = rows,
+        .m = tile_size(&t->tiling, index),
         .n = t->y.cols,
         .k = t->x.cols,
         .lda = t->x.stride,
@@ -103,31 +82,19 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
         .bias = t->bias != NULL,
-        .packed = t->w_is_packed,
     };
 }
 
-// Gets the plans of all tiles and packs w; 0 after an error.
-static int tile_plans(struct cpu *cpu, struct tiles *t) {
-    if (cpu->status != BERTH_OK) {
-        return 0;
-    }
-    gemm_trim(cpu->gemm, TILE_CLASSES);
-    for (int size_class = 0; size_class < TILE_CLASSES && cpu->status == BERTH_OK; size_class++) {
-        struct gemm_shape shape =
-            tile_shape(t, tile_size(&t->tiling, representative_tile(&t->tiling, size_class)));
-        t->plans[size_class] = cpu_plan(cpu, &shape);
-    }
-    t->packed = t->w_is_packed ? t->w.data : pack(cpu, t->plans, t->w.data);
+// Reserves memory for all tiles and packs w; 0 after an error.
+static int prepare_tiles(struct cpu *cpu, struct tiles *t) {
+    const struct gemm_shape first = tile_shape(t, 0);
+    t->packed =
+        reserve_product(cpu, &first) && !t->w_is_packed ? pack(cpu, &first, t->w.data) : t->w.data;
     return cpu->status == BERTH_OK;
 }
 
 static struct mat tile_of(const struct tiles *t, struct mat m, int64_t index) {
     return mat_rows(m, tile_first(&t->tiling, index), tile_size(&t->tiling, index));
-}
-
-static const struct gemm_plan *tile_plan(const struct tiles *t, int64_t index) {
-    return t->plans[tile_class(&t->tiling, index)];
 }
 
 static struct product_epilogue tile_epilogue(const struct tiles *t, int64_t index) {
@@ -140,57 +107,53 @@ static struct product_epilogue tile_epilogue(const struct tiles *t, int64_t inde
 static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) {
     return (struct gemm_operands){
         .a = tile_of(t, t->x, index).data,
-        .b = gemm_pack_bytes(tile_plan(t, index)) > 0 ? t->packed : t->w.data,
+        .b = t->packed,
         .c = tile_of(t, t->y, index).data,
         .bias = t->bias,
         .epilogue = tile_epilogue(t, index),
     };
 }
 
-// A work item of a thread: the columns [first, end) of a tile. A tile that the library multiplies
-// is not divided: its last slice has all columns, the others have none.
+// A work item of a thread: the columns [first, end) of a tile.
 struct tile_slice {
     int64_t tile, first, end;
 };
 
-// If there are fewer tiles than threads, several threads share a tile. No sum depends on this: w is
-// packed then, and a kernel sums each element of y independently.
-static int64_t slices_per_tile(const struct cpu *cpu, const struct tiles *t) {
-    const int64_t blocks = cpu_blocks(t->y.cols, gemm_column_block(tile_plan(t, 0)));
+// If there are fewer tiles than threads, several threads share a tile. No sum depends on this: a
+// kernel sums each element of y independently.
+static int64_t slices_per_tile(const struct cpu *cpu, const struct tiles *t, int64_t block) {
+    const int64_t blocks = cpu_blocks(t->y.cols, block);
     const int64_t wanted = 2 * cpu->threads / t->tiling.count;
     return wanted < 1 || cpu->threads == 1 ? 1 : wanted < blocks ? wanted : blocks;
 }
 
-static struct tile_slice tile_slice_of(const struct tiles *t, int64_t slices, int64_t index) {
-    const int64_t tile = index / slices, which = index % slices;
-    const int64_t block = gemm_column_block(tile_plan(t, tile)), cols = t->y.cols;
+static struct tile_slice tile_slice_of(const struct tiles *t, int64_t block, int64_t slices,
+                                       int64_t index) {
+    const int64_t which = index % slices, cols = t->y.cols;
     const int64_t blocks = cpu_blocks(cols, block), end = (which + 1) * blocks / slices * block;
-    return (struct tile_slice){tile, which * blocks / slices * block, end < cols ? end : cols};
+    return (struct tile_slice){index / slices, which * blocks / slices * block,
+                               end < cols ? end : cols};
 }
 
 static void run_slice(struct cpu *cpu, const struct tiles *t, const struct tile_slice *slice) {
+    const struct gemm_shape shape = tile_shape(t, slice->tile);
     const struct gemm_operands operands = tile_operands(t, slice->tile);
-    const int status = gemm_run_columns(cpu->gemm, tile_plan(t, slice->tile), omp_get_thread_num(),
-                                        &operands, slice->first, slice->end);
-    if (status != 0) {
-        fail_product(cpu, status);
-    }
+    gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice->first, slice->end);
 }
 
-static void run_planned(struct cpu *cpu, const struct tiles *t) {
-    const int64_t slices = slices_per_tile(cpu, t);
+static void run_prepared(struct cpu *cpu, const struct tiles *t) {
+    const struct gemm_shape first = tile_shape(t, 0);
+    const int64_t block = gemm_column_block(&first), slices = slices_per_tile(cpu, t, block);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
-        const struct tile_slice slice = tile_slice_of(t, slices, i);
-        if (slice.first < slice.end) {
-            run_slice(cpu, t, &slice);
-        }
+        const struct tile_slice slice = tile_slice_of(t, block, slices, i);
+        run_slice(cpu, t, &slice);
     }
 }
 
 static void run_tiles(struct cpu *cpu, struct tiles t) {
-    if (tile_plans(cpu, &t)) {
-        run_planned(cpu, &t);
+    if (prepare_tiles(cpu, &t)) {
+        run_prepared(cpu, &t);
     }
 }
 
@@ -226,19 +189,17 @@ static struct gemm_shape packed_shape(struct mat w) {
 
 int cpu_packs(struct device *dev, struct mat w) {
     const struct gemm_shape shape = packed_shape(w);
-    return gemm_packs(cpu_of(dev)->gemm, &shape);
+    return gemm_packs(&shape);
 }
 
 void cpu_pack(struct device *dev, struct mat w) {
     struct cpu *cpu = cpu_of(dev);
     const struct gemm_shape shape = packed_shape(w);
-    const struct gemm_plan *plan = cpu_plan(cpu, &shape);
-    if (plan == NULL ||
-        cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, gemm_pack_bytes(plan)) == 0) {
-        return;
+    const size_t bytes = gemm_pack_bytes(&shape);
+    if (cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
+        memcpy(cpu->packed, w.data, bytes);
+        gemm_pack(cpu->gemm, &shape, cpu->packed, w.data);
     }
-    memcpy(cpu->packed, w.data, gemm_pack_bytes(plan));
-    gemm_pack(cpu->gemm, plan, cpu->packed, w.data);
 }
 
 void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
@@ -258,13 +219,13 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
     struct cpu *cpu = cpu_of(dev);
     struct tiles t = tiles_of(du, dy, w, 0, NULL);
     const size_t bytes = (size_t)(t.tiling.count * du.cols) * sizeof(float);
-    if (!tile_plans(cpu, &t) ||
+    if (!prepare_tiles(cpu, &t) ||
         !cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, bytes)) {
         return;
     }
     memset(cpu->partials, 0, bytes);
     t.epilogue = (struct product_epilogue){.activation = activation, .u = u, .sums = cpu->partials};
-    run_planned(cpu, &t);
+    run_prepared(cpu, &t);
     cpu_add_partials(cpu, dbias, cpu->partials, t.tiling.count, du.cols, du.cols);
 }
 
@@ -295,13 +256,12 @@ static int64_t tile_tokens(enum dtype dtype) {
 struct weight_tiles {
     struct mat dw, dy, x;
     struct tiling tiling; // of dw's rows
-    const struct gemm_plan *plans[TILE_CLASSES];
-    const void *packed; // x in the layout of the plans
+    const void *packed;   // x in the kernels' layout
 };
 
-static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows) {
+static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t index) {
     return (struct gemm_shape){
-        .m = rows,
+        .m = tile_size(&t->tiling, index),
         .n = t->dw.cols,
         .k = t->dy.rows,
         .lda = t->dy.stride,
@@ -311,32 +271,29 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .c_type = DTYPE_F32,
         .a_transposed = 1,
         .accumulate = 1,
-        .pack_a = 1,
     };
 }
 
 static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
     const int64_t first = tile_first(&t->tiling, index), rows = tile_size(&t->tiling, index);
-    const struct gemm_plan *plan = t->plans[tile_class(&t->tiling, index)];
+    const struct gemm_shape shape = weight_shape(t, index);
     const struct gemm_operands operands = {
         .a = mat_columns(t->dy, first, rows).data,
-        .b = gemm_pack_bytes(plan) > 0 ? t->packed : t->x.data,
+        .b = t->packed,
         .c = mat_rows(t->dw, first, rows).data,
     };
-    run(cpu, plan, &operands);
+    gemm_run(cpu->gemm, &shape, omp_get_thread_num(), &operands);
 }
 
 static void add_weight_chunk(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x) {
     struct weight_tiles t = {
         .dw = dw, .dy = dy, .x = x, .tiling = tiling_of(dw.rows, CPU_TILE_OUT)};
-    gemm_trim(cpu->gemm, TILE_CLASSES);
-    for (int size_class = 0; size_class < TILE_CLASSES && cpu->status == BERTH_OK; size_class++) {
-        struct gemm_shape shape =
-            weight_shape(&t, tile_size(&t.tiling, representative_tile(&t.tiling, size_class)));
-        t.plans[size_class] = cpu_plan(cpu, &shape);
+    const struct gemm_shape first = weight_shape(&t, 0);
+    if (!reserve_product(cpu, &first)) {
+        return;
     }
-    t.packed = pack(cpu, t.plans, x.data);
-    if (cpu->status != BERTH_OK) {
+    t.packed = pack(cpu, &first, x.data);
+    if (t.packed == NULL) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The row kernels are one source (src/device/cpu/kernels/) that is compiled once per instruction set;
 # everything else is compiled for the base architecture, so that the program starts anywhere.
-target_include_directories(berth_cpu SYSTEM PRIVATE ${ONEDNN_INCLUDE_DIR})
-target_link_libraries(berth_cpu PUBLIC OpenMP::OpenMP_C ${DNNL_LIBRARY})
+target_link_libraries(berth_cpu PUBLIC OpenMP::OpenMP_C)
 
 set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
     "Optimization of the CPU's kernels, whatever the build type (dev/check-same-results lowers it)")

@@ -96,7 +96,7 @@ static void leave_first_place(const struct openmp *openmp) {
     sched_setaffinity(0, sizeof all, &all);
 }
 
-// GCC's OpenMP binds the first thread when it is loaded, as by a oneDNN beside clang's OpenMP,
+// GCC's OpenMP binds the first thread when it is loaded, as by a library beside clang's OpenMP,
 // whose places are the processors that it then finds when it is first called.
 static void leave_first_place_of_gcc(void) {
     struct openmp gcc;

@@ -21,8 +21,8 @@
 #include <sys/resource.h>
 
 #define PROC_FILE_LIMIT (1 << 20)
-// The reserve of a process limit for memory that no plan counts: code compiled by oneDNN, reserved
-// but unused heaps, gaps between mappings. Measured: 44 MiB with UNCOUNTED_BYTES of plan.c.
+// The reserve of a process limit for memory that no plan counts: reserved but unused
+// heaps, gaps between mappings. Measured: 44 MiB with UNCOUNTED_BYTES of plan.c.
 #define RESERVED_ADDRESSES ((uint64_t)40 << 20)
 #define PEAK_SECONDS 0.15 // of one measurement
 #define MEASURABLE_SECONDS 2.0

@@ -5,8 +5,7 @@
 // place or packed in strips of 8 rows. Every element is summed in the same order, wherever it is in
 // a block. The epilogue of a block (product_epilogue.h) can run while the next block is multiplied.
 //
-// Leaves out other instruction sets (product_lanes.h), the choice between these and the library's
-// products (gemm.c), and threads.
+// Leaves out other instruction sets (product_lanes.h), chunks of the depth (gemm.c), and threads.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_H
 #define BERTH_CPU_KERNELS_PRODUCT_H
 
@@ -238,8 +237,7 @@ ALWAYS_INLINE void panel_of(const struct product *p, struct deferred_epilogue *d
     block.next = (const char *)(block.panel + p->depth * vectors * VECTOR);
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
         block.prefetch_distance = column == 0 && row + PRODUCT_ROWS < p->c.rows ? p->a_strip : 0;
-        const char *strip =
-            (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + p->first * p->a_step;
+        const char *strip = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip;
         block.rows = chunk_length(row, p->c.rows, PRODUCT_ROWS);
         for (int64_t i = 0; i < PRODUCT_ROWS; i++) {
             block.row[i] = strip + (i < block.rows ? i : block.rows - 1) * p->a_row;
@@ -420,21 +418,25 @@ ALWAYS_INLINE void transpose_words(__m512i row[VECTOR]) {
     }
 }
 
+// Words of a row of x from `step` on; those that it lacks are zeros.
+ALWAYS_INLINE __m512i words_of_row(struct mat x, int64_t row, int64_t step) {
+    return x.dtype == DTYPE_F32
+               ? _mm512_maskz_loadu_epi32(lanes_left(x.cols - step), row_at(x, row, step))
+               : _mm512_maskz_loadu_epi16(pair_mask(x, 2 * step), row_at(x, row, 2 * step));
+}
+
 // Columns [column, column + 16) of the panel, from rows of x.
 ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
                                    int64_t steps) {
     for (int64_t step = 0; step < steps; step += VECTOR) {
-        const __mmask16 mask = lanes_left(steps - step);
-        const int64_t words = x.dtype == DTYPE_F32 ? 1 : 2;
         __m512i row[VECTOR];
 #pragma GCC unroll 16
         for (int i = 0; i < VECTOR; i++) {
             if (step == 0 && column + VECTOR + i < x.rows) {
                 prefetch(x, column + VECTOR + i, 0, chunk_length(0, x.cols, FIRST_WORDS), 0);
             }
-            row[i] = column + i < x.rows
-                         ? _mm512_maskz_loadu_epi32(mask, row_at(x, column + i, step * words))
-                         : _mm512_setzero_si512();
+            row[i] =
+                column + i < x.rows ? words_of_row(x, column + i, step) : _mm512_setzero_si512();
         }
         transpose_words(row);
 #pragma GCC unroll 16

@@ -196,7 +196,7 @@ ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *pa
     for (int64_t i = 0; i < BLOCK_ROWS; i++) {
         const int64_t own = row + (i < rows ? i : rows - 1);
         block->row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
-                        own % PRODUCT_ROWS * p->a_row + part->first * p->a_step;
+                        own % PRODUCT_ROWS * p->a_row + (part->first - p->first) * p->a_step;
     }
     const int is_last = part->last == p->last;
     if (is_last && !p->result_cached) {
@@ -348,16 +348,17 @@ ALWAYS_INLINE void transpose_words(lane_words row[LANES]) {
 #endif
 }
 
-// A square of a panel: `count` steps from `step` on, of LANES columns that are rows of x.
+// A square of a panel: `count` steps from `step` on, of LANES columns that are rows of x, which
+// have so many bytes there.
 ALWAYS_INLINE void pack_square(uint32_t *to, struct mat x, int64_t column, int64_t step,
-                               int64_t count) {
+                               int64_t count, int64_t bytes) {
     lane_words row[LANES];
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i++) {
         row[i] = (lane_words){0};
         if (column + i < x.rows) {
             memcpy(&row[i], row_at(x, column + i, step * (x.dtype == DTYPE_F32 ? 1 : 2)),
-                   (size_t)count * sizeof(uint32_t));
+                   (size_t)bytes);
         }
     }
     transpose_words(row);
@@ -371,12 +372,14 @@ ALWAYS_INLINE void pack_square(uint32_t *to, struct mat x, int64_t column, int64
 
 // Columns [column, column + LANES) of a panel.
 ALWAYS_INLINE void pack_transposed(uint32_t *to, struct mat x, int64_t column, int64_t steps) {
+    const int64_t bytes = x.cols * (int64_t)dtype_size(x.dtype);
     int64_t step = 0;
-    for (; step + LANES <= steps; step += LANES) {
-        pack_square(to + step * PANEL, x, column, step, LANES);
+    for (; (step + LANES) * PRODUCT_WORD_BYTES <= bytes; step += LANES) {
+        pack_square(to + step * PANEL, x, column, step, LANES, LANES * PRODUCT_WORD_BYTES);
     }
     if (step < steps) {
-        pack_square(to + step * PANEL, x, column, step, steps - step);
+        pack_square(to + step * PANEL, x, column, step, steps - step,
+                    bytes - step * PRODUCT_WORD_BYTES);
     }
 }
 

@@ -385,7 +385,7 @@ ALWAYS_INLINE void tile_columns(const struct product *p, struct tile_state *stat
     }
     for (int64_t row = 0; row < p->c.rows; row += TILE_BLOCK) {
         const int fetches_a = column == 0 && !p->operands_cached && !p->a_is_tiles;
-        block.a = (const char *)p->a + row / TILE_ROWS * a_tile + p->first * p->a_step;
+        block.a = (const char *)p->a + row / TILE_ROWS * a_tile;
         block.rows = chunk_length(row, p->c.rows, TILE_BLOCK);
         block.is_whole = p->a_is_tiles || block.rows % TILE_ROWS == 0;
         fetches.a_distance = fetches_a && row + TILE_BLOCK < p->c.rows ? 2 * a_tile : 0;

@@ -32,8 +32,8 @@ static void check_product_memory(const struct product *p) {
         check_memory(p->a, cpu_round_up(p->c.rows, 16) / PRODUCT_ROWS * p->a_strip);
     }
     for (int64_t row = 0; row < p->c.rows && steps > 0; row++) {
-        const char *a = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip +
-                        row % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
+        const char *a =
+            (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + row % PRODUCT_ROWS * p->a_row;
         check_memory(a, p->a_is_tiles ? 0 : (steps - 1) * p->a_step + PRODUCT_WORD_BYTES);
         check_row(p->c, row);
         check_row(p->epilogue.y, row);

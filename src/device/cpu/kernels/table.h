@@ -45,8 +45,5 @@ const struct kernels KERNELS_TABLE = {
 #if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
     .native_bf16 = 1,
 #endif
-#if !defined(__AVX512F__)
-    .multiplies_all_shapes = 1,
-#endif
     .peak_bf16 = peak_bf16,
 };

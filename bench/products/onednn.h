@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of oneDNN that differ between its versions 2.6 and 3; only gemm_library.c includes it.
-#ifndef BERTH_CPU_ONEDNN_H
-#define BERTH_CPU_ONEDNN_H
+// The calls of oneDNN that differ between its versions 2.6 and 3; only yardstick.c includes it.
+#ifndef BERTH_BENCH_ONEDNN_H
+#define BERTH_BENCH_ONEDNN_H
 
 #include <oneapi/dnnl/dnnl.h>
 
 #if DNNL_VERSION_MAJOR < 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 6)
-#error "Berth needs oneDNN 2.6 or later"
+#error "bench_products needs oneDNN 2.6 or later"
 #endif
 
 // A layout in memory: onednn_layout is owned (onednn_layout_done), onednn_view is how it is passed.
