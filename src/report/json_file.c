@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/file_call.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "report/lines.h"
 
@@ -84,7 +85,14 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
     json_line_real(line, "elapsed", milliseconds(clock_now() - start));
-    json_line_text(line, "kind", lines_kind(record->kind));
+    const char *detail = log_detail_text(record);
+    json_line_text(line, "kind", lines_kind(detail != NULL ? BERTH_NOTE : record->kind));
+    if (detail != NULL) {
+        json_line_text(line, "text", detail);
+        json_line_close(line, '}');
+        json_line_end(line);
+        return;
+    }
     if (record->text != NULL) {
         json_line_text(line, "text", record->text);
     }
@@ -112,7 +120,8 @@ int json_file_write(struct json_file *file, const char *bytes, size_t length) {
 }
 
 static int comes_before_plan(enum berth_record_kind kind) {
-    return kind == BERTH_NOTE || kind == BERTH_WARNING || kind == BERTH_EVENT;
+    return kind == BERTH_NOTE || kind == BERTH_WARNING || kind == BERTH_EVENT ||
+           kind == BERTH_DETAIL;
 }
 
 int json_file_record(struct json_file *file, const struct berth_record *record) {

@@ -813,6 +813,10 @@ const struct option_row option_rows[] = {
      .help = "show no progress bar"},
     {FLAG("reports", report, quiet, "false"), FREE, LOCAL, COMMON, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "print only results, warnings and errors"},
+    {FLAG("reports", report, verbose, "false"), ONLY_WITH("!quiet"), FREE, LOCAL, COMMON,
+     .jobs = TEXT_JOBS | JOB_BENCH,
+     .help = "print the whole plan, every reported update with all its numbers, and the notes that "
+             "otherwise only the run's log has"},
     {FLAG("reports", run, dry_run, "false"), FREE, COMMON, .jobs = JOB_TRAIN | JOB_PREDICT,
      .help = "print the plan and stop"},
 };

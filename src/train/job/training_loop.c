@@ -267,8 +267,8 @@ static void count_step(struct run *run) {
     progress->step++;
     if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
         loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
-        log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
-                 progress->loss_scale.scale, progress->step + 1);
+        log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
+                   progress->loss_scale.scale, progress->step + 1);
     }
 }
 
