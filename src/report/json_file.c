@@ -87,16 +87,10 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     json_line_real(line, "elapsed", milliseconds(clock_now() - start));
     const char *detail = log_detail_text(record);
     json_line_text(line, "kind", lines_kind(detail != NULL ? BERTH_NOTE : record->kind));
-    if (detail != NULL) {
-        json_line_text(line, "text", detail);
-        json_line_close(line, '}');
-        json_line_end(line);
-        return;
-    }
     if (record->text != NULL) {
-        json_line_text(line, "text", record->text);
+        json_line_text(line, "text", detail != NULL ? detail : record->text);
     }
-    for (size_t i = 0; i < record->field_count; i++) {
+    for (size_t i = detail != NULL; i < record->field_count; i++) {
         lines_json_field(line, record->fields[i].key, &record->fields[i]);
     }
     json_line_close(line, '}');

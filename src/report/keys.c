@@ -107,10 +107,10 @@ const struct key_row key_rows[] = {
     {"row_length mean_length labels eval_features", .brief = ""},
     {"train_batch_size", .brief = "%s per update"},
     {"processes", .brief = "%s processes", .usual = "1"},
-    {"epochs", .brief = "%s epochs"},
-    {"train_batch_size_means tokens_per_micro_batch micro_batch_means sequences_per_update updates_per_epoch"
+        {"train_batch_size_means tokens_per_micro_batch micro_batch_means sequences_per_update updates_per_epoch"
      " expected_time", .brief = ""},
-    {"warmup_steps", .brief = "%s of warm-up", .usual = "0"},
+    {.keys = "epochs"},
+    {"warmup_steps", .brief = "%s warm-up updates", .usual = "0"},
     {"optimizer_formula schedule_formula lr_scaling schedule_steps weight_decay no_decay max_grad_norm clip_by"
      " hidden_dropout_prob attention_probs_dropout_prob classifier_dropout", .brief = ""},
     {"resumed_from", .brief = "resumed from %s", .usual = "none"},

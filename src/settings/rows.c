@@ -636,7 +636,9 @@ const struct option_row option_rows[] = {
              "and moments, if memory allows"},
     {INTEGER("checkpoints", run, save_total_limit, "2"),
      ONLY_WITH("!skip_checkpoint; save_strategy!=no"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
-     .unit = "N", .help = "number of checkpoints to keep",
+     .unit = "N",
+     .help = "number of checkpoints to keep; a fine-tuning that has finished keeps none unless "
+             "this, save_steps, save_strategy or a recipe is given",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
     {TEXT("checkpoints", run, save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
