@@ -198,9 +198,9 @@ static void note_left_out(const struct conversion *conversion) {
                  weights->dropped, number_plural((int64_t)weights->dropped));
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
-        log_detail(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
-                   weights->padding_rows,
-                   (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
+        log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
+                 weights->padding_rows,
+                 (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
     }
 }
 

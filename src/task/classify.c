@@ -647,9 +647,10 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
-        log_detail(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
-                   part->path, part->features.count, part->features.token_count,
-                   part->features.truncated, (long long)args->files->length, clock_now() - begin);
+        (part->features.truncated > 0 ? log_note : log_detail)(
+            args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s", part->path,
+            part->features.count, part->features.token_count, part->features.truncated,
+            (long long)args->files->length, clock_now() - begin);
     }
     return BERTH_OK;
 }

@@ -529,9 +529,10 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
                             &own->features, error));
     set->tokens = (int64_t)own->features.token_count;
-    log_detail(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
-               own->texts.name, own->features.count, own->features.token_count,
-               own->features.truncated, (long long)args->files->length, clock_now() - begin);
+    (own->features.truncated > 0 ? log_note : log_detail)(
+        args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s", own->texts.name,
+        own->features.count, own->features.token_count, own->features.truncated,
+        (long long)args->files->length, clock_now() - begin);
     return BERTH_OK;
 }
 

@@ -360,7 +360,8 @@ static void report_skipped(const struct builder *builder, const struct berth_log
                     "answer_start; strict_answers refuses such a file",
                     builder->args->name, counts[MISPLACED], builder->entry_count);
     }
-    log_detail(
+    const int is_cut = builder->args->set->skipped_examples > 0;
+    (is_cut ? log_note : log_detail)(
         log,
         "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
         "without a token of the answer, %zu longer than max_seq_length %lld",

@@ -186,10 +186,10 @@ enum berth_status task_fit_length(struct settings *config, const struct length_l
                          *length, positions, limits->source);
     }
     if (*length > positions && limits->usual < LENGTH_OF_MODEL) {
-        log_detail(log,
-                   "max_seq_length: %" PRId64 " instead of %" PRId64
-                   ", the number of positions of %s",
-                   positions, *length, limits->source);
+        log_note(log,
+                 "max_seq_length: %" PRId64 " instead of %" PRId64
+                 ", the number of positions of %s",
+                 positions, *length, limits->source);
     }
     *fitted = *length = *length < positions ? *length : positions;
     return BERTH_OK;
