@@ -5,10 +5,11 @@
 // For people: notes, warnings, a few lines of plan, one line per EVAL record, at most 20 lines of
 // STEP records unless the settings say which updates to report, the summary. On a terminal, lines
 // lose the last fields that do not fit (in the plain format), and PROGRESS moves a bar. `verbose`
-// (also: a dry run) adds the details called "note" (log_detail), the plan and the summary as
-// tables, every STEP record with all fields and, without a terminal, a line of progress at most
-// every ten seconds. `quiet` leaves only warnings. JSON: every record except PROGRESS, one object
-// per line: {"time": unix seconds, "elapsed": seconds, "kind": "step", "text": ..., fields...}.
+// (also: a dry run, a recipe, and the formats of other programs) adds the details called "note"
+// (log_detail), the plan and the summary as tables, every STEP record with all fields and, without
+// a terminal, a line of progress at most every ten seconds. `quiet` leaves only warnings. JSON:
+// every record except PROGRESS, one object per line: {"time": unix seconds, "elapsed": seconds,
+// "kind": "step", "text": ..., fields...}.
 //
 // keys.h says how each field is shown. In the deepspeed format memory is the process's resident
 // size and its peak. The deepspeed-bert format adds the lines of DeepSpeed's BERT programs; without
@@ -44,7 +45,7 @@ struct reported_run {
     int resumes;
     int has_deepspeed; // the run has an engine's file
     int chooses_steps; // which updates to report was asked for
-    int is_dry;        // it only prints its plan
+    int shows_all;     // it prints its plan, or stands for another program: as if verbose
     double adam_betas[2];
 };
 

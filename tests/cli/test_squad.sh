@@ -20,7 +20,7 @@ expect_code 0
 expect_err 'skipping 8 of 8 entries: 0 with the answer at the end of the context'
 keras="--features keras --keras_end exclusive --max_seq_length 128 --threads 1"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
-    --output "$work/keras" $keras $train --num_train_epochs 20
+    --output "$work/keras" $keras $train --num_train_epochs 20 --save_total_limit 2
 expect_code 0
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/answers" $keras
 expect_code 0

@@ -334,7 +334,7 @@ END
 rated() { # NAME WORDS...
     local name=$1
     shift
-    several 2 $unrated "$@" --output "$name" --json_summary "$name.jsonl"
+    several 2 $unrated "$@" --verbose --output "$name" --json_summary "$name.jsonl"
     expect_code 0
 }
 root=$(python3 -c 'print(repr(1e-3 * 2 ** 0.5))')

@@ -490,7 +490,7 @@ static int evaluates_start(const struct run *run) {
 static enum berth_status end_here(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     TRY(loop_continue_saving(run, 1, error));
-    run->result->is_complete |= run->progress->step == loop_end(loop);
+    run->result->is_complete |= run->result->updates > 0 && run->progress->step == loop_end(loop);
     if (run->progress->step == run->pause_step && !run->is_finished) {
         log_note(loop->log,
                  "steps_this_run ends this part of the run after update %" PRId64 " of %" PRId64

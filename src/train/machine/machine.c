@@ -318,8 +318,8 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
     if ((*comm)->rank > 0) {
         *log = (struct berth_log){0};
     }
-    log_detail(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
-               (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
+    log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
+             (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
     enum berth_status status = compare_ranks(*comm, job, config, error);
     if (status == BERTH_OK) {
         status = cores_divide(*comm, (int)config->machine.threads, log, error);
