@@ -130,6 +130,40 @@ for model in moved moved/checkpoint-40; do
     cmp "$work/$model/model.safetensors" "$work/run/checkpoint-40/model.safetensors" || fail "$model is not the best"
 done
 
+# A few lines of plan, at most 20 of 32 reported updates, none wider than 60 columns; no optimizer's state is left.
+several="--model $work/model --train $work/data.json --dev $work/data.json $small --train_batch_size 1
+    --num_train_epochs 40 --no_evaluate_every_epoch --precision fp32"
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/quiet"
+expect_code 0
+[ "$(sed '/^step /,$d' "$err" | wc -l)" -le 12 ] || fail "a long plan"
+steps=$(grep -c '^step [0-9]*/320  loss ' "$err")
+[ "$steps" -ge 10 ] && [ "$steps" -le 20 ] || fail "$steps lines of updates"
+! grep '^step ' "$err" | grep -E '.{61}' || fail "lines of updates wider than 60 columns"
+expect_err "step 320/320"
+expect_err "eval:  step 320"
+[ "$(grep -c '"kind":"step"' "$work/quiet/log.jsonl")" -eq 32 ] || fail "the log has not all updates"
+grep -q '"kind":"note","text":"precision: fp32' "$work/quiet/log.jsonl" || grep -q '"kind":"note","text":"device: ' \
+    "$work/quiet/log.jsonl" || fail "the log has not the notes"
+expect_no "$err" "device: "
+[ "$(tail -n 1 "$err")" = "the model is in $work/quiet, without the optimizer's state; save_total_limit 1 keeps that, in a checkpoint" ] ||
+    fail "another end"
+[ -z "$(find "$work/quiet" -name 'checkpoint-*' -o -name 'optimizer*')" ] || fail "state is left: $(ls "$work/quiet")"
+# What is asked for: each tenth update, the state, everything.
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/asked" --logging_steps 10 --save_total_limit 1
+expect_code 0
+[ "$(grep -c '^step ' "$err")" -eq 32 ] || fail "not every tenth update"
+[ "$(tail -n 1 "$err")" = "the model is in $work/asked" ] || fail "another end"
+"$BERTH" verify "$work/asked/checkpoint-320" >/dev/null || fail "no state"
+cmp -s "$work/quiet/model.safetensors" "$work/asked/model.safetensors" || fail "another model"
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/everything" --num_train_epochs 1 --verbose
+expect_code 0
+for words in "device: " "  optimizer_formula " "  total_steps " "  model_flops " "grad_norm" "saved $work/everything/checkpoint-8"; do
+    expect_err "$words"
+done
+
 run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
 expect_out exact_match
