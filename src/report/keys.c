@@ -113,16 +113,14 @@ const struct key_row key_rows[] = {
     {"warmup_steps", .brief = "%s warm-up updates", .usual = "0"},
     {"optimizer_formula schedule_formula lr_scaling schedule_steps weight_decay no_decay max_grad_norm clip_by"
      " hidden_dropout_prob attention_probs_dropout_prob classifier_dropout", .brief = ""},
-    {"resumed_from", .brief = "resumed from %s", .usual = "none"},
     {"disk_bytes", .brief = "up to %s on disk"},
-    {"output_dir checkpoint_every_steps checkpoints_kept checkpoint_bytes", .brief = ""},
+    {"output_dir resumed_from checkpoint_every_steps checkpoints_kept checkpoint_bytes", .brief = ""},
     {"plan_bytes", .brief = "%s"},
     {"device_plan_bytes", .brief = "%s on the device"},
     {"weights_bytes gradients_bytes moments_bytes compute_copy_bytes activations_bytes device_workspace_bytes"
      " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
      " program_and_features_bytes", .brief = ""},
-    {"hosts", .brief = "%s hosts", .usual = "1"},
-    {"ranks host_shared_bytes", .brief = ""},
+    {"ranks hosts host_shared_bytes", .brief = ""},
 
     // --- the end of a job --------------------------------------------------------------------------
     {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time"},

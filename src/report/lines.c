@@ -125,6 +125,7 @@ static int print_field(const struct berth_field *field, enum lines_fields which,
     lines_value(field, value, sizeof value);
     text[0] = '\0';
     if ((field->type == BERTH_REAL && isnan(field->real)) || (line != NULL && *line == '\0') ||
+        (which == LINES_BRIEF && row->keys[0] == '\0') || // such as the memory of each rank
         (row->usual != NULL && strcmp(value, row->usual) == 0)) {
         return 0;
     }

@@ -154,7 +154,7 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", features, negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS,
      .unit = "NAME",
      .help = "column of the third text of a triplet, which should be far from the first, or of "
-             "several such texts: A,B,...",
+             "several such texts, with commas between them",
      .shown = "none, or determined by the file"},
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss",

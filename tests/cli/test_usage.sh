@@ -24,7 +24,7 @@ refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
 refused 'did you mean "finetune tokens"? `berth --help` lists the verbs' tokens
 refused 'unknown verb "xylophone"; `berth --help` lists the verbs' xylophone
-refused 'needs a task (squad, classify, tokens, fill or embed)' finetune --model x
+refused 'needs a task (squad, classify, tokens, fill, embed or rerank)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 # Without a word, a line for each task.
