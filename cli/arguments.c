@@ -4,6 +4,7 @@
 // table.
 #include "cli.h"
 #include "compat/compat.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "settings/settings.h"
@@ -357,7 +358,7 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
         print_usage(call->verb, usage, sizeof usage);
         return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; %susage: %s", word,
                          cli_is_arguments_file(call->verb, word)
-                             ? "a file of options must be the only argument; "
+                             ? "a file of options comes before the options; "
                              : "",
                          usage);
     }
@@ -460,18 +461,37 @@ static enum berth_status read_words(struct cli_call *call, struct reader *reader
     return BERTH_OK;
 }
 
+// Puts the options of the file that the first word names in its place: later ones win. *of_file:
+// their number.
+static enum berth_status read_options_file(int *count, char ***words, int *of_file,
+                                           struct berth_error *error) {
+    char **own;
+    TRY(cli_read_arguments_file((*words)[0], of_file, &own, error));
+    const size_t others = (size_t)*count - 1;
+    char **all = cli_own(memory_array((size_t)*of_file + others + 1, sizeof *all));
+    if (all == NULL) {
+        return error_no_memory(error, 0, (*words)[0]);
+    }
+    memcpy(all, own, (size_t)*of_file * sizeof *all);
+    memcpy(all + *of_file, *words + 1, others * sizeof *all);
+    *count = *of_file + (int)others;
+    *words = all;
+    return BERTH_OK;
+}
+
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb};
     settings_init(&call->config);
-    const char *file = count == 1 && cli_is_arguments_file(verb, words[0]) ? words[0] : NULL;
+    int of_file = 0;
+    const char *file = count > 0 && cli_is_arguments_file(verb, words[0]) ? words[0] : NULL;
     if (file != NULL) {
-        TRY(cli_read_arguments_file(file, &count, &words, error));
+        TRY(read_options_file(&count, &words, &of_file, error));
     }
     struct reader reader = {.words = words, .count = count};
     const enum berth_status status = read_words(call, &reader, error);
     if (status != BERTH_OK) {
-        return file != NULL ? error_prefix(error, status, "%s", file) : status;
+        return reader.next <= of_file ? error_prefix(error, status, "%s", file) : status;
     }
     TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
     TRY(check_outputs(call, error));

@@ -6,6 +6,7 @@
 #include "rows.h"
 #include "topics.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,14 +48,26 @@ static void print_heading(const char *text) {
 
 // --- one option ----------------------------------------------------------------------------------
 
-// "--learning_rate RATE, --lr"
+static int usage_has(const struct cli_verb *verb, const char *name) {
+    char word[OPTION_NAME_SIZE + 3];
+    snprintf(word, sizeof word, "--%s ", name);
+    return verb != NULL && name[0] != '\0' && strstr(verb->usage, word) != NULL;
+}
+
+// "--learning_rate RATE, --lr"; first the name that the usage has.
 static void print_names(struct page *page, const struct option_row *row) {
     const char *aliases = row->aliases;
-    char alias[OPTION_NAME_SIZE];
-    put(page, "--", row->name, "");
+    char first[OPTION_NAME_SIZE] = "", alias[OPTION_NAME_SIZE];
+    while (!usage_has(page->verb, first) && option_next_name(&aliases, first)) {
+    }
+    const int has_alias = usage_has(page->verb, first);
+    put(page, "--", has_alias ? first : row->name, "");
     cli_row_put_unit(&page->text, row);
-    while (option_next_name(&aliases, alias)) {
-        put(page, ", --", alias, "");
+    put(page, has_alias ? ", --" : "", has_alias ? row->name : "", "");
+    for (aliases = row->aliases; option_next_name(&aliases, alias);) {
+        if (!has_alias || strcmp(alias, first) != 0) {
+            put(page, ", --", alias, "");
+        }
     }
     end_paragraph(page, 2);
 }
@@ -66,13 +79,26 @@ static void print_row(struct page *page, const struct option_row *row) {
 
 // --- lists of options ----------------------------------------------------------------------------
 
+static void print_required(struct page *page) {
+    const struct option_row *row;
+    print_heading("required options");
+    for (size_t i = 0; (row = cli_row_next(page->verb, &i)) != NULL;) {
+        if (cli_requires(page->verb, row->name)) {
+            print_row(page, row);
+        }
+    }
+}
+
 static void print_common(struct page *page) {
     const struct option_row *row;
+    if (page->verb->required != NULL) {
+        print_required(page);
+    }
     print_heading("common options");
     put(page, "", cli_rows_note, "");
     end_paragraph(page, 2);
     for (size_t i = 0; (row = cli_row_next(page->verb, &i)) != NULL;) {
-        if (cli_row_is_common(row)) {
+        if (cli_row_is_common(row) && !cli_requires(page->verb, row->name)) {
             print_row(page, row);
         }
     }
@@ -150,17 +176,6 @@ static void print_more(struct page *page) {
     }
 }
 
-static void print_exit_codes(struct page *page) {
-    const struct cli_topic *codes = cli_find_topic("exit-codes");
-    for (size_t i = 0; i < codes->entry_count; i++) {
-        const struct cli_entry *code = &codes->entries[i];
-        put(page, i > 0 ? ", " : "exit codes: ", code->term, " ");
-        put(page, code->text, "", "");
-    }
-    putchar('\n');
-    end_paragraph(page, 0);
-}
-
 // Of a verb with several.
 static void print_tasks(struct page *page) {
     const struct cli_verb *verb = page->verb;
@@ -192,7 +207,8 @@ static void print_verb(struct page *page) {
         putchar('\n');
         cli_wrap(stdout, verb->notes, page->width, 0, 0);
     }
-    print_exit_codes(page);
+    putchar('\n');
+    cli_wrap(stdout, "Exit codes: `berth help exit-codes`.", page->width, 0, 0);
 }
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/terminal.h"
 
@@ -80,6 +81,8 @@ static void write_record(void *context, const struct berth_record *record) {
         cli_warning("%s", record->text);
     } else if (record->kind == BERTH_NOTE) {
         cli_note(call, "%s", record->text);
+    } else if (call->config.report.verbose && log_detail_text(record) != NULL) {
+        cli_note(call, "%s", log_detail_text(record));
     }
 }
 

@@ -53,6 +53,40 @@ static enum berth_status save_formats(const struct settings *config, int64_t ste
     return status;
 }
 
+// Whether checkpoints stay when a run has finished. Fine-tuning ends with its model, unless the
+// user, or the program whose settings a recipe has, says how to save.
+static int keeps_checkpoints(const struct task *task, const struct settings *config,
+                             const struct berth_run_result *result) {
+    return (task->jobs & JOB_FROM_SCRATCH) != 0 || !result->is_complete || result->workers > 0 ||
+           config->run.recipe != NULL || config->run.skip_checkpoint ||
+           settings_is_chosen(config, "save_total_limit") ||
+           settings_is_chosen(config, "save_steps") || settings_is_chosen(config, "save_strategy");
+}
+
+// Rank 0 only, when nothing is left to do. Another run may already have the folder: its checkpoints
+// are no longer this run's.
+static void end_training(const struct task *task, const struct settings *config,
+                         const struct berth_run_result *result, const struct berth_log *log) {
+    const char *folder = config->run.output_dir;
+    struct file_lock lock = {.descriptor = -1};
+    struct berth_error error;
+    if (keeps_checkpoints(task, config, result)) {
+        log_note(log, "the model is in %s", folder);
+        return;
+    }
+    if (output_lock(&config->run, &lock, NULL, NULL) != BERTH_OK) {
+        return;
+    }
+    if (checkpoint_remove_all(folder, result->steps, &error) != BERTH_OK) {
+        log_warning(log, "a checkpoint could not be removed and stays: %s", error.message);
+    }
+    file_lock_release(&lock);
+    log_note(log,
+             "the model is in %s, without the optimizer's state; save_total_limit 1 keeps "
+             "that, in a checkpoint",
+             folder);
+}
+
 // The settings of the training, with the new model.
 static enum berth_status settings_trained(const struct task *task, const struct settings *given,
                                           struct settings *own, struct berth_error *error) {
@@ -100,11 +134,15 @@ enum berth_status job_train(const char *task, const struct settings *config, str
     if (config->run.dry_run || result->best_worker < 0) {
         return BERTH_OK; // there is no model
     }
-    const enum berth_status status =
+    enum berth_status status =
         rank == 0 ? save_formats(config, result->steps, &log, error) : BERTH_OK;
-    return found->predicts_separately && task_predicts(config)
-               ? predict_trained(found, config, log, stop, status, error)
-               : status;
+    if (found->predicts_separately && task_predicts(config)) {
+        status = predict_trained(found, config, log, stop, status, error);
+    }
+    if (status == BERTH_OK && rank == 0) {
+        end_training(found, config, result, &log);
+    }
+    return status;
 }
 
 enum berth_status job_predict(const char *task, const struct settings *config, struct berth_log log,

@@ -46,7 +46,11 @@ static void write_text(const struct berth_log *log, enum berth_record_kind kind,
     char text[TEXT_SIZE + UTF8_BYTES_MAX]; // a longer one is truncated after a whole character
     number_format_list(text, sizeof text, format, arguments);
     text[utf8_cut(text, strlen(text), TEXT_SIZE - 1)] = '\0';
-    log_fields(log, kind, text, NULL, 0);
+    if (kind == BERTH_DETAIL) {
+        LOG_RECORD(log, kind, "note", log_text("note", text));
+    } else {
+        log_fields(log, kind, text, NULL, 0);
+    }
 }
 
 void log_note(const struct berth_log *log, const char *format, ...) {
@@ -54,6 +58,19 @@ void log_note(const struct berth_log *log, const char *format, ...) {
     va_start(arguments, format);
     write_text(log, BERTH_NOTE, format, arguments);
     va_end(arguments);
+}
+
+void log_detail(const struct berth_log *log, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_text(log, BERTH_DETAIL, format, arguments);
+    va_end(arguments);
+}
+
+const char *log_detail_text(const struct berth_record *record) {
+    const int is_note = record->kind == BERTH_DETAIL && record->field_count > 0 &&
+                        strcmp(record->fields[0].key, "note") == 0;
+    return is_note ? record->fields[0].text : NULL;
 }
 
 void log_warning(const struct berth_log *log, const char *format, ...) {

@@ -17,6 +17,11 @@ struct berth_log {
 // A note in words.
 void log_note(const struct berth_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// What a user need not act on: a BERTH_DETAIL "note", for the log of a run and --verbose. Its text;
+// NULL: the record is none.
+void log_detail(const struct berth_log *log, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *log_detail_text(const struct berth_record *record);
 void log_warning(const struct berth_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

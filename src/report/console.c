@@ -31,7 +31,7 @@ void console_duration(double seconds, char *text, size_t size) {
     }
 }
 
-void console_init(struct console *console, int descriptor, int progress) {
+void console_init(struct console *console, int descriptor, enum console_progress progress) {
     *console = (struct console){.descriptor = descriptor,
                                 .terminal = terminal_is(descriptor),
                                 .erases = terminal_erases(descriptor),
@@ -189,20 +189,23 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
 static void end_phase(struct console *console, int64_t total) {
     char duration[32], total_text[32], own_text[32], line[192];
     const int64_t first = console->phase.first;
+    console_clear(console);
     console_duration(clock_now() - console->phase.start, duration, sizeof duration);
     print_amount(console, total, total_text, sizeof total_text);
     print_amount(console, total - first, own_text, sizeof own_text);
     snprintf(line, sizeof line, "%s: %s done%s%s in %s", console->phase.name, total_text,
              first > 0 ? ", the last " : "", first > 0 ? own_text : "", duration);
-    console_line(console, line);
+    if (console->progress == CONSOLE_LINES) {
+        console_line(console, line);
+    }
     console->phase.name[0] = '\0';
 }
 
-void console_progress(struct console *console, const char *name, int bytes, int64_t done,
-                      int64_t total) {
+void console_advance(struct console *console, const char *name, int bytes, int64_t done,
+                     int64_t total) {
     char phase[sizeof console->phase.name];
     console->bytes = bytes;
-    if (!console->progress) {
+    if (console->progress == CONSOLE_NO_PROGRESS) {
         return;
     }
     terminal_escape(phase, sizeof phase, name, "");
@@ -217,7 +220,8 @@ void console_progress(struct console *console, const char *name, int bytes, int6
         end_phase(console, total);
     } else if (console->erases && clock_now() - console->bar_drawn >= REDRAW_SECONDS) {
         draw_bar(console, done, total);
-    } else if (!console->erases && clock_now() - console->line_time >= LINE_SECONDS) {
+    } else if (!console->erases && console->progress == CONSOLE_LINES &&
+               clock_now() - console->line_time >= LINE_SECONDS) {
         char facts[192], line[288];
         describe(console, done, total, facts, sizeof facts);
         snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);

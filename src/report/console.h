@@ -15,12 +15,18 @@ struct console_phase {
     int64_t first; // value of `done` at the start, for the rate
 };
 
+enum console_progress {
+    CONSOLE_NO_PROGRESS,
+    CONSOLE_BAR,   // only the bar
+    CONSOLE_LINES, // the bar or, where there is none, lines, and a line for each finished phase
+};
+
 struct console {
     int descriptor;
     int terminal;
     int erases; // its last line can be erased and redrawn, so it shows the bar
     int colour;
-    int progress;                     // show bars and progress lines
+    enum console_progress progress;
     int bar_shown;                    // the last line shows the bar
     double bar_drawn;                 // time of the last drawing, in monotonic seconds
     double line_time;                 // time of the last plain progress line or step line
@@ -31,14 +37,14 @@ struct console {
     int failed;                       // errno of the first failed write; 0: none
 };
 
-void console_init(struct console *console, int descriptor, int progress);
+void console_init(struct console *console, int descriptor, enum console_progress progress);
 // Prints a line of text, escaped (terminal.h), with a newline.
 void console_line(struct console *console, const char *text);
 // Prints "warning: text", in yellow if colours are enabled.
 void console_warning(struct console *console, const char *text);
-// Shows the progress of a phase, in bytes as "1.50 MiB". Prints a final line when done == total.
-void console_progress(struct console *console, const char *phase, int bytes, int64_t done,
-                      int64_t total);
+// Shows the progress of a phase, in bytes as "1.50 MiB". It ends when done == total.
+void console_advance(struct console *console, const char *phase, int bytes, int64_t done,
+                     int64_t total);
 // Clears the bar if it is shown.
 void console_clear(struct console *console);
 

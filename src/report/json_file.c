@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/file_call.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "report/lines.h"
 
@@ -84,11 +85,12 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
     json_line_real(line, "elapsed", milliseconds(clock_now() - start));
-    json_line_text(line, "kind", lines_kind(record->kind));
+    const char *detail = log_detail_text(record);
+    json_line_text(line, "kind", lines_kind(detail != NULL ? BERTH_NOTE : record->kind));
     if (record->text != NULL) {
-        json_line_text(line, "text", record->text);
+        json_line_text(line, "text", detail != NULL ? detail : record->text);
     }
-    for (size_t i = 0; i < record->field_count; i++) {
+    for (size_t i = detail != NULL; i < record->field_count; i++) {
         lines_json_field(line, record->fields[i].key, &record->fields[i]);
     }
     json_line_close(line, '}');
@@ -112,7 +114,8 @@ int json_file_write(struct json_file *file, const char *bytes, size_t length) {
 }
 
 static int comes_before_plan(enum berth_record_kind kind) {
-    return kind == BERTH_NOTE || kind == BERTH_WARNING || kind == BERTH_EVENT;
+    return kind == BERTH_NOTE || kind == BERTH_WARNING || kind == BERTH_EVENT ||
+           kind == BERTH_DETAIL;
 }
 
 int json_file_record(struct json_file *file, const struct berth_record *record) {

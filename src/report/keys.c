@@ -10,9 +10,10 @@
 // clang-format off
 const struct key_row key_rows[] = {
     // --- an update, an evaluation --------------------------------------------------------------
-    {"step phase_step", .counts = 1},
-    {"total_steps", .line = "", .dllogger = "plan:steps", .counts = 1},
-    {"epoch", .format = "%.2f", .counts = 1},
+    {"step", .counts = 1},
+    {"phase_step", .brief = "", .counts = 1},
+    {"total_steps", .line = "", .brief = "%s updates", .dllogger = "plan:steps", .counts = 1},
+    {"epoch", .format = "%.2f", .brief = "", .counts = 1},
     {"updates sample_count", .line = "", .counts = 1},
     {"time elapsed", .counts = 1},
     {"task", .line = ""},
@@ -20,8 +21,8 @@ const struct key_row key_rows[] = {
     {"loss", .format = "%.4f", .dllogger = "step:step_loss", .tags = "Train/Samples/train_loss train/loss",
      .chart = "Loss"},
     {"no_loss", .line = "no loss: %s"},
-    {"masked_lm_loss", .chart = "Loss of masked words"},
-    {"next_sentence_loss", .chart = "Loss of next sentences"},
+    {"masked_lm_loss", .brief = "", .chart = "Loss of masked words"},
+    {"next_sentence_loss", .brief = "", .chart = "Loss of next sentences"},
     {"eval_loss", .chart = "Loss of evaluations"},
     {"eval_f1", .chart = "F1"},
     {"eval_exact_match eval_exact", .chart = "Exact match"},
@@ -43,22 +44,22 @@ const struct key_row key_rows[] = {
     {"eval_next_sentence_loss", .chart = "Loss of next sentences, evaluated"},
     {"learning_rate", .format = "%.4g", .line = "lr %s", .dllogger = "plan:learning_rate step:learning_rate",
      .tags = "Train/Samples/lr Train/Steps/lr train/learning_rate", .chart = "Learning rate"},
-    {"grad_norm", .format = "%.3f", .tags = "Train/Samples/grad_norm train/grad_norm", .chart = "Norm of the gradient"},
+    {"grad_norm", .format = "%.3f", .brief = "", .tags = "Train/Samples/grad_norm train/grad_norm", .chart = "Norm of the gradient"},
     {"samples_per_second", .unit = "sequences/s", .format = "%.1f", .line = "%s samples/s",
      .dllogger = "step:average_perf_per_step eval:inference_sequences_per_second"
                  " finetune:training_sequences_per_second pretrain:training_sequences_per_second"
                  " predict:inference_sequences_per_second evaluate:inference_sequences_per_second",
      .tags = "Train/Samples/samples_per_second", .chart = "Samples per second"},
-    {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s",
+    {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s", .brief = "",
      .tags = "Train/Samples/tokens_per_second", .chart = "Tokens per second"},
     {"mfu", .format = "%.3f", .line = "MFU %s", .chart = "Model FLOPs utilisation"},
     {"model_flops", .line = "", .chart = "Model FLOPs per second"},
     {"rss_bytes", .line = "", .chart = "Memory"},
-    {"loss_scale", .dllogger = "note:loss_scale", .tags = "Train/Samples/scale Train/Samples/loss_scale",
+    {"loss_scale", .brief = "", .dllogger = "note:loss_scale", .tags = "Train/Samples/scale Train/Samples/loss_scale",
      .chart = "Loss scale"},
-    {"skipped", .chart = "Skipped updates"},
-    {"comm_exposed_seconds", .chart = "Seconds waiting for exchanges"},
-    {"data_wait_ms", .chart = "Milliseconds waiting for data"},
+    {"skipped", .usual = "0", .chart = "Skipped updates"},
+    {"comm_exposed_seconds", .brief = "", .chart = "Seconds waiting for exchanges"},
+    {"data_wait_ms", .brief = "", .chart = "Milliseconds waiting for data"},
     {"eval_HasAns_f1", .chart = "F1 of questions with an answer"},
     {"eval_HasAns_exact", .chart = "Exact match of questions with an answer"},
     {"eval_NoAns_f1", .chart = "F1 of questions without an answer"},
@@ -76,7 +77,7 @@ const struct key_row key_rows[] = {
     {"final_loss", .line = "", .dllogger = "step:final_loss summary:final_loss", .chart = ""},
     {"average_training_time_step", .unit = "s", .line = "", .dllogger = "step:average_training_time_step", .chart = ""},
     {"average_samples_per_second last_samples_per_second", .line = "", .chart = ""},
-    {.keys = "micro_batches_per_update comm_hidden_seconds comm_bytes imbalance slowest_rank slowest_ratio"},
+    {"micro_batches_per_update comm_hidden_seconds comm_bytes imbalance slowest_rank slowest_ratio", .brief = ""},
 
     // --- scores: squad, classes, tags, vectors, masked words, next sentences ------------------------
     {"exact_match", .unit = "%", .format = "%.2f", .line = "EM %s", .dllogger = "summary:exact_match"},
@@ -93,32 +94,45 @@ const struct key_row key_rows[] = {
 
     // --- the plan ----------------------------------------------------------------------------------
     {"seed", .format = "%.6g", .dllogger = "plan:SEED", .is_name = 1},
-    {"parameters", .dllogger = "plan:model_weights_num"},
-    {"train_examples", .dllogger = "plan:training_samples"},
-    {"train_features", .dllogger = "plan:training_features"},
-    {"sequences_per_micro_batch", .dllogger = "plan:train_batch_size plan:batch_size_per_pu"},
-    {.keys = "model_name_or_path hidden_size num_hidden_layers num_attention_heads intermediate_size vocab_size"},
-    {.keys = "train_file validation_file shards train_sequences row_length train_tokens mean_length labels"
-             " eval_features"},
-    {.keys = "train_batch_size train_batch_size_means tokens_per_micro_batch micro_batch_means processes"
-             " sequences_per_update updates_per_epoch epochs expected_time"},
-    {.keys = "optimizer optimizer_formula schedule schedule_formula lr_scaling schedule_steps warmup_steps weight_decay"
-             " no_decay max_grad_norm clip_by hidden_dropout_prob attention_probs_dropout_prob classifier_dropout"},
-    {.keys = "output_dir resumed_from checkpoint_every_steps checkpoints_kept checkpoint_bytes disk_bytes"},
-    {.keys = "weights_bytes gradients_bytes moments_bytes compute_copy_bytes activations_bytes device_workspace_bytes"
-             " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
-             " program_and_features_bytes plan_bytes device_plan_bytes ranks hosts host_shared_bytes"},
+    {"parameters", .brief = "%s parameters", .dllogger = "plan:model_weights_num"},
+    {"train_examples", .brief = "%s examples", .dllogger = "plan:training_samples"},
+    {"train_features", .brief = "%s sequences", .dllogger = "plan:training_features"},
+    {"sequences_per_micro_batch", .brief = "", .dllogger = "plan:train_batch_size plan:batch_size_per_pu"},
+    {"model_name_or_path train_file optimizer schedule", .brief = "%s"},
+    {"hidden_size num_hidden_layers num_attention_heads intermediate_size vocab_size", .brief = ""},
+    {"shards", .brief = "%s shards"},
+    {"train_sequences", .brief = "%s sequences"},
+    {"train_tokens", .brief = "%s tokens"},
+    {"validation_file", .brief = "evaluated on %s", .usual = "none"},
+    {"row_length mean_length labels eval_features", .brief = ""},
+    {"train_batch_size", .brief = "%s per update"},
+    {"processes", .brief = "%s processes", .usual = "1"},
+        {"train_batch_size_means tokens_per_micro_batch micro_batch_means sequences_per_update updates_per_epoch"
+     " expected_time", .brief = ""},
+    {.keys = "epochs"},
+    {"warmup_steps", .brief = "%s warm-up updates", .usual = "0"},
+    {"optimizer_formula schedule_formula lr_scaling schedule_steps weight_decay no_decay max_grad_norm clip_by"
+     " hidden_dropout_prob attention_probs_dropout_prob classifier_dropout", .brief = ""},
+    {"disk_bytes", .brief = "up to %s on disk"},
+    {"output_dir resumed_from checkpoint_every_steps checkpoints_kept checkpoint_bytes", .brief = ""},
+    {"plan_bytes", .brief = "%s"},
+    {"device_plan_bytes", .brief = "%s on the device"},
+    {"weights_bytes gradients_bytes moments_bytes compute_copy_bytes activations_bytes device_workspace_bytes"
+     " batches_bytes data_bytes exchange_bytes shared_exchange_bytes saving_bytes staging_bytes"
+     " program_and_features_bytes", .brief = ""},
+    {"ranks hosts host_shared_bytes", .brief = ""},
 
     // --- the end of a job --------------------------------------------------------------------------
     {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time"},
-    {"train_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
-    {"evaluation_seconds", .unit = "s", .format = "%.2f", .dllogger = "finetune:e2e_inference_time"},
-    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f",
+    {"train_seconds", .unit = "s", .format = "%.2f", .brief = "", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
+    {"evaluation_seconds", .unit = "s", .format = "%.2f", .brief = "", .dllogger = "finetune:e2e_inference_time"},
+    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f", .brief = "",
      .dllogger = "finetune:inference_sequences_per_second"},
-    {"predict_seconds", .unit = "s", .format = "%.2f",
+    {"predict_seconds", .unit = "s", .format = "%.2f", .brief = "%s s",
      .dllogger = "predict:e2e_inference_time evaluate:e2e_inference_time"},
-    {.keys = "steps best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds"
-             " peak_rss_bytes"},
+    {"steps", .brief = "%s updates"},
+    {"peak_rss_bytes", .brief = "peak %s"},
+    {"best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds", .brief = ""},
     {.keys = "worker host state folder error workers best_worker best_seed best_by"},
 
     // --- notes, warnings, events -------------------------------------------------------------------
@@ -126,8 +140,9 @@ const struct key_row key_rows[] = {
     {.keys = "expected_seconds saving_seconds update_seconds mean_time_to_failure save_interval_seconds"
              " save_interval_steps"},
     {.keys = "spikes loss_mean grad_norm_mean data_update"},
-    {.keys = "checkpoint_step background_save_seconds eval_samples predict_batch_size sample_number"},
-    {.keys = "done total done_bytes total_bytes"},
+    {"eval_samples", .brief = "%s examples"},
+    {.keys = "checkpoint_step background_save_seconds predict_batch_size sample_number"},
+    {.keys = "done total done_bytes total_bytes note"},
 
     // --- details of reports ------------------------------------------------------------------------
     {.keys = "from to sequences tokens longest max_seq_length"},

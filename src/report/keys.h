@@ -18,6 +18,8 @@ struct key_row {
     const char *format; // of a real number; NULL: that of the key which this one ends with
     const char *small;  // its format from 0 to 1, exclusive and inclusive; NULL: the same
     const char *line;   // in a line for people; "": not shown; NULL: "key value"
+    const char *brief;  // of a plan, a step and a summary without --verbose; NULL: as in a line
+    const char *usual;  // the value that need not be said in a line
     // Dllogger's names, each as "where:name": a kind of record, or the job of a summary.
     const char *dllogger;
     const char *tags;  // TensorBoard's, of STEP records

@@ -113,48 +113,79 @@ static void append(char *text, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-static void append_field(const struct berth_field *field, const char *line, char *text,
-                         size_t size) {
-    char value[256];
+#define FIELD_SIZE 512
+
+// Without unknown numbers, and what a reader would expect: that no update was skipped. 0: it is
+// not shown.
+static int print_field(const struct berth_field *field, enum lines_fields which,
+                       char text[FIELD_SIZE]) {
+    const struct key_row *row = key_row(field->key);
+    const char *line = which == LINES_BRIEF && row->brief != NULL ? row->brief : row->line;
+    char value[FIELD_SIZE / 2];
     lines_value(field, value, sizeof value);
-    append(text, size, "%s", *text != '\0' ? "  " : "");
-    if (line != NULL) {
-        append(text, size, line, value);
-    } else {
-        append(text, size, "%s %s", field->key, value);
+    text[0] = '\0';
+    if ((field->type == BERTH_REAL && isnan(field->real)) || (line != NULL && *line == '\0') ||
+        (which == LINES_BRIEF && row->keys[0] == '\0') || // such as the memory of each rank
+        (row->usual != NULL && strcmp(value, row->usual) == 0)) {
+        return 0;
     }
+    if (line != NULL) {
+        append(text, FIELD_SIZE, line, value);
+    } else {
+        append(text, FIELD_SIZE, "%s %s", field->key, value);
+    }
+    return 1;
 }
 
-// Unknown numbers, and what a reader would expect: that no update was skipped.
-static int is_omitted(const struct berth_field *field) {
-    return (field->type == BERTH_REAL && isnan(field->real)) ||
-           (strcmp(field->key, "skipped") == 0 && field->type == BERTH_INTEGER &&
-            field->integer == 0);
-}
-
-static void print_plain(const struct berth_record *record, char *text, size_t size) {
+static void print_plain(const struct berth_record *record, enum lines_fields which, char *text,
+                        size_t size) {
+    char own[FIELD_SIZE];
     const struct berth_field *total = lines_field(record, "total_steps");
     snprintf(text, size, "%s%s", record->text != NULL ? record->text : "",
              record->text != NULL && record->field_count > 0 ? ":" : "");
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *field = &record->fields[i];
-        const char *line = key_row(field->key)->line;
-        if (is_omitted(field) || (line != NULL && *line == '\0')) {
+        if (field == total || !print_field(field, which, own)) {
             continue;
         }
-        append_field(field, line, text, size);
+        append(text, size, "%s%s", *text != '\0' ? "  " : "", own);
         if (strcmp(field->key, "step") == 0 && total != NULL) {
             append(text, size, "/%" PRId64, total->integer);
         }
     }
 }
 
-void lines_plain(const struct berth_record *record, size_t width, char *text, size_t size) {
+void lines_plain(const struct berth_record *record, enum lines_fields which, size_t width,
+                 char *text, size_t size) {
     struct berth_record shown = *record;
-    print_plain(&shown, text, size);
+    print_plain(&shown, which, text, size);
     while (shown.field_count > 2 && terminal_columns(text, strlen(text)) > width) {
         shown.field_count--;
-        print_plain(&shown, text, size);
+        print_plain(&shown, which, text, size);
+    }
+}
+
+#define HEADING_WIDTH 10
+
+void lines_brief(const struct berth_record *record, const char *heading, size_t width, char *text,
+                 size_t size) {
+    char own[FIELD_SIZE];
+    size_t column = 0; // 0: no field is shown yet
+    text[0] = '\0';
+    for (size_t i = 0; i < record->field_count; i++) {
+        if (!print_field(&record->fields[i], LINES_BRIEF, own)) {
+            continue;
+        }
+        const size_t columns = terminal_columns(own, strlen(own));
+        if (column == 0) {
+            append(text, size, "%-*s", HEADING_WIDTH, heading);
+            column = terminal_columns(text, strlen(text));
+        } else if (column + 2 + columns > width) {
+            append(text, size, "\n%*s", HEADING_WIDTH, "");
+            column = HEADING_WIDTH;
+        }
+        append(text, size, "  %s", own);
+        column += 2 + columns;
     }
 }
 

@@ -20,9 +20,16 @@ double lines_real(const struct berth_record *record, const char *key, double fal
 
 // Formats a field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
 void lines_value(const struct berth_field *field, char *text, size_t size);
-// "step 120/487  loss 1.2345  lr 2.8e-05  42.3 samples/s": all fields of the record on one line,
+// Which fields of a record a line has.
+enum lines_fields { LINES_ALL, LINES_BRIEF };
+// "step 120/487  loss 1.2345  lr 2.8e-05  42.3 samples/s": the fields of the record on one line,
 // without the last ones that do not fit into `width` columns; the first two are always kept.
-void lines_plain(const struct berth_record *record, size_t width, char *text, size_t size);
+void lines_plain(const struct berth_record *record, enum lines_fields which, size_t width,
+                 char *text, size_t size);
+// "model      bert-base  109,482,240 parameters  bf16": the brief fields behind `heading`, on lines
+// of at most `width` columns unless a field is longer; "" if there are none.
+void lines_brief(const struct berth_record *record, const char *heading, size_t width, char *text,
+                 size_t size);
 // One row of an aligned table: "  parameters            22,713,986".
 void lines_row(const struct berth_field *field, char *text, size_t size);
 

@@ -44,11 +44,48 @@ enum berth_status reporter_open(const struct report_settings *settings,
         memory_free(opened);
         return status;
     }
-    console_init(&opened->console, descriptor, !settings->no_progress && !settings->quiet);
     opened->quiet = settings->quiet;
+    opened->verbose = settings->verbose || run->shows_all || !is_format(settings, "plain");
+    opened->whole_steps = opened->verbose || settings->wall_clock_breakdown;
+    opened->thins = !opened->verbose && !run->chooses_steps;
+    console_init(&opened->console, descriptor,
+                 settings->no_progress || settings->quiet ? CONSOLE_NO_PROGRESS
+                 : opened->verbose                        ? CONSOLE_LINES
+                                                          : CONSOLE_BAR);
     memcpy(opened->adam_betas, run->adam_betas, sizeof opened->adam_betas);
     *reporter = opened;
     return BERTH_OK;
+}
+
+#define BRIEF_WIDTH 60
+#define STEP_LINES 20
+
+static size_t console_width(const struct console *console) {
+    return console->terminal ? (size_t)terminal_width(console->descriptor) : SIZE_MAX;
+}
+
+static size_t brief_width(const struct console *console) {
+    const size_t width = console_width(console);
+    return width < BRIEF_WIDTH ? width : BRIEF_WIDTH;
+}
+
+// Prints the lines of a text.
+static void print_lines(struct berth_reporter *reporter, char *text) {
+    while (*text != '\0') {
+        char *end = text + strcspn(text, "\n");
+        const int is_last = *end == '\0';
+        *end = '\0';
+        console_line(&reporter->console, text);
+        text = is_last ? end : end + 1;
+    }
+}
+
+static void print_brief(struct berth_reporter *reporter, const struct berth_record *record,
+                        const char *heading) {
+    char text[2 * LINES_SIZE];
+    lines_brief(record, record->text != NULL ? record->text : heading,
+                brief_width(&reporter->console), text, sizeof text);
+    print_lines(reporter, text);
 }
 
 // Prints a heading and one aligned row per field; without fields only the text.
@@ -67,12 +104,23 @@ static void print_table(struct berth_reporter *reporter, const struct berth_reco
 
 // Prints the record as one line. A terminal gets as much as fits without wrapping; a pipe or a file
 // gets all of it.
-static void print_fields(struct berth_reporter *reporter, const struct berth_record *record) {
+static void print_fields(struct berth_reporter *reporter, const struct berth_record *record,
+                         enum lines_fields which) {
     struct console *console = &reporter->console;
-    size_t width = console->terminal ? (size_t)terminal_width(console->descriptor) : SIZE_MAX;
+    const size_t width = which == LINES_BRIEF ? brief_width(console) : console_width(console);
     char line[LINES_SIZE];
-    lines_plain(record, width, line, sizeof line);
+    lines_plain(record, which, width, line, sizeof line);
     console_line(console, line);
+}
+
+// Whether one of the evenly spaced lines is due; the first update and the last one always are.
+static int step_is_due(struct berth_reporter *reporter, const struct berth_record *record) {
+    const double step = lines_real(record, "step", 0), total = lines_real(record, "total_steps", 0);
+    const int64_t lines = total > 0 ? (int64_t)(step * (STEP_LINES - 1) / total) : 0;
+    const int is_due =
+        !reporter->thins || total <= 0 || step <= 1 || step >= total || lines > reporter->thinned;
+    reporter->thinned = is_due ? lines : reporter->thinned;
+    return is_due;
 }
 
 static void print_step(struct berth_reporter *reporter, const struct berth_record *record) {
@@ -82,8 +130,8 @@ static void print_step(struct berth_reporter *reporter, const struct berth_recor
                   lines_real(record, "loss", 0.0));
     if (reporter->deepspeed) {
         lines_deepspeed_step(console, record, reporter->adam_betas);
-    } else if (!reporter->dllogger) {
-        print_fields(reporter, record);
+    } else if (!reporter->dllogger && step_is_due(reporter, record)) {
+        print_fields(reporter, record, reporter->whole_steps ? LINES_ALL : LINES_BRIEF);
     }
     if (reporter->bert_programs) {
         lines_deepspeed_program(console, record);
@@ -95,10 +143,10 @@ static void print_eval(struct berth_reporter *reporter, const struct berth_recor
     named.text = record->text != NULL ? record->text : "evaluation";
     if (reporter->deepspeed) {
         char line[LINES_SIZE];
-        lines_plain(&named, SIZE_MAX, line, sizeof line);
+        lines_plain(&named, LINES_ALL, SIZE_MAX, line, sizeof line);
         lines_deepspeed_text(&reporter->console, line);
     } else if (!reporter->dllogger) {
-        print_fields(reporter, &named);
+        print_fields(reporter, &named, LINES_ALL);
     }
 }
 
@@ -107,14 +155,18 @@ static void print_summary(struct berth_reporter *reporter, const struct berth_re
     if (reporter->deepspeed && is_training) {
         console_line(&reporter->console, "Finished Training");
     }
-    print_table(reporter, record, "summary");
+    if (reporter->verbose) {
+        print_table(reporter, record, "summary");
+    } else {
+        print_brief(reporter, record, "summary");
+    }
 }
 
 static void print_progress(struct berth_reporter *reporter, const struct berth_record *record) {
     const int bytes = lines_field(record, "total_bytes") != NULL;
-    console_progress(&reporter->console, record->text != NULL ? record->text : "", bytes,
-                     (int64_t)lines_real(record, bytes ? "done_bytes" : "done", 0.0),
-                     (int64_t)lines_real(record, bytes ? "total_bytes" : "total", 0.0));
+    console_advance(&reporter->console, record->text != NULL ? record->text : "", bytes,
+                    (int64_t)lines_real(record, bytes ? "done_bytes" : "done", 0.0),
+                    (int64_t)lines_real(record, bytes ? "total_bytes" : "total", 0.0));
 }
 
 static void print_dllogger(struct berth_reporter *reporter, const struct berth_record *record) {
@@ -124,21 +176,29 @@ static void print_dllogger(struct berth_reporter *reporter, const struct berth_r
     }
 }
 
+static void print_note(struct berth_reporter *reporter, const struct berth_record *record) {
+    if (reporter->deepspeed) {
+        lines_deepspeed_note(&reporter->console, record);
+    } else {
+        console_line(&reporter->console, record->text != NULL ? record->text : "");
+    }
+}
+
 static void print_record(struct berth_reporter *reporter, const struct berth_record *record) {
     const char *text = record->text != NULL ? record->text : "";
     switch (record->kind) {
     case BERTH_NOTE:
-        if (reporter->deepspeed) {
-            lines_deepspeed_note(&reporter->console, record);
-        } else {
-            console_line(&reporter->console, text);
-        }
+        print_note(reporter, record);
         break;
     case BERTH_WARNING:
         console_warning(&reporter->console, text);
         break;
     case BERTH_PLAN:
-        print_table(reporter, record, "plan");
+        if (reporter->verbose) {
+            print_table(reporter, record, "plan");
+        } else {
+            print_brief(reporter, record, "plan");
+        }
         break;
     case BERTH_STEP:
         print_step(reporter, record);
@@ -155,7 +215,12 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
     case BERTH_VALUES: // too many for people; they are in the JSON lines and TensorBoard's
                        // histograms
     case BERTH_EVENT:  // for other programs
-    case BERTH_DETAIL: // for reports
+        break;
+    case BERTH_DETAIL: // other details are for reports
+        if (reporter->verbose && log_detail_text(record) != NULL) {
+            print_note(reporter,
+                       &(struct berth_record){.kind = BERTH_NOTE, .text = log_detail_text(record)});
+        }
         break;
     }
     print_dllogger(reporter, record);

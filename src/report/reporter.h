@@ -2,11 +2,14 @@
 // The reporter: turns records (berth.h) into lines for people on a file descriptor, JSON lines in a
 // file, and TensorBoard scalars (event_file.h).
 //
-// For people: notes, warnings, the plan as an aligned table, one line per STEP and EVAL record, the
-// summary. On a terminal, these lines lose the last fields that do not fit (in the plain format).
-// PROGRESS moves a bar on a terminal; elsewhere it prints a plain line at most every ten seconds.
-// `quiet` leaves only warnings. JSON: every record except PROGRESS, one object per line: {"time":
-// unix seconds, "elapsed": seconds, "kind": "step", "text": ..., fields...}.
+// For people: notes, warnings, a few lines of plan, one line per EVAL record, at most 20 lines of
+// STEP records unless the settings say which updates to report, the summary. On a terminal, lines
+// lose the last fields that do not fit (in the plain format), and PROGRESS moves a bar. `verbose`
+// (also: a dry run, a recipe, and the formats of other programs) adds the details called "note"
+// (log_detail), the plan and the summary as tables, every STEP record with all fields and, without
+// a terminal, a line of progress at most every ten seconds. `quiet` leaves only warnings. JSON:
+// every record except PROGRESS, one object per line: {"time": unix seconds, "elapsed": seconds,
+// "kind": "step", "text": ..., fields...}.
 //
 // keys.h says how each field is shown. In the deepspeed format memory is the process's resident
 // size and its peak. The deepspeed-bert format adds the lines of DeepSpeed's BERT programs; without
@@ -28,7 +31,10 @@ struct berth_reporter {
     struct console console;
     struct json_file json;
     struct event_file events;
-    int quiet;
+    int quiet, verbose;
+    int whole_steps;         // step lines have all fields
+    int thins;               // they are at most STEP_LINES
+    int64_t thinned;         // lines that were due so far, if all were shown evenly
     int deepspeed, dllogger; // the form of the lines
     int bert_programs;       // further lines
     double adam_betas[2];
@@ -38,6 +44,8 @@ struct berth_reporter {
 struct reported_run {
     int resumes;
     int has_deepspeed; // the run has an engine's file
+    int chooses_steps; // which updates to report was asked for
+    int shows_all;     // it prints its plan, or stands for another program: as if verbose
     double adam_betas[2];
 };
 

@@ -17,6 +17,7 @@ struct report_settings {
     int wall_clock_breakdown;
     int no_progress;
     int quiet;
+    int verbose;
     const char *report;   /* HTML file for the run's report, which only the program writes (else
                              BERTH_UNAVAILABLE); NULL: none */
     int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is

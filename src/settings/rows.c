@@ -154,9 +154,8 @@ const struct option_row option_rows[] = {
 
     {TEXT("embeddings", features, negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS,
      .unit = "NAME",
-     .help =
-         "column of the third text of a triplet, which should be far from the first, or columns "
-         "A,B,... of several such texts",
+     .help = "column of the third text of a triplet, which should be far from the first, or of "
+             "several such texts, with commas between them",
      .shown = "none, or determined by the file"},
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss", .may_be_list = 1,
@@ -645,7 +644,9 @@ const struct option_row option_rows[] = {
              "and moments, if memory allows"},
     {INTEGER("checkpoints", run, save_total_limit, "2"),
      ONLY_WITH("!skip_checkpoint; save_strategy!=no"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
-     .unit = "N", .help = "number of checkpoints to keep",
+     .unit = "N",
+     .help = "number of checkpoints to keep; a fine-tuning that has finished keeps none unless "
+             "this, save_steps, save_strategy or a recipe is given",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
     {TEXT("checkpoints", run, save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
@@ -822,6 +823,10 @@ const struct option_row option_rows[] = {
      .help = "show no progress bar"},
     {FLAG("reports", report, quiet, "false"), FREE, LOCAL, COMMON, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "print only results, warnings and errors"},
+    {FLAG("reports", report, verbose, "false"), ONLY_WITH("!quiet"), FREE, LOCAL, COMMON,
+     .jobs = TEXT_JOBS | JOB_BENCH,
+     .help = "print the whole plan, every reported update with all its numbers, and the notes that "
+             "otherwise only the run's log has"},
     {FLAG("reports", run, dry_run, "false"), FREE, COMMON, .jobs = JOB_TRAIN | JOB_PREDICT,
      .help = "print the plan and stop"},
 };

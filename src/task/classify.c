@@ -608,11 +608,11 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     }
     if (settings.text_column == NULL) {
         const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
-        log_note(args->log,
-                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; to "
-                 "choose others, set these options",
-                 part->path, part->dataset.text_column, pair != NULL ? pair : "none",
-                 label != NULL ? label : "none");
+        log_detail(args->log,
+                   "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; to "
+                   "choose others, set these options",
+                   part->path, part->dataset.text_column, pair != NULL ? pair : "none",
+                   label != NULL ? label : "none");
     }
     if (part->dataset.empty_label_column != NULL) {
         log_note(args->log,
@@ -647,9 +647,10 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
-        log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
-                 part->path, part->features.count, part->features.token_count,
-                 part->features.truncated, (long long)args->files->length, clock_now() - begin);
+        (part->features.truncated > 0 ? log_note : log_detail)(
+            args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s", part->path,
+            part->features.count, part->features.token_count, part->features.truncated,
+            (long long)args->files->length, clock_now() - begin);
     }
     return BERTH_OK;
 }

@@ -125,9 +125,10 @@ static void note_loss(const struct embed *own, const struct task_open *args) {
         snprintf(groups, sizeof groups, ", in groups of %lld examples",
                  (long long)objective->group);
     }
-    log_note(args->log, "loss %s%s%s; pooling %s%s", loss->name,
-             objective->is_symmetric ? ", both ways" : "", groups,
-             sentence_pooling_names[embedding->pooling], embedding->normalize ? ", length 1" : "");
+    log_detail(args->log, "loss %s%s%s; pooling %s%s", loss->name,
+               objective->is_symmetric ? ", both ways" : "", groups,
+               sentence_pooling_names[embedding->pooling],
+               embedding->normalize ? ", length 1" : "");
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -150,9 +151,9 @@ static enum berth_status read_examples(struct embed *own, const char *path,
     for (size_t i = 0; i < examples->texts; i++) {
         words_add(columns, sizeof columns, examples->columns[i]);
     }
-    log_note(args->log, "%s: %zu examples of %zu texts: columns %s%s%s", examples->table.name,
-             examples->count, examples->texts, columns, examples->scores > 0 ? ", score " : "",
-             examples->scores > 0 ? examples->score_column : "");
+    log_detail(args->log, "%s: %zu examples of %zu texts: columns %s%s%s", examples->table.name,
+               examples->count, examples->texts, columns, examples->scores > 0 ? ", score " : "",
+               examples->scores > 0 ? examples->score_column : "");
     return BERTH_OK;
 }
 
@@ -278,9 +279,10 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->files->length, own->threads,
                             &own->features, error));
     set->tokens = (int64_t)own->features.token_count;
-    log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
-             own->texts.name, own->features.count, own->features.token_count,
-             own->features.truncated, (long long)args->files->length, clock_now() - begin);
+    (own->features.truncated > 0 ? log_note : log_detail)(
+        args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s", own->texts.name,
+        own->features.count, own->features.token_count, own->features.truncated,
+        (long long)args->files->length, clock_now() - begin);
     return BERTH_OK;
 }
 
@@ -329,8 +331,9 @@ static enum berth_status note_sharing(const struct embed *own, const struct task
     }
     TRY(epoch_order_find_sharing(&set->source, &sharing, error));
     if (epoch_order_is_certain(&set->source, &sharing)) {
-        log_note(args->log, "%s: no group has a text twice; the examples have %zu different texts",
-                 own->texts.name, own->number_count);
+        log_detail(args->log,
+                   "%s: no group has a text twice; the examples have %zu different texts",
+                   own->texts.name, own->number_count);
         return BERTH_OK;
     }
     log_warning(args->log,

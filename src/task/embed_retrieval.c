@@ -107,11 +107,12 @@ enum berth_status embed_retrieval_read(struct embed_retrieval *retrieval,
                          args->config->model.model_name_or_path);
     }
     TRY(retrieval_set_read(&files, (size_t)args->config->features.max_eval_samples, set, error));
-    log_note(args->log,
-             "%s: %zu queries (%zu without a judgement are left out), %zu documents, %zu "
-             "judgements, of which %zu are relevant",
-             task->queries_file, set->query_count, set->left_out, set->document_count,
-             set->starts[set->query_count], set->relevant_count);
+    (set->left_out > 0 ? log_note : log_detail)(
+        args->log,
+        "%s: %zu queries (%zu without a judgement are left out), %zu documents, %zu "
+        "judgements, of which %zu are relevant",
+        task->queries_file, set->query_count, set->left_out, set->document_count,
+        set->starts[set->query_count], set->relevant_count);
     note_prompt("queries", query, args->log);
     note_prompt("documents", document, args->log);
     texts->name = task->queries_file;

@@ -86,8 +86,8 @@ static enum berth_status run_all(const struct task_model *teacher, const struct 
 
 static void note_teacher(const struct embedding_teacher *teacher, const char *what, size_t count,
                          double begin) {
-    log_note(teacher->log, "teacher %s: %s of %zu examples in %.2f s", teacher->model, what, count,
-             clock_now() - begin);
+    log_detail(teacher->log, "teacher %s: %s of %zu examples in %.2f s", teacher->model, what,
+               count, clock_now() - begin);
 }
 
 enum berth_status embedding_teacher_vectors(const struct embedding_teacher *teacher,

@@ -477,11 +477,13 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
                              &own->text, error));
     const struct text_sequences *text = &own->text;
     const size_t tokens = text->starts[text->count];
-    log_note(args->log, "%s: lines %zu to %zu, %zu sequence%s, %zu token%s, %zu %s, in %.2f s",
-             part->path, first + 1, end, text->count, number_plural((int64_t)text->count), tokens,
-             number_plural((int64_t)tokens), rules.by_line ? text->truncated : text->dropped,
-             rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
-             clock_now() - begin);
+    const int is_cut = rules.by_line && text->truncated > 0;
+    (is_cut ? log_note : log_detail)(
+        args->log, "%s: lines %zu to %zu, %zu sequence%s, %zu token%s, %zu %s, in %.2f s",
+        part->path, first + 1, end, text->count, number_plural((int64_t)text->count), tokens,
+        number_plural((int64_t)tokens), rules.by_line ? text->truncated : text->dropped,
+        rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
+        clock_now() - begin);
     return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
 }
 
@@ -494,9 +496,9 @@ static void note_column(const struct task_open *args, const struct part *part,
     if (is_given && lines->column == NULL) {
         log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     } else if (!is_given && lines->column != NULL) {
-        log_note(args->log,
-                 "%s: text_column %s, chosen by name; to choose another, set this option",
-                 part->path, lines->column);
+        log_detail(args->log,
+                   "%s: text_column %s, chosen by name; to choose another, set this option",
+                   part->path, lines->column);
     }
 }
 

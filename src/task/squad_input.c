@@ -146,7 +146,7 @@ enum berth_status squad_input_follow_model(struct settings *config, const struct
             return BERTH_OK;
         }
         *rules[i].setting = rules[i].trained;
-        log_note(log, "%s: %s, as the model was trained", rules[i].name, rules[i].trained);
+        log_detail(log, "%s: %s, as the model was trained", rules[i].name, rules[i].trained);
     }
     return BERTH_OK;
 }
@@ -195,9 +195,9 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
         squad_input_done(input);
         return status;
     }
-    log_note(args->log, "%s: %zu questions, %zu features, %zu tokens in %.2f s", args->path,
-             input->dataset.count, input->features.count, input->features.token_count,
-             clock_now() - begin);
+    log_detail(args->log, "%s: %zu questions, %zu features, %zu tokens in %.2f s", args->path,
+               input->dataset.count, input->features.count, input->features.token_count,
+               clock_now() - begin);
     return BERTH_OK;
 }
 

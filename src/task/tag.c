@@ -532,11 +532,12 @@ static enum berth_status make_sentence_windows(struct tokens *own, const struct 
         return error_set(error, BERTH_BAD_DATA, "%s: none of its words has a visible character",
                          own->dataset.name);
     }
-    log_note(args->log,
-             "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
-             "s",
-             own->dataset.name, own->dataset.count, own->dataset.word_count,
-             own->windows.token_count, own->windows.split_sentences, clock_now() - begin);
+    log_detail(
+        args->log,
+        "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
+        "s",
+        own->dataset.name, own->dataset.count, own->dataset.word_count, own->windows.token_count,
+        own->windows.split_sentences, clock_now() - begin);
     if (own->windows.truncated > 0) {
         log_warning(args->log,
                     "%s: %zu words are longer than max_seq_length %lld and are truncated",

@@ -216,7 +216,7 @@ def check_no_duplicates():
     words = ["--train_batch_size", 8, "--negatives_batch", 4, "--similarity_scale", 1000, "--max_steps", 9,
              "--logging_steps", 1, "--save_steps", 4]
     still = [*words, "--learning_rate", 0]
-    done = train("apart", "copies.jsonl", *still, "--batch_sampler", "no_duplicates")
+    done = train("apart", "copies.jsonl", *still, "--batch_sampler", "no_duplicates", "--verbose")
     expect("copies.jsonl: no group has a text twice" in done.stderr, f"apart: {done.stderr}")
     expect(max(losses_of("apart")) < 0.01, f"apart: losses {losses_of('apart')}")
     done = train("mixed", "copies.jsonl", *still)

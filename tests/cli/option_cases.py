@@ -8,7 +8,7 @@ that differ by job are a dictionary with "other" for the rest. None is the flag 
 
 WINDOWS = "--max_seq_length 64 --doc_stride 16 --max_query_length 16"
 LONG = "--max_seq_length 256"
-MACHINE = "--threads 1 --precision fp32"
+MACHINE = "--threads 1 --precision fp32 --verbose"
 UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_steps 1 --save_steps 2"
 MASKED = f"--max_seq_length 16 {MACHINE}"
 OWN = "--text_column text --label_column label"
@@ -125,6 +125,8 @@ READERS = {
     ("gelu", "evaluate embed"): ("src/train/engine/inputs.c", r"settings->gelu, \"tanh\""),
     # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config\.report\.quiet"),
+    ("verbose", "tokenize"): ("cli/messages.c", r"config\.report\.verbose"),
+    ("verbose", "features squad"): ("cli/messages.c", r"config\.report\.verbose"),
     "no_progress": ("src/report/reporter.c", r"settings->no_progress"),  # of a terminal
     "on_save_error": ("src/train/job/loop_saving.c", r"config->run\.on_save_error"),   # of a disk that is full
 }
@@ -357,6 +359,7 @@ CASES = {
     "profile": "1:1",
     "profile_output": ("profile.json", "--profile 1:1"),
     "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},
+    "verbose": "false",
     "dry_run": None,
     # Rows of READERS, for their other names alone.
     "threads": "2",

@@ -103,7 +103,7 @@ expect_left ""
 
 # The optimizer's state of a checkpoint, as DeepSpeed's engine has it.
 run finetune squad --model squad-minilm --train data.json --output trained --max_seq_length 64 --doc_stride 16 \
-    --train_batch_size 4 --max_steps 3 --precision fp32 --threads 1 --quiet
+    --train_batch_size 4 --max_steps 3 --save_total_limit 1 --precision fp32 --threads 1 --quiet
 expect_code 0
 checkpoint=trained/checkpoint-3
 for options in "0" "1" "2 --ranks 3" "1 --ranks 5 --dtype bf16" "2 --ranks 2 --names nvidia" "2 --ranks 4 --kernel_layers"; do
@@ -122,7 +122,7 @@ done
 # A model of embeddings, whose parameters transformers names without "bert.".
 printf 'sentence1\tsentence2\nthe cat\ta dog\nthe dog\ta cat\n' >pairs.tsv
 run finetune embed --model squad-minilm --train pairs.tsv --output embedder --max_seq_length 16 --train_batch_size 2 \
-    --max_steps 1 --precision fp32 --threads 1 --quiet
+    --max_steps 1 --save_total_limit 1 --precision fp32 --threads 1 --quiet
 expect_code 0
 run convert embedder/checkpoint-1 there --to deepspeed --zero_stage 1
 expect_code 0
@@ -449,7 +449,7 @@ expect_code 2
 
 # --- the examples of the documentation ----------------------------------------------------------
 
-run finetune squad --model squad-minilm --train data.json --output document/squad-minilm --max_steps 1 --threads 1
+run finetune squad --model squad-minilm --train data.json --output document/squad-minilm --max_steps 1 --save_total_limit 1 --threads 1
 expect_code 0
 cd document || exit 1
 mv squad-minilm/checkpoint-1 squad-minilm/checkpoint-254

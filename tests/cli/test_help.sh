@@ -20,8 +20,8 @@ done
 
 # The common options, and where the others are; then all of them, or those of a group.
 COLUMNS=200 run finetune squad --help
-for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train_file FILE, --train' --dev --output \
-    '--model_name_or_path DIR, --model' --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
+for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train FILE, --train_file' '--dev FILE, --validation_file' --output \
+    '--model DIR, --model_name_or_path' --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
     'bf16 if the device' '`berth finetune squad --help all`' 'learning-rate, optimizer, precision'; do
     expect_out "$words"
 done

@@ -21,7 +21,7 @@ same_options() { # PAGE VERB...
     shift
     what="$page"
     [ -s "$page" ] || fail "no page"
-    "$BERTH" "$@" --help all | sed -n '/^common options/,$p' >"$out"
+    "$BERTH" "$@" --help all | sed -n '/^\(required\|common\) options/,$p' >"$out"
     options_in "$out" >"$work/help.options"
     plain "$page" >"$err"
     options_in "$err" >"$work/page.options"

@@ -14,7 +14,7 @@ done >text.txt
 
 run pretrain --objective mlm --model_name_or_path model --train_file text.txt --do_eval --output_dir out \
     --line_by_line --masked_lm_prob 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
-    --validation_split_percentage 20 --num_train_epochs 2 --save_steps 5 --seed 3 --precision fp32 --json
+    --validation_split_percentage 20 --num_train_epochs 2 --save_steps 5 --seed 3 --precision fp32 --json --verbose
 expect_code 0
 expect_err "text.txt: lines 1 to 12, 8 sequences"
 expect_err "text.txt: lines 13 to 60, 32 sequences"
@@ -26,7 +26,7 @@ done
 grep -q '^perplexity = ' out/eval_results.txt || fail "eval_results.txt"
 head -n 12 text.txt >held-out.txt
 # run_mlm's command line, whose batch and recipe are its own.
-run as --precision=fp32 run_mlm.py --model_name_or_path model --train_file text.txt --do_train --do_eval --output_dir theirs \
+run as --precision=fp32 --verbose=true run_mlm.py --model_name_or_path model --train_file text.txt --do_train --do_eval --output_dir theirs \
     --line_by_line --pad_to_max_length --mlm_probability 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
     --validation_split_percentage 20 --preprocessing_num_workers 1 --overwrite_cache --num_train_epochs 2 \
     --save_steps 5 --seed 3
@@ -62,7 +62,7 @@ for word in the in; do
         exit !(found["eval_accuracy"] == (word == "the") && loss^2 < 25)
     }' "of-$word/eval_results.txt" || fail "sure of \"the\", found \"$word\": $(cat "of-$word/eval_results.txt")"
 done
-run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1
+run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1 --verbose
 expect_code 0
 expect_err "text.csv: lines 3 to 40"
 [ "$(grep -c 'text.csv: text_column text, chosen by name; to choose another, set this option' "$err")" -eq 1 ] ||
@@ -129,7 +129,7 @@ grep -q '^model_checkpoint_path: "model.ckpt-3"$' parts/checkpoint || fail "anot
 # The default length is at most the model's.
 run pretrain --objective mlm --model model --train text.txt --output short/ --max_steps 1 --dev text.txt
 expect_code 0
-expect_err "saved short/checkpoint-1"
+grep -q '"text":"saved short/checkpoint-1"' short/log.jsonl || fail "the saving is not logged"
 grep -q '"best_model_checkpoint": "short/checkpoint-1"' short/trainer_state.json || fail "another path of the checkpoint"
 expect_err "max_seq_length: 64 instead of 512, the number of positions of model"
 grep -q '"text":"Config".*"max_seq_length":"512"' short/log.jsonl || fail "another length is logged"

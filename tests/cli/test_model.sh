@@ -122,12 +122,46 @@ expect_err "the evaluation has no such score; it has exact_match, f1"
 # The best model is that of the checkpoint of another folder from which the run was resumed.
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" --output "$work/moved" \
     $small --train_batch_size 4 --max_steps 42 --learning_rate 0.5 --schedule constant --precision fp32 \
-    --eval_steps 40 --load_best_model_at_end --metric_for_best_model f1 --no_evaluate_every_epoch \
+    --eval_steps 40 --load_best_model_at_end --metric_for_best_model f1 --no_evaluate_every_epoch --save_total_limit 2 \
     --resume_from_checkpoint "$work/run/checkpoint-40"
 expect_code 0
 expect_err "the result is the best model, that of update 40"
 for model in moved moved/checkpoint-40; do
     cmp "$work/$model/model.safetensors" "$work/run/checkpoint-40/model.safetensors" || fail "$model is not the best"
+done
+
+# A few lines of plan, at most 20 of 32 reported updates, none wider than 60 columns; no optimizer's state is left.
+several="--model $work/model --train $work/data.json --dev $work/data.json $small --train_batch_size 1
+    --num_train_epochs 40 --no_evaluate_every_epoch --precision fp32"
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/quiet"
+expect_code 0
+[ "$(sed '/^step /,$d' "$err" | wc -l)" -le 12 ] || fail "a long plan"
+steps=$(grep -c '^step [0-9]*/320  loss ' "$err")
+[ "$steps" -ge 10 ] && [ "$steps" -le 20 ] || fail "$steps lines of updates"
+! grep '^step ' "$err" | grep -E '.{61}' || fail "lines of updates wider than 60 columns"
+expect_err "step 320/320"
+expect_err "eval:  step 320"
+[ "$(grep -c '"kind":"step"' "$work/quiet/log.jsonl")" -eq 32 ] || fail "the log has not all updates"
+grep -q '"kind":"note","text":"precision: fp32' "$work/quiet/log.jsonl" || grep -q '"kind":"note","text":"device: ' \
+    "$work/quiet/log.jsonl" || fail "the log has not the notes"
+expect_no "$err" "device: "
+[ "$(tail -n 1 "$err")" = "the model is in $work/quiet, without the optimizer's state; save_total_limit 1 keeps that, in a checkpoint" ] ||
+    fail "another end"
+[ -z "$(find "$work/quiet" -name 'checkpoint-*' -o -name 'optimizer*')" ] || fail "state is left: $(ls "$work/quiet")"
+# What is asked for: each tenth update, the state, everything.
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/asked" --logging_steps 10 --save_total_limit 1
+expect_code 0
+[ "$(grep -c '^step ' "$err")" -eq 32 ] || fail "not every tenth update"
+[ "$(tail -n 1 "$err")" = "the model is in $work/asked" ] || fail "another end"
+"$BERTH" verify "$work/asked/checkpoint-320" >/dev/null || fail "no state"
+cmp -s "$work/quiet/model.safetensors" "$work/asked/model.safetensors" || fail "another model"
+# shellcheck disable=SC2086
+run finetune squad $several --output "$work/everything" --num_train_epochs 1 --verbose
+expect_code 0
+for words in "device: " "  optimizer_formula " "  total_steps " "  model_flops " "grad_norm" "saved $work/everything/checkpoint-8"; do
+    expect_err "$words"
 done
 
 run evaluate squad "$work/data.json" "$work/run/predictions.json"
@@ -164,7 +198,7 @@ resume() { # STEP WORDS...
     shift
     run finetune squad --model "$work/model" --train "$work/data.json" $small \
         --train_batch_size 4 --max_steps 8 --precision fp32 --logging_steps 1 \
-        --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 "$@"
+        --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --save_total_limit 1 "$@"
     expect_code 0
     grep -oE "^step $((step + 1))/8 .* lr [^ ]*" "$err" | sed 's/^step [0-9]*//' >"$work/first.$step"
     [ -s "$work/first.$step" ] || fail "no update $((step + 1))"
@@ -384,7 +418,7 @@ expect_out '"question":"Who lived in Bern?"'
 cp -r "$work/model" "$work/headless"
 LC_ALL=C sed -i 's/qa_outputs\./xx_outputs./g' "$work/headless/model.safetensors"
 run finetune squad --model "$work/headless" --train "$work/data.json" --output "$work/head" $small \
-    --train_batch_size 4 --max_steps 1
+    --train_batch_size 4 --max_steps 1 --verbose
 expect_code 0
 cat "$out" "$err" >"$work/said"
 grep -q 'newly initialised, to be trained: qa_outputs.weight, qa_outputs.bias' "$work/said" ||
@@ -395,7 +429,7 @@ grep -q 'left out, not part of a span model: xx_outputs.bias, xx_outputs.weight'
 # A long list ends at a name.
 cp -r "$work/model" "$work/shallow"
 sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$work/shallow/config.json"
-run answer --model "$work/shallow" --question 'Where did Ada live?' --context "$context" $small
+run answer --model "$work/shallow" --question 'Where did Ada live?' --context "$context" $small --verbose
 expect_code 0
 grep -qE 'left out, .*: (bert\.encoder\.layer\.1\.[A-Za-z.]+\.(weight|bias), )+\.\.\.$' "$err" || fail "not whole names"
 
@@ -511,7 +545,7 @@ run bench predict --config "$work/short/config.json" --data "$work/data.json" \
 expect_code 0
 expect_err "max_seq_length: 40 instead of 384"
 run bench predict --config "$work/short/config.json" --data "$work/data.json" --json \
-    --vocab "$work/short/vocab.txt" --max_query_length 16 --update_sequences 1 --steps 0 --threads 1
+    --vocab "$work/short/vocab.txt" --max_query_length 16 --update_sequences 1 --steps 0 --threads 1 --verbose
 expect_code 0
 windows=$(sed -n 's/.* questions, \([0-9]*\) features.*/\1/p' "$err")
 python3 - "$out" "$windows" <<'END' || fail "the batches of every sequence once"

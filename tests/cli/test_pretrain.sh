@@ -26,7 +26,7 @@ first="--config_file=model/config.json --vocab_file model/vocab.txt --input_dir=
     --max_steps=6 --seed=42 --max_seq_length=32 --max_predictions_per_seq=4 --train_batch_size=8 --learning_rate=6e-3
     --warmup_proportion=0.2843 --gradient_accumulation_steps=2"
 # shellcheck disable=SC2086
-run pretrain $first --save_steps=3 --logging_steps=1 --output_dir phase1 --json_summary log.json --no_progress --json
+run pretrain $first --save_steps=3 --logging_steps=1 --output_dir phase1 --json_summary log.json --no_progress --json --verbose
 expect_code 0
 expect_err "masked_lm_loss"
 expect_err "next_sentence_loss"

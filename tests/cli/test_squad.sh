@@ -20,7 +20,7 @@ expect_code 0
 expect_err 'skipping 8 of 8 entries: 0 with the answer at the end of the context'
 keras="--features keras --keras_end exclusive --max_seq_length 128 --threads 1"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
-    --output "$work/keras" $keras $train --num_train_epochs 20
+    --output "$work/keras" $keras $train --num_train_epochs 20 --save_total_limit 2
 expect_code 0
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/answers" $keras
 expect_code 0
@@ -29,7 +29,7 @@ cmp -s "$work/keras/predictions.json" "$work/answers/predictions.json" || fail "
 grep -q '"squad_features": "keras"' "$work/keras/config.json" || fail "config.json names no features"
 grep -q '"squad_answer_end": "exclusive"' "$work/keras/config.json" || fail "config.json names no end"
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/remembered" \
-    --max_seq_length 128 --threads 1
+    --max_seq_length 128 --threads 1 --verbose
 expect_code 0
 expect_err 'features: keras, as the model was trained'
 cmp -s "$work/answers/nbest_predictions.json" "$work/remembered/nbest_predictions.json" || fail "not remembered"
@@ -37,13 +37,13 @@ run predict squad --model "$work/keras" --input "$work/data.json" --output "$wor
 expect_code 0
 expect_err 'features google, but the model was trained with features keras'
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/named" --features keras \
-    --max_seq_length 128 --threads 1
+    --max_seq_length 128 --threads 1 --verbose
 expect_code 0
 expect_err 'keras_end: exclusive, as the model was trained'
 cmp -s "$work/answers/nbest_predictions.json" "$work/named/nbest_predictions.json" || fail "the end is not remembered"
 # Further training goes on with them, too.
 again="--model $work/keras --train $work/data.json --max_seq_length 128 --threads 1 $train --max_steps 1"
-run finetune squad $again --output "$work/again"
+run finetune squad $again --output "$work/again" --verbose
 expect_code 0
 expect_err 'features: keras, as the model was trained'
 expect_err 'keras_end: exclusive, as the model was trained'

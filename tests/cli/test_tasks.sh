@@ -222,7 +222,7 @@ expect_err "column verdict, chosen by name as a text, holds the model's labels"
 run predict classify --model mine --input verdicts.csv --text_column text --label_column verdict --output verdicts
 expect_code 0
 echo '{"topics": ["a", "b"], "text": "A man sleeps."}' >topics.jsonl
-run predict classify --model mine --input topics.jsonl --output topics
+run predict classify --model mine --input topics.jsonl --output topics --verbose
 expect_code 0
 expect_err 'text_column text, text_pair_column none'
 [ ! -e none ] || fail "something was written"

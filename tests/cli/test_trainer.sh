@@ -6,7 +6,8 @@
 files=$(cd "$(dirname "$0")/data/trainer" && pwd)
 cp -r "$files/checkpoint-3" "$work/checkpoint-3"
 options="--learning_rate 1e-2 --weight_decay 0.1 --adam_beta2 0.99 --schedule linear --warmup_steps 2
-    --num_train_epochs 6 --per_device_train_batch_size 6 --precision fp32 --logging_steps 1"
+    --num_train_epochs 6 --per_device_train_batch_size 6 --precision fp32 --logging_steps 1
+    --save_total_limit 2"
 
 resume() { # CHECKPOINT OUTPUT OPTIONS...
     local from=$1 output=$2

@@ -24,7 +24,7 @@ refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
 refused 'did you mean "finetune tokens"? `berth --help` lists the verbs' tokens
 refused 'unknown verb "xylophone"; `berth --help` lists the verbs' xylophone
-refused 'needs a task (squad, classify, tokens, fill or embed)' finetune --model x
+refused 'needs a task (squad, classify, tokens, fill, embed or rerank)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 # Without a word, a line for each task.
@@ -259,6 +259,20 @@ plan finetune squad --model "$work/model/model.safetensors" --vocab_file "$vocab
 plan finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" --quiet \
     --train "$work/data.json"
 expect_no "$err" "note"
+
+# Options after a file of options win over it; what is wrong in them is not said of the file.
+cat >"$work/options.json" <<END
+{"model_name_or_path": "$work/model", "train_file": "$work/data.json", "output_dir": "$work/run", "learning_rate": 1e-4,
+ "seed": 3}
+END
+plan finetune squad "$work/options.json" --learning_rate 7e-5
+grep -qE '^  learning_rate +7e-05$' "$out" && grep -qE '^  seed +3$' "$out" || fail "not the option after the file"
+run finetune squad "$work/options.json" --learning_rat 1
+expect_code 2
+expect_err 'error: unknown option --learning_rat;'
+run finetune squad --seed 4 "$work/options.json"
+expect_code 2
+expect_err 'a file of options comes before the options'
 
 # A plan needs the configuration and the vocabulary, not the weights.
 mkdir "$work/weightless"

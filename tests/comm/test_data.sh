@@ -137,7 +137,7 @@ for mpi in $mpis; do
     launch "$mpi" 2 $settings $parts --zero_stage 1 --output "$work/$mpi-stream-2"
     expect_code 0
     same stream "$mpi-stream-2"
-    launch "$mpi" 2 $settings --shard_order rank --output "$work/$mpi-rank"
+    launch "$mpi" 2 $settings --shard_order rank --output "$work/$mpi-rank" --verbose
     expect_code 0
     once "samples_per_second "
     what="files by rank and one stream"

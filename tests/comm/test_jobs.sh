@@ -64,7 +64,7 @@ for mpi in $mpis; do
         2) other="--overlap_comm false --reduce_bucket_size 5000 --save_steps auto --mean_time_to_failure 1" ;;
         esac
         launch "$mpi" 2 finetune squad $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \
-            --output "$work/$mpi-$stage" $other
+            --output "$work/$mpi-$stage" $other --verbose
         expect_code 0
         [ $stage -ne 2 ] || expect_err "save_steps auto: the next checkpoint is due in"
         once "ranks: 2 on 1 host, connected by $mpi"
@@ -166,7 +166,7 @@ END
         expect_code 78
         once "the device is cpu with generic kernels, but cpu with "
     fi
-    unlike "$mpi" finetune squad $settings --zero_stage 1 --output "$work/unlike" -- --train "$work/same.json" --threads 2 \
+    unlike "$mpi" finetune squad $settings --zero_stage 1 --output "$work/unlike" --verbose -- --train "$work/same.json" --threads 2 \
         --instructions generic
     expect_code 0
     ! "$BERTH" doctor | grep -q '^instruction_sets *generic .' ||

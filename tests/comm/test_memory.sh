@@ -62,7 +62,7 @@ mpi=$(find_mpis | head -n 1) # any: the plan counts an MPI's own memory as the p
 for stage in 0 1 2; do
     launch_program "$mpi" 4 python3 "$work/peak.py" "$work/peak" "$BERTH" finetune squad --model "$work/model" \
         --train "$work/data.json" --max_seq_length 64 --train_batch_size 4 --max_steps 3 --skip_checkpoint --threads 1 \
-        --precision bf16 --zero_stage $stage --output "$work/made-$stage"
+        --precision bf16 --zero_stage $stage --output "$work/made-$stage" --verbose
     expect_code 0
     python3 "$work/compare.py" "$work/peak" "$err" || fail "the plan and the peak differ in stage $stage"
 done

@@ -107,7 +107,7 @@ import json, sys
 records = [json.loads(line) for line in open(sys.argv[1])]
 rows = [each for each in records if "worker" in each]
 assert [each["seed"] for each in rows] == [5, 6, 7] and all("f1" in each for each in rows), rows
-last = records[-1]
+last = [each for each in records if each["kind"] == "summary"][-1]
 best = int(sys.argv[2])
 assert last["kind"] == "summary" and last["best_worker"] == best and last["f1"] == rows[best]["f1"], last
 END
@@ -334,7 +334,7 @@ END
 rated() { # NAME WORDS...
     local name=$1
     shift
-    several 2 $unrated "$@" --output "$name" --json_summary "$name.jsonl"
+    several 2 $unrated "$@" --verbose --output "$name" --json_summary "$name.jsonl"
     expect_code 0
 }
 root=$(python3 -c 'print(repr(1e-3 * 2 ** 0.5))')

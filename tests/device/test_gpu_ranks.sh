@@ -34,7 +34,7 @@ for mpi in $(find_mpis); do
         2) other="--overlap_comm false --reduce_bucket_size 5000" ;;
         esac
         launch_program "$mpi" 2 "$GUARDED" finetune squad $settings --device cuda --precision $precision \
-            --zero_stage $stage --output "$work/$mpi-$stage" $other
+            --zero_stage $stage --output "$work/$mpi-$stage" $other --verbose
         expect_code 0
         expect_err "device: guarded memory"
         same alone-$precision "$mpi-$stage"

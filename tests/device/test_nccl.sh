@@ -25,7 +25,7 @@ for ranks in 2 4; do
     for precision in bf16 fp32; do
         stage=$(((stage + 1) % 3))
         launch "$mpi" $ranks $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \
-            --reduce_bucket_size 700 --output "$work/nccl-$ranks-$precision"
+            --reduce_bucket_size 700 --output "$work/nccl-$ranks-$precision" --verbose
         expect_code 0
         expect_err "the GPUs exchange gradients and weights by NCCL"
         cmp "$work/alone-$precision/model.safetensors" "$work/nccl-$ranks-$precision/model.safetensors" ||
@@ -38,7 +38,7 @@ for type in bf16 fp16; do
     for stage in 0 2; do
         for exchange in mpi nccl; do
             launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $exchange \
-                --communication_data_type $type --output "$work/$exchange-$type-$stage"
+                --communication_data_type $type --output "$work/$exchange-$type-$stage" --verbose
             expect_code 0
             [ $exchange = nccl ] || expect_err "through the hosts' memory (gpu_exchange mpi)"
         done

@@ -69,11 +69,11 @@ what="fetch on a terminal"
 "$ON_TERMINAL" 100 "$BERTH" fetch acme/tiny >"$out" 2>"$err"
 code=$?
 expect_code 0
-expect_out "model.safetensors:"
+expect_out "model.safetensors  "
 expect_out "KiB"
 rm -rf "$HF_HOME"
 HF_HUB_DISABLE_PROGRESS_BARS=1 "$ON_TERMINAL" 100 "$BERTH" fetch acme/tiny >"$out" 2>"$err"
-expect_no "$out" "model.safetensors:"
+expect_no "$out" "KiB"
 run fetch acme/none
 expect_code 66
 expect_err "not found"

@@ -50,9 +50,15 @@ static void drain(int descriptor, struct output *output) {
     output->text[used] = '\0';
 }
 
-static struct settings plain_config(void) {
+static struct settings brief_config(void) {
     struct settings config;
     settings_init(&config);
+    return config;
+}
+
+static struct settings plain_config(void) {
+    struct settings config = brief_config();
+    config.report.verbose = 1;
     return config;
 }
 
@@ -108,6 +114,65 @@ static void train_a_little(struct berth_log log) {
     log_fields(&log, BERTH_EVAL, NULL, eval, 2);
     log_progress(&log, "train", 487, 487);
     log_fields(&log, BERTH_SUMMARY, "done", summary, 2);
+}
+
+// A hundred and one updates of a run, as a task that logs each of them reports them.
+static void train_longer(struct berth_log log) {
+    struct berth_field model[] = {
+        log_text("model_name_or_path", "a-folder-with-a-name-that-is-long"),
+        log_integer("parameters", 22713986), log_integer("hidden_size", 384),
+        log_text("precision", "bf16")};
+    struct berth_field data[] = {log_text("train_file", "train.json"),
+                                 log_text("validation_file", NULL)};
+    struct berth_field batches[] = {log_integer("train_batch_size", 32),
+                                    log_integer("processes", 1), log_integer("total_steps", 101)};
+    log_detail(&log, "device: %s", "cpu");
+    log_note(&log, "%s has no effect", "a setting");
+    log_fields(&log, BERTH_PLAN, "model", model, 4);
+    log_fields(&log, BERTH_PLAN, "data", data, 2);
+    log_fields(&log, BERTH_PLAN, "batches", batches, 3);
+    log_fields(&log, BERTH_PLAN, "workspace", &(struct berth_field){.key = "weights_bytes"}, 1);
+    for (int64_t step = 1; step <= 101; step++) {
+        LOG_RECORD(&log, BERTH_STEP, NULL, log_integer("step", step),
+                   log_integer("total_steps", 101), log_real("epoch", 0.5), log_real("loss", 1.5),
+                   log_real("learning_rate", 1.23456e-5), log_real("grad_norm", 2.5),
+                   log_real("samples_per_second", 12345.6), log_real("tokens_per_second", 123456.7),
+                   log_integer("skipped", 0));
+        log_progress(&log, "train", step, 101);
+    }
+    LOG_RECORD(&log, BERTH_SUMMARY, "finetune squad", log_integer("steps", 101),
+               log_real("f1", 67.1), log_real("best_metric", 67.1), log_real("model_flops", 1e12));
+}
+
+static size_t count_of(const struct output *output, const char *fragment) {
+    size_t count = 0;
+    for (const char *at = output->text; (at = strstr(at, fragment)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static void what_nobody_asked_for_is_left_out(void **state) {
+    static struct output output;
+    struct settings config = brief_config();
+    capture(&config, 0, train_longer, &output);
+    expect_no(&output, "device");
+    expect(&output, "a setting has no effect\n"
+                    "model       a-folder-with-a-name-that-is-long\n"
+                    "            22,713,986 parameters  precision bf16\n"
+                    "data        train.json\n"
+                    "batches     32 per update  101 updates\n");
+    expect(&output, "\nstep 6/101  loss 1.5000  lr 1.235e-05  12345.6 samples/s\n");
+    expect(&output, "\nstep 101/101  loss 1.5000");
+    expect(&output, "\nfinetune squad  101 updates  F1 67.10\n");
+    expect_no(&output, "workspace");
+    expect_no(&output, "done in");
+    assert_int_equal(count_of(&output, "\nstep "), 20);
+    config.report.verbose = 1;
+    capture(&config, 0, train_longer, &output);
+    expect(&output, "device: cpu\na setting has no effect\nmodel\n");
+    expect(&output, "  weights_bytes ");
+    assert_int_equal(count_of(&output, "\nstep "), 101);
 }
 
 static void a_pipe_gets_plain_lines(void **state) {
@@ -574,7 +639,7 @@ static void long_texts_are_cut_not_overrun(void **state) {
     struct berth_record record = {
         .kind = BERTH_STEP, .text = text, .fields = fields, .field_count = 2};
     char line[LINES_SIZE];
-    lines_plain(&record, SIZE_MAX, line, sizeof line);
+    lines_plain(&record, LINES_ALL, SIZE_MAX, line, sizeof line);
     assert_true(strlen(line) < sizeof line);
     lines_row(&fields[0], line, sizeof line);
     assert_true(strlen(line) < sizeof line);
@@ -713,6 +778,7 @@ int main(void) {
     setenv("TERM", "xterm", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_gets_plain_lines),
+        cmocka_unit_test(what_nobody_asked_for_is_left_out),
         cmocka_unit_test(scores_have_the_digits_of_their_scale),
         cmocka_unit_test(a_phase_that_is_interrupted_keeps_its_clock),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),

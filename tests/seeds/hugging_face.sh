@@ -197,7 +197,7 @@ original berth as --text_column=sentence1 --text_pair_column=sentence2 --label_c
 cmp -s pairs/model.safetensors chosen/model.safetensors || fail "other columns than sentence1, sentence2, label"
 # A test file has no labels.
 cut -d, -f1-3 train.csv | sed 's/,[01]$//; 1s/,label//' | sed '2d;3d' >test.csv
-run predict classify --model pairs --input test.csv --output_dir predicted
+run predict classify --model pairs --input test.csv --output_dir predicted --verbose
 expect_code 0
 expect_err 'text_column sentence1, text_pair_column sentence2'
 run as hugging-face/run_glue.py --model_name_or_path pairs --test_file test.csv --do_predict --output_dir fewer \

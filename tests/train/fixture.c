@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
 
+#include "core/log.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/config.h"
@@ -228,7 +229,9 @@ static void watch(void *context, const struct berth_record *record) {
     if (watcher->log == NULL || record->kind == BERTH_PROGRESS) {
         return;
     }
-    fprintf(watcher->log, "%s: %s", kinds[record->kind], record->text != NULL ? record->text : "");
+    const char *detail = log_detail_text(record);
+    const char *text = detail != NULL ? detail : record->text != NULL ? record->text : "";
+    fprintf(watcher->log, "%s: %s", kinds[detail != NULL ? BERTH_NOTE : record->kind], text);
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *own = &record->fields[i];
         if (own->type == BERTH_INTEGER) {

@@ -5,6 +5,7 @@
 // from the newest good one, and it ends with the bytes of a run that was never stopped.
 //
 // BERTH_POWER_FAILURES sets how many failures are tried (the long test: 10,000), BERTH_SEED which.
+#include "core/log.h"
 #include "fixture.h"
 #include "recorded_disk.h"
 #include "settings/settings.h"
@@ -27,8 +28,9 @@ static struct berth_log given;
 // A mark where the run says that a checkpoint is saved.
 static void mark_saved(void *context, const struct berth_record *record) {
     (void)context;
-    if (record->kind == BERTH_NOTE && strncmp(record->text, "saved ", 6) == 0) {
-        disk_record_mark(atoll(strrchr(record->text, '-') + 1));
+    const char *detail = log_detail_text(record);
+    if (detail != NULL && strncmp(detail, "saved ", 6) == 0) {
+        disk_record_mark(atoll(strrchr(detail, '-') + 1));
     }
     given.write(given.context, record);
 }

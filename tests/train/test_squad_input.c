@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the data sets of runs: what is noted about their questions, and what strict_answers
 // refuses.
+#include "core/log.h"
 #include "core/scratch.h"
 #include "data/squad_fixture.h"
 #include "settings/settings.h"
@@ -11,7 +12,8 @@ static char notes[4096];
 static void record_note(void *context, const struct berth_record *record) {
     (void)context;
     size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", record->text);
+    const char *detail = log_detail_text(record);
+    snprintf(notes + used, sizeof notes - used, "%s\n", detail != NULL ? detail : record->text);
 }
 
 static struct tokenizer *tokenizer;

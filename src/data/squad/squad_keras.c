@@ -360,12 +360,14 @@ static void report_skipped(const struct builder *builder, const struct berth_log
                     "answer_start; strict_answers refuses such a file",
                     builder->args->name, counts[MISPLACED], builder->entry_count);
     }
-    log_note(log,
-             "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
-             "without a token of the answer, %zu longer than max_seq_length %lld",
-             builder->args->name, builder->args->set->skipped_examples, builder->entry_count,
-             counts[AT_CONTEXT_END], counts[NO_TOKEN], counts[TOO_LONG],
-             (long long)builder->args->options->max_length);
+    const int is_cut = builder->args->set->skipped_examples > 0;
+    (is_cut ? log_note : log_detail)(
+        log,
+        "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
+        "without a token of the answer, %zu longer than max_seq_length %lld",
+        builder->args->name, builder->args->set->skipped_examples, builder->entry_count,
+        counts[AT_CONTEXT_END], counts[NO_TOKEN], counts[TOO_LONG],
+        (long long)builder->args->options->max_length);
 }
 
 static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,

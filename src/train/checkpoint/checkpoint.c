@@ -365,8 +365,8 @@ enum berth_status checkpoint_examine(const char *folder, const struct berth_log 
     return step >= 0 ? BERTH_OK : checkpoint_manifest_verify_listed(folder, log, error);
 }
 
-// Removes the `excess` oldest checkpoints, except the newest and the best. One that cannot be
-// removed does not keep the others; the first such error is returned.
+// Removes the `excess` oldest checkpoints of `count`, except the last one and the best. One that
+// cannot be removed does not keep the others; the first such error is returned.
 static enum berth_status remove_oldest(const char *output_dir, const int64_t *steps, size_t count,
                                        size_t excess, int64_t best, struct berth_error *error) {
     enum berth_status first = BERTH_OK;
@@ -418,6 +418,19 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     return status == BERTH_OK && limit > 0 && limits->originals
                ? original_rotate(output_dir, &originals, error)
                : status;
+}
+
+enum berth_status checkpoint_remove_all(const char *output_dir, int64_t newest,
+                                        struct berth_error *error) {
+    const struct checkpoint_limits limits = {.newest = newest};
+    int64_t *steps;
+    size_t count;
+    TRY(checkpoint_list(output_dir, &steps, &count, error));
+    enum berth_status status = keep_own(output_dir, &limits, steps, &count, error);
+    status =
+        status == BERTH_OK ? remove_oldest(output_dir, steps, count + 1, count, -1, error) : status;
+    memory_free(steps);
+    return status;
 }
 
 // Whether the entry of the folder is this log or report, or a folder that contains it.

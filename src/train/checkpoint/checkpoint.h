@@ -85,6 +85,9 @@ struct checkpoint_limits {
 // So it does those of transformers' Trainer.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
+// Removes all checkpoints up to step `newest`; those of transformers' Trainer stay.
+enum berth_status checkpoint_remove_all(const char *output_dir, int64_t newest,
+                                        struct berth_error *error);
 
 // Reads state and progress from a checkpoint folder that checkpoint_accept or checkpoint_find has
 // verified.

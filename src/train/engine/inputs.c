@@ -565,11 +565,11 @@ static void report_weights(const struct folder_report *report, const struct weig
                            const struct berth_log *log) {
     const char *folder = origin->folder;
     char names[256];
-    log_note(log, "model: %zu tensors from %s", report->loaded, folder);
+    log_detail(log, "model: %zu tensors from %s", report->loaded, folder);
     if (report->missing != NULL) {
         join_names(report->missing, names);
         if (origin->training) {
-            log_note(log, "model: newly initialised, to be trained: %s", names);
+            log_detail(log, "model: newly initialised, to be trained: %s", names);
         } else {
             log_warning(log,
                         "model: %s lacks %s; random values are used instead, and the output is "
@@ -579,7 +579,7 @@ static void report_weights(const struct folder_report *report, const struct weig
     }
     if (report->unexpected != NULL) {
         join_names(report->unexpected, names);
-        log_note(log, "model: left out, not part of %s: %s", origin->title, names);
+        log_detail(log, "model: left out, not part of %s: %s", origin->title, names);
     }
     if (report->ignored_keys > 0) {
         log_warning(log, "model: %zu keys in the header of %s's weights are unknown",

@@ -99,10 +99,10 @@ enum berth_status range_exchange_init(struct range_exchange *exchange, struct co
 
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log) {
     if (exchange->is_direct) {
-        log_note(log, "ranks: the GPUs exchange gradients and weights by NCCL");
+        log_detail(log, "ranks: the GPUs exchange gradients and weights by NCCL");
     } else if (exchange->mirror != NULL) {
-        log_note(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
-                 exchange->mirror_reason);
+        log_detail(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
+                   exchange->mirror_reason);
     }
 }
 

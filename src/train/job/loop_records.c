@@ -55,8 +55,8 @@ static void report_expected_time(struct run *run) {
                   "expected time: %" PRId64 ":%02d:%02d for the %" PRId64
                   " updates that are left, %.3g s each, without evaluations and checkpoints",
                   whole / 3600, (int)(whole / 60 % 60), (int)(whole % 60), left, each);
-    LOG_RECORD(run->loop->log, BERTH_NOTE, text, log_integer("step", run->progress->step),
-               log_real("expected_seconds", expected));
+    LOG_RECORD(run->loop->log, BERTH_DETAIL, "note", log_text("note", text),
+               log_integer("step", run->progress->step), log_real("expected_seconds", expected));
 }
 
 void loop_count_update(struct run *run, const struct update_result *update,

@@ -107,7 +107,7 @@ static void report_saved(struct run *run, int64_t step) {
     run->saved_step = step;
     run->rollbacks = 0;
     const char *folder = loop->config->run.output_dir;
-    log_note(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
+    log_detail(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
     log_record(loop->log, BERTH_EVENT, NULL, &record);
 }
 

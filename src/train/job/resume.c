@@ -52,8 +52,10 @@ enum berth_status resume_check_unfinished(const struct settings *config,
     return !finished || config->run.overwrite_output_dir
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "output_dir %s contains a model and no checkpoint to resume from; "
-                           "choose another folder, or set overwrite_output_dir to overwrite it",
+                           "output_dir %s contains a model and no checkpoint to resume from (a "
+                           "finished fine-tuning keeps one only with save_total_limit, save_steps "
+                           "or save_strategy); choose another folder, or set "
+                           "overwrite_output_dir to overwrite it",
                            config->run.output_dir);
 }
 

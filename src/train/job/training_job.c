@@ -434,6 +434,7 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         .samples_per_second = (double)loop->sequences / seconds,
         .tokens_per_second = (double)loop->tokens / seconds,
         .mfu = NAN,
+        .is_complete = loop->is_complete,
     };
     memcpy(outcome->result.metrics, loop->score.items, sizeof outcome->result.metrics);
     outcome->is_scored =

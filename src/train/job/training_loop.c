@@ -157,6 +157,7 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     if (ends_early) {
         note_early_stop(run);
         run->last_step = progress->step;
+        run->result->is_complete = 1;
     }
     const int is_end = ends_early || run->is_finished;
     return is_best || (is_end && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
@@ -267,8 +268,8 @@ static void count_step(struct run *run) {
     progress->step++;
     if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
         loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
-        log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
-                 progress->loss_scale.scale, progress->step + 1);
+        log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
+                   progress->loss_scale.scale, progress->step + 1);
     }
 }
 
@@ -489,6 +490,7 @@ static int evaluates_start(const struct run *run) {
 static enum berth_status end_here(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     TRY(loop_continue_saving(run, 1, error));
+    run->result->is_complete |= run->result->updates > 0 && run->progress->step == loop_end(loop);
     if (run->progress->step == run->pause_step && !run->is_finished) {
         log_note(loop->log,
                  "steps_this_run ends this part of the run after update %" PRId64 " of %" PRId64

@@ -50,6 +50,7 @@ struct training_result {
     double predicted_per_second; // sequences
     int64_t evaluated_step;      // -1: none
     int64_t model_step;          // step of the resulting weights
+    int is_complete;             // trained to its end: no later run has anything left
 };
 
 // BERTH_FAILURE if loss or gradient is not finite, BERTH_INTERRUPTED if *stop interrupted it,

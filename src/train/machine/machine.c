@@ -187,7 +187,7 @@ static enum berth_status open_best(const struct device_options *options,
         }
         const char *missing = device_gpu_missing(*kind);
         if (missing == NULL && device_gpu_open(*kind, options, device, &refusal) == BERTH_OK) {
-            log_note(log, "device: %s (auto)", (*device)->describe(*device));
+            log_detail(log, "device: %s (auto)", (*device)->describe(*device));
             return BERTH_OK;
         }
         if (missing == NULL) {
@@ -197,10 +197,10 @@ static enum berth_status open_best(const struct device_options *options,
         why = why != NULL ? why : missing;
     }
     TRY(device_cpu_open(options, device, error));
-    log_note(log, "device: %s (auto: %s)", (*device)->describe(*device),
-             has_failed    ? "no GPU can be used"
-             : why != NULL ? why
-                           : "this build has no device for GPUs");
+    log_detail(log, "device: %s (auto: %s)", (*device)->describe(*device),
+               has_failed    ? "no GPU can be used"
+               : why != NULL ? why
+                             : "this build has no device for GPUs");
     return BERTH_OK;
 }
 
@@ -224,7 +224,7 @@ static enum berth_status open_named(const char *name, struct device_options *opt
     } else {
         TRY(device_cpu_open(options, device, error));
     }
-    log_note(log, "device: %s", (*device)->describe(*device));
+    log_detail(log, "device: %s", (*device)->describe(*device));
     return BERTH_OK;
 }
 
@@ -378,8 +378,8 @@ enum berth_status machine_compute_dtype(struct machine_settings *settings, struc
     if (settings->precision == BERTH_PRECISION_AUTO) {
         TRY(find_fast_dtype(comm, device, log, compute, error));
         settings->precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
-        log_note(log, "precision: %s (auto%s)", precisions[settings->precision].name,
-                 *compute == device->fast_dtype ? ", the faster one on this device" : "");
+        log_detail(log, "precision: %s (auto%s)", precisions[settings->precision].name,
+                   *compute == device->fast_dtype ? ", the faster one on this device" : "");
     }
     *compute = precisions[settings->precision].dtype;
     if (settings->precision == BERTH_INT8) {

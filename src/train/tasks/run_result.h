@@ -22,6 +22,8 @@ struct berth_run_result {
                         of the best one */
     int64_t best_worker; /* its rank; -1: none was evaluated */
     int64_t best_seed;
+    int is_complete; /* it was trained to its end, which was not one on request or by steps_this_run
+                      */
 };
 
 #endif
