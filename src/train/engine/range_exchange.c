@@ -101,8 +101,8 @@ void range_exchange_note(const struct range_exchange *exchange, const struct ber
     if (exchange->is_direct) {
         log_detail(log, "ranks: the GPUs exchange gradients and weights by NCCL");
     } else if (exchange->mirror != NULL) {
-        log_detail(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
-                   exchange->mirror_reason);
+        log_note(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
+                 exchange->mirror_reason);
     }
 }
 
