@@ -117,7 +117,8 @@ static int pads_a(const struct gemm_shape *s) {
     return !s->a_transposed && s->type != DTYPE_F32 && s->k % 2 != 0;
 }
 
-// Memory for the last chunk of such rows with the missing halves, as many as are multiplied at once.
+// Memory for the last chunk of such rows with the missing halves, as many as are multiplied at
+// once.
 static size_t padded_a_bytes(const struct gemm *gemm, const struct gemm_shape *s) {
     const int64_t before = (depth_chunks(s) - 1) * STEPS_MAX;
     const int64_t steps = product_steps(s->k, s->type) - before, rows = rows_at_once(gemm, steps);
