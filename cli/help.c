@@ -416,6 +416,7 @@ void cli_help_program(FILE *out) {
         snprintf(name, sizeof name, "%s %s", verb->name, verb->task != NULL ? verb->task : "");
         cli_wrap(out, verb->summary, width, 21, fprintf(out, "  %-18s", name));
     }
+    cli_flush_early(); // before the buffer is full, as what failed is known only here
     fputs("\nexample:\n"
           "  berth finetune squad --model minilm --train train-v1.1.json \\\n"
           "      --dev dev-v1.1.json --output squad-minilm\n"
