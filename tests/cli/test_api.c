@@ -219,7 +219,8 @@ static void a_model_without_the_head_is_refused(void **state) {
     struct berth_error error;
     struct berth_model *opened = // of questions
         open_model(model, SETTINGS("vocab_file", vocab, "device", "cpu", "threads", "1"));
-    assert_string_equal(berth_model_text(opened, "tasks"), "answer embed embed_tokens hidden tokenize");
+    assert_string_equal(berth_model_text(opened, "tasks"),
+                        "answer embed embed_tokens hidden tokenize");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_null(berth_run(opened, rows[i].task, &text, 1, NULL, NULL, &error));
         expect_refusal(&error, BERTH_CONFIG, rows[i].tensor);
