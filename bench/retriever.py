@@ -70,7 +70,8 @@ def berth(args, folder, seed):
         RATE, "--num_train_epochs", args.epochs, "--warmup_proportion", 0.1, "--weight_decay", 0, "--max_seq_length", LENGTH,
         "--seed", seed, "--skip_checkpoint", "--precision", "fp32", "--threads", args.threads)
     marks.append(time.time())
-    run("evaluate", "embed", "--model", "berth", *data, "--output", "berth-scores", "--max_seq_length", LENGTH, "--threads",
+    run("evaluate", "embed", "--model", "berth", *data, "--output", "berth-scores", "--overwrite_output_dir",
+        "--max_seq_length", LENGTH, "--threads",
         args.threads)
     marks.append(time.time())
     with open(os.path.join(folder, "berth-scores", "eval_results.json"), encoding="utf-8") as file:

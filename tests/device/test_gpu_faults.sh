@@ -91,7 +91,7 @@ mkdir alone driver
 cp "$BERTH" alone/berth
 cp "$BERTH_MODULE_PATH/berth-device-emulated.so" driver/libcuda.so.1
 because() { # TEXT
-    BERTH_MODULE_PATH= LD_LIBRARY_PATH=$work/driver alone/berth embed --model start texts.txt --device auto >"$out" 2>"$err"
+    BERTH_MODULE_PATH= LD_LIBRARY_PATH=$work/driver alone/berth embed --model start texts.txt --device auto --verbose >"$out" 2>"$err"
     code=$?
     expect_code 0
     expect_err "(auto: $1)"

@@ -121,6 +121,10 @@ expect_code 0
 alone rerank --model "$golden/classifier" --query text --document text
 expect_code 2 # it has three classes, of which none is named
 
+printf 'question,answer\nwho sleeps,a man sleeps\nwho runs,a man runs\n' >mined.csv
+alone mine --model "$golden/encoder" --pairs mined.csv --output mined.jsonl
+expect_code 0
+
 # Every command that the program lists was tried.
 what="the list of verbs"
 for verb in $(sed -n 's/^  \([a-z]*\) .*/\1/p' "$work/verbs" | grep -vx berth | sort -u); do

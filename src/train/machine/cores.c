@@ -282,15 +282,15 @@ enum berth_status cores_divide(struct comm *comm, int requested, const struct be
     }
     if (threads > 0) {
         bind_threads(&sharing.own, threads);
-        log_detail(log,
-                   "OMP_PROC_BIND or OMP_PLACES would bind %d ranks of this host to the same "
-                   "processors: their threads may run on all %d",
-                   sharing.count, CPU_COUNT(&sharing.own));
+        log_note(log,
+                 "OMP_PROC_BIND or OMP_PLACES would bind %d ranks of this host to the same "
+                 "processors: their threads may run on all %d",
+                 sharing.count, CPU_COUNT(&sharing.own));
         return BERTH_OK;
     }
     const cpu_set_t part = choose_processors(&sharing);
     bind_threads(&part, CPU_COUNT(&part));
-    log_detail(
+    log_note(
         log,
         "%d ranks of this host may run on the same %d processors and divide them: this one "
         "uses %d (the setting threads, OMP_NUM_THREADS or the launcher's binding override this)",
