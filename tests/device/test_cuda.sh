@@ -107,7 +107,7 @@ done
 # The fallback says why, and computes what the CPU does.
 run embed --model model texts.txt --device cpu
 cp "$out" "$work/of-cpu"
-run embed --model model texts.txt --device auto
+run embed --model model texts.txt --device auto --verbose
 expect_code 0
 expect_err "(auto: no NVIDIA driver is installed (libcuda.so.1))"
 cmp -s "$out" "$work/of-cpu" || fail "other embeddings than the CPU's"

@@ -41,18 +41,18 @@ both() {
 }
 for precision in fp32 bf16; do
     form="$small --precision $precision"
-    both finetune squad --model ../model --train ../squad.json --dev ../squad.json $form \
+    both finetune squad --save_total_limit 1 --model ../model --train ../squad.json --dev ../squad.json $form \
         --output "squad-$precision" --doc_stride 8 --max_query_length 12 --max_steps 2
     both predict squad --model "squad-$precision" --input ../squad.json $form --doc_stride 8 \
         --max_query_length 12 --output "answers-$precision"
     both answer --model "squad-$precision" $form --question 'Where did Ada live?' --top 3 --json \
         --context 'Ada lived in Oslo. Hugo lived in Riga.'
     both show squad --model "squad-$precision" --input ../squad.json --num-test-samples 2 $form --json
-    both finetune classify --model ../model --task mrpc --data_dir ../glue $form --max_steps 2 \
+    both finetune classify --save_total_limit 1 --model ../model --task mrpc --data_dir ../glue $form --max_steps 2 \
         --output "mrpc-$precision"
     both predict classify --model "mrpc-$precision" --task mrpc --data_dir ../glue $form --split dev \
         --output "said-$precision"
-    both finetune classify --model ../model --train ../scores.csv --dev ../scores.csv --max_steps 2 \
+    both finetune classify --save_total_limit 1 --model ../model --train ../scores.csv --dev ../scores.csv --max_steps 2 \
         --text-column text --label-column score $form --output "scores-$precision"
     both embed --model ../model $form ../texts.txt
     both mine --model ../model $form --pairs ../pairs.csv --output "mined-$precision.jsonl" --output_scores
