@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes records of what the library says and hands them to the caller's function. What becomes of
+// them (lines, files, a page) is the caller's: report/ and cli/lines.c.
 #include "core/log.h"
 
 #include "core/memory.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The device's twin of a batch: one block of memory, one upload a batch. The packer fills the
+// host's arrays (data/batches/packer.h), operations read these.
 #include "device/device_batch.h"
 
 enum berth_status device_batch_init(struct device_batch *copy, struct device *device,

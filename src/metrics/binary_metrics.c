@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scores of a yes-or-no question with real-valued predictions, from one walk over them in the order
+// of their scores; for the evaluation of cross-encoders (task/rerank.c).
 #include "metrics/binary_metrics.h"
 
 #include <math.h>

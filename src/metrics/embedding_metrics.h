@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// vectors[count][size], each of norm 1 or zero.
+// vectors[count][size]; for cosines each of norm 1 or zero.
 struct embedding_set {
     const float *vectors;
     size_t count, size;
 };
 
-// The cosine of two vectors.
-double embedding_cosine(const struct embedding_set *set, uint32_t a, uint32_t b);
+// The inner product of two vectors, which is their cosine if their norms are 1.
+double embedding_product(const struct embedding_set *set, uint32_t a, uint32_t b);
 
 // The fraction of examples, `texts` indices of vectors each, in which the first vector has a larger
 // cosine with the second than with each further one. count > 0.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scores of one query's ranking, which the search (model/nearest.h) has made. The means over the
+// queries are task/embed_retrieval.c's; which documents are relevant, data/pairs/retrieval_set.h's.
 #include "metrics/retrieval_metrics.h"
 
 #include <math.h>

@@ -26,7 +26,7 @@ static struct mat rows_of(struct mat m, int64_t first, int64_t count) {
     return mat_rows(m, first, count);
 }
 
-// --- what there is, of any head -----------------------------------------------------------------
+// --- losses and pieces, as bert.h declares them --------------------------------------------------
 
 int64_t bert_loss_count(const struct bert *model) {
     const int64_t dimensions = model->config->embedding.dimension_count;

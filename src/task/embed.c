@@ -604,7 +604,7 @@ static enum berth_status score_cosines(const struct embed *own, const struct emb
                                    ? BERTH_OK
                                    : error_no_memory(error, count * sizeof *cosines, "cosines");
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        cosines[i] = embedding_cosine(vectors, own->numbers[2 * i], own->numbers[2 * i + 1]);
+        cosines[i] = embedding_product(vectors, own->numbers[2 * i], own->numbers[2 * i + 1]);
         wanted[i] = own->examples.items[i].scores[0];
     }
     if (status == BERTH_OK) {

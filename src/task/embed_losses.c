@@ -150,7 +150,8 @@ static enum berth_status read_numbers(const char *name, const char *text, double
                                       int64_t *count, struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE * 2];
     *count = 0;
-    for (const char *at = text; *at != '\0'; at += *at == ',') {
+    const char *at = text;
+    do {
         const size_t length = strcspn(at, ",");
         snprintf(number, sizeof number, "%.*s", (int)length, at);
         if (*count == BERT_DIMENSIONS_MAX || length >= sizeof number ||
@@ -161,7 +162,7 @@ static enum berth_status read_numbers(const char *name, const char *text, double
         }
         ++*count;
         at += length;
-    }
+    } while (*at++ == ',');
     return BERTH_OK;
 }
 
@@ -190,8 +191,8 @@ static enum berth_status settle_dimensions(const struct settings *config, struct
         return BERTH_OK;
     }
     TRY(read_numbers("matryoshka_dims", dimensions, numbers, &embedding->dimension_count, error));
-    TRY(read_numbers("matryoshka_weights", given != NULL ? given : "", weights, &weight_count,
-                     error));
+    TRY(given != NULL ? read_numbers("matryoshka_weights", given, weights, &weight_count, error)
+                      : BERTH_OK);
     if (given != NULL && weight_count != embedding->dimension_count) {
         return error_set(error, BERTH_USAGE,
                          "matryoshka_weights: expected a weight for each of %lld dimensions, found "

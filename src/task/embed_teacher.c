@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/hub/model_files.h"
+#include "metrics/embedding_metrics.h"
 #include "model/folder_class.h"
 
 #include <string.h>
@@ -111,17 +112,13 @@ enum berth_status embedding_teacher_vectors(const struct embedding_teacher *teac
     return BERTH_OK;
 }
 
-// The dot products of the first text of each example and the others.
+// The inner products of the first text of each example and the others.
 static void put_products(const struct text_examples *examples, const float *vectors, size_t size) {
-    for (size_t i = 0; i < examples->count; i++) {
-        const float *own = vectors + i * examples->texts * size;
-        for (size_t k = 1; k < examples->texts; k++) {
-            double sum = 0;
-            for (size_t c = 0; c < size; c++) {
-                sum += (double)own[c] * (double)own[k * size + c];
-            }
-            examples->score_pool[i * examples->scores + k - 1] = sum;
-        }
+    const struct embedding_set set = {vectors, examples->count * examples->texts, size};
+    for (size_t i = 0; i < examples->count * examples->scores; i++) {
+        const size_t first = i / examples->scores * examples->texts;
+        examples->score_pool[i] =
+            embedding_product(&set, (uint32_t)first, (uint32_t)(first + 1 + i % examples->scores));
     }
 }
 

@@ -534,6 +534,7 @@ def check_errors():
             ("list.jsonl", ["--embedding_loss", "cosent"], 65, "expected a number as item 2"),
             ("pairs.jsonl", ["--matryoshka_dims", "25"], 2, "matryoshka_dims: expected 1 to 24, found 25"),
             ("pairs.jsonl", ["--matryoshka_dims", "24,x"], 2, 'expected at most 16 numbers A,B,..., found "24,x"'),
+            ("pairs.jsonl", ["--matryoshka_dims", "24,"], 2, 'expected at most 16 numbers A,B,..., found "24,"'),
             ("pairs.jsonl", ["--matryoshka_dims", "24,1.5"], 2, 'expected whole numbers, found "24,1.5"'),
             ("pairs.jsonl", ["--matryoshka_dims", "24,8", "--matryoshka_weights", "1"], 2, "for each of 2 dimensions"),
             ("pairs.jsonl", ["--matryoshka_dims", "24,8", "--matryoshka_weights", "1,-1"], 2, "expected numbers above 0"),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads BEIR's three files into numbers: texts by their ids, then which text is relevant to which
+// query; a set for task/embed_retrieval.c. Leaves out vectors, search and scores.
 #include "data/pairs/retrieval_set.h"
 
 #include "core/file.h"
@@ -315,7 +317,7 @@ static enum berth_status read_judgements(const char *path, const struct storage 
 
 // --- the set of files ----------------------------------------------------------------------------
 
-// Keeps the first `limit` of the queries that have judgements, and numbers them anew.
+// Keeps the first `limit` of the queries that have judgements; their numbers become 0, 1, ...
 static enum berth_status choose_queries(const struct storage *storage, size_t limit,
                                         struct judged_list *list, struct retrieval_set *set,
                                         struct berth_error *error) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// From the rows of a table (data/tables) to examples for embeddings: finds the columns, borrows the
+// texts, reads numbers and lists of numbers. What examples a loss takes is task/embed_losses.c's.
 #include "data/pairs/text_examples.h"
 
 #include "core/memory.h"
