@@ -4,16 +4,16 @@ sentence-transformers (dev/goldens/cross_encoder.py); resumption, files, refusal
 
     cross_encoders.py BERTH SOURCE_DIR
 """
+import functools
 import json
 import math
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
-from expectations import expect, failures
+from expectations import expect, failures, run_program
 
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
@@ -25,11 +25,7 @@ RECIPE = [*COMMON, *"--schedule constant --hidden_dropout_prob 0 --attention_pro
 os.chdir(tempfile.mkdtemp())
 
 
-def berth(*words, code=0):
-    done = subprocess.run([BERTH, *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode != code:
-        expect(False, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
-    return done
+berth = functools.partial(run_program, BERTH)
 
 
 def write_pairs(name, labels, columns=("query", "response", "label"), pairs=None):

@@ -6,37 +6,28 @@
     embeddings.py BERTH SOURCE_DIR
 """
 import csv
+import functools
 import json
 import math
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 
-from expectations import expect, failures
+from expectations import expect, failures, run_program
 
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
 with open(os.path.join(SOURCE, "tests/golden/embedding_losses.json"), encoding="utf-8") as golden_file:
     GOLDEN = json.load(golden_file)
-# An MPI does not free all of its memory.
-WITHOUT_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
-                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 COMMON = "--threads 1 --precision fp32".split()
 RECIPE = "--schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --do_eval false".split()
 PLAIN = COMMON + RECIPE
 os.chdir(tempfile.mkdtemp())
 
 
-def berth(*words, code=0, launcher=()):
-    done = subprocess.run([*launcher, BERTH, *map(str, words)], capture_output=True, text=True, check=False,
-                          env=dict(ENVIRONMENT, ASAN_OPTIONS=WITHOUT_LEAKS) if launcher else ENVIRONMENT)
-    if done.returncode != code:
-        expect(False, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
-    return done
+berth = functools.partial(run_program, BERTH)
 
 
 def write_lines(name, columns, rows):

@@ -7,6 +7,7 @@ signals, refusals. dev/others compares with sentence-transformers.
     mine.py BERTH SOURCE_DIR
 """
 import csv
+import functools
 import itertools
 import json
 import math
@@ -18,16 +19,12 @@ import sys
 import tempfile
 import time
 
-from expectations import expect, failures
+from expectations import ENVIRONMENT, WITHOUT_LEAKS, expect, failures, run_program
 
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
 COMMON = "--threads 1 --precision fp32".split()
 LIMIT = 3e-6
-# An MPI does not free all of its memory.
-WITHOUT_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
-                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 os.chdir(tempfile.mkdtemp())
 
 NAMES, COLOURS, THINGS = ["anna", "ben", "cora"], ["red", "blue", "green", "black"], ["ball", "book", "lamp", "coat"]
@@ -39,11 +36,7 @@ PAIRS += [(QUERIES[2], CORPUS[30]), (QUERIES[5], CORPUS[7]), (QUERIES[5], CORPUS
 PAIRS += [(QUERIES[9], "the lamp is green and black .")]
 
 
-def berth(*words, code=0, launcher=()):
-    done = subprocess.run([*launcher, BERTH, *map(str, words)], capture_output=True, text=True, check=False,
-                          env=dict(ENVIRONMENT, ASAN_OPTIONS=WITHOUT_LEAKS) if launcher else ENVIRONMENT)
-    expect(done.returncode == code, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
-    return done
+berth = functools.partial(run_program, BERTH)
 
 
 def write(path, value):

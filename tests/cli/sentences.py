@@ -7,6 +7,7 @@ numbers, sparse vectors (tests/golden/fill), and those of tokens. dev/others com
 
     sentences.py BERTH SOURCE_DIR
 """
+import functools
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from expectations import expect, failures
+from expectations import expect, failures, run_program
 
 BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
 ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
@@ -25,10 +26,7 @@ PROMPTS = {"q": "is the ball ", "d": "ben : "}
 os.chdir(tempfile.mkdtemp())
 
 
-def berth(*words, code=0):
-    done = subprocess.run([BERTH, *map(str, words)], capture_output=True, text=True, check=False)
-    expect(done.returncode == code, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
-    return done
+berth = functools.partial(run_program, BERTH)
 
 
 def write(path, value):
