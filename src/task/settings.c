@@ -14,7 +14,7 @@ const struct call_settings task_usual = {
 
 const struct option_row task_options[] = {
     {FIELD("top", top), .type = OPTION_INTEGER, AT_LEAST(1), .aliases = "top_k", .unit = "N",
-     .help = "most answers, classes, or words of a mask, best first"},
+     .help = "only the N best results of a text, best first"},
     {FIELD("max_answer_length", answer_length), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",
      .help = "most tokens of an answer"},
     {FIELD("version_2_with_negative", with_no_answer), .type = OPTION_FLAG,

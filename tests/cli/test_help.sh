@@ -75,6 +75,26 @@ run finetune squad --help nonsense
 expect_code 2
 expect_err "--help nonsense: expected all, files, features, "
 
+# No text of other verbs: what an option means in another one, or that it does not go with an option of another one.
+for words in "embed|to start from|answers, classes" "finetune squad|CoNLL|a table of texts|for embeddings" \
+    "finetune tokens|SQuAD|task_name|for embeddings" "finetune embed|SQuAD|CoNLL|task_name|piz-daint" "predict squad|CoNLL|what an earlier run left" \
+    "finetune classify|CoNLL|nvidia-phase1|lumi|int8" "pretrain|SQuAD|CoNLL|lumi|unless this, save_steps" "tokenize|only the run's log" \
+    "mine|CoNLL|task_name" "vocab|write to an output folder" "finetune rerank|CoNLL|SQuAD|for embeddings|task_name" "bench|curves"; do
+    verb=${words%%|*} other=${words#*|}
+    # shellcheck disable=SC2086
+    COLUMNS=1000 run $verb --help all
+    sed '/^usage/,/^common options/d' "$out" >"$work/options" # the examples may name files of any kind
+    ! grep -nE -- "$other" "$work/options" || fail "text of another verb"
+done
+
+# Every verb that prints results has --json.
+for verb in "finetune squad" "predict classify" "evaluate squad" "evaluate tokens" "evaluate embed" answer classify tag rerank embed fill hidden \
+    "show squad" "features squad" tokenize mine inspect compare verify bench doctor fetch prepare pack vocab; do
+    # shellcheck disable=SC2086
+    COLUMNS=200 run $verb --help
+    expect_out "  --json"
+done
+
 # Other programs: their list, and the flags of each.
 run as
 expect_code 0
