@@ -50,7 +50,20 @@ run finetune squad $squad --validation_file v2.json --version_2_with_negative --
 expect_code 0
 what="page of SQuAD 2.0"
 grep -q 'update 4 of 4, ended</span>' pages/third.html || fail "state"
-grep -q '<th scope="row">best_metric</th>' pages/third.html || fail "best score"
+grep -q '<th scope="row">Best score</th>' pages/third.html || fail "best score"
+python3 - <<'END' || fail "the outcome is not told in words, or without units"
+import html, json, re
+page = open("pages/first.html", encoding="utf-8").read()
+summary = [json.loads(line) for line in open("first/log.jsonl")][-1]
+rows = dict(re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', page.partition("<h2>Outcome")[2].partition("</table>")[0]))
+rows = {html.unescape(key): html.unescape(value) for key, value in rows.items()}
+assert not [key for key in rows if "_" in key], rows
+assert rows["Time of training"] == "%.2f s" % summary["train_seconds"], rows
+assert rows["F1"].split() == ["%.2f" % summary["f1"]] + ["%"] * (summary["f1"] > 1), rows
+assert re.fullmatch(r"[\d.]+ sequences/s", rows["Speed of training"]) and re.fullmatch(r"[\d.]+ MiB", rows["Largest memory of the process"]), rows
+assert "Model FLOPs utilisation" not in rows or summary["mfu"] is not None, rows
+assert "<h1>first</h1>" in page and f'<p class="headline">F1 <b>{rows["F1"]}</b>' in page
+END
 grep -q 'F1 of questions with an answer' pages/third.html || fail "title"
 grep -q 'No-answer threshold' pages/third.html || fail "curve of thresholds"
 
