@@ -167,9 +167,9 @@ for truth in true false; do
 done
 run report done-true.json done-true.json --output same.html
 expect_code 0
-grep -q '<tr><th scope="row">done</th>' same.html || fail "a truth in common differs"
+grep -q '<tr><th scope="row">Done</th>' same.html || fail "a truth in common differs"
 run report done-true.json done-false.json --output other.html
-grep -q '<tr class="differs"><th scope="row">done</th>' other.html || fail "truths do not differ"
+grep -q '<tr class="differs"><th scope="row">Done</th>' other.html || fail "truths do not differ"
 mkdir -p peer/checkpoint-6 peer/checkpoint-8.abandoned peer/checkpoint-best
 cp trainer_state.json peer/checkpoint-6
 echo "{}" | tee peer/checkpoint-8.abandoned/trainer_state.json >peer/checkpoint-best/trainer_state.json
