@@ -6,7 +6,9 @@
 #include "rows.h"
 #include "topics.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -208,7 +210,10 @@ static void print_verb(struct page *page) {
         cli_wrap(stdout, verb->notes, page->width, 0, 0);
     }
     putchar('\n');
-    cli_wrap(stdout, "Exit codes: `berth help exit-codes`.", page->width, 0, 0);
+    cli_wrap(stdout,
+             "Exit codes: `berth help exit-codes`. Where the documents are: the end of `berth "
+             "--help`.",
+             page->width, 0, 0);
 }
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
@@ -400,6 +405,23 @@ static void print_topics(FILE *out, int width) {
     cli_wrap(out, text, width, 7, 0);
 }
 
+// Where the documents are, beside an installed program or in the sources that it was built in; the
+// place of those in `doc/NAME.md` of help and messages, too.
+static void print_documents(FILE *out) {
+    static const char *const places[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
+    char program[PATH_MAX], path[2 * PATH_MAX], found[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    const char *slash = length > 0 ? memrchr(program, '/', (size_t)length) : NULL;
+    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%.*s/%s/doc/index.md", (int)(slash - program), program,
+                 places[i]);
+        if (realpath(path, found) != NULL) {
+            fprintf(out, "\ndocuments:\n  %s\n", found);
+            return;
+        }
+    }
+}
+
 void cli_help_program(FILE *out) {
     const struct cli_verb *verb;
     const int descriptor = out == stderr ? STDERR_FILENO : STDOUT_FILENO;
@@ -423,4 +445,5 @@ void cli_help_program(FILE *out) {
           "  berth answer --model squad-minilm --question 'Where?' \\\n"
           "      --context 'It is in Bern.'\n",
           out);
+    print_documents(out);
 }

@@ -120,7 +120,7 @@ expect_err '`berth as` alone lists them'
 # every width shows the same words.
 words_of() { sed '/^example/,/^common options/d' "$1" | tr -s ' \n' '\n\n'; }
 no_wider() { # COLUMNS
-    wide=$(sed '/^example/,/^common options/d' "$out" | awk -v columns="$1" 'length($0) > columns' | head -n 1)
+    wide=$(sed '/^example/,/^common options/d; /\/index.md$/d' "$out" | awk -v columns="$1" 'length($0) > columns' | head -n 1)
     [ -z "$wide" ] || fail "wider than $1 columns: $wide"
 }
 narrow() { # COLUMNS WORDS...
@@ -155,6 +155,7 @@ expect_err "finetune squad"
 run --help
 expect_code 0
 expect_out "finetune squad"
+[ -s "$(sed -n '/^documents:$/{n;s/^ *//p}' "$out")" ] || fail "the documents are not where it says"
 for words in --version version -V -v; do
     run $words
     expect_code 0
