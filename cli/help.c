@@ -405,20 +405,14 @@ static void print_topics(FILE *out, int width) {
     cli_wrap(out, text, width, 7, 0);
 }
 
-// Where the documents are, beside an installed program or in the sources that it was built in; the
-// place of those in `doc/NAME.md` of help and messages, too.
+// Where the documents are: those that help and messages call doc/NAME.md.
 static void print_documents(FILE *out) {
-    static const char *const places[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
-    char program[PATH_MAX], path[2 * PATH_MAX], found[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    const char *slash = length > 0 ? memrchr(program, '/', (size_t)length) : NULL;
-    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%.*s/%s/doc/index.md", (int)(slash - program), program,
-                 places[i]);
-        if (realpath(path, found) != NULL) {
-            fprintf(out, "\ndocuments:\n  %s\n", found);
-            return;
-        }
+    static const char *const folders[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
+    char path[CLI_PATH_SIZE], whole[PATH_MAX];
+    const char *index =
+        cli_beside_program(folders, sizeof folders / sizeof *folders, "doc/index.md", path);
+    if (index != NULL && realpath(index, whole) != NULL) {
+        fprintf(out, "\ndocuments:\n  %s\n", whole);
     }
 }
 
