@@ -8,6 +8,7 @@ mkdir -p "$work/reader/squad" "$work/reader/mrpc"
 cd "$work/reader" || exit 1
 make_model all-MiniLM-L6-v2
 cp -r all-MiniLM-L6-v2 bert-base-uncased
+printf "%s\n" valve pump >>bert-base-uncased/vocab.txt # words of doc/masked-words.md
 make_dataset squad/train-v1.1.json
 cp squad/train-v1.1.json squad/dev-v1.1.json
 python3 - <<'END'
