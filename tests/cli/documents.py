@@ -282,6 +282,7 @@ def main(berth: str, build: str, source: str) -> int:
                for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
     problems += wrong_keys(root)
     problems += not_in_index(root)
+    problems += subprocess.run([str(root / "dev/draw-pictures"), "--check"], capture_output=True, text=True).stdout.splitlines()
     problems += not_executable(root)
     problems += [f"design.md: inner room {name}: described and in src/ must agree" for name in described ^ folders]
     for problem in problems:
