@@ -8,7 +8,6 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
-#include "report/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,12 +66,10 @@ static int wants_progress(const struct cli_call *call) {
 static enum berth_status print_cached(const struct fetch_cached *found, void *context,
                                       struct berth_error *error) {
     struct json_line line DONE_BY(json_line_done) = {0};
-    const struct berth_field size = {
-        .key = "bytes", .type = BERTH_INTEGER, .integer = found->bytes};
-    char bytes[64];
-    lines_value(&size, bytes, sizeof bytes);
+    char mebibytes[64];
+    number_format(mebibytes, sizeof mebibytes, "%.1f", (double)found->bytes / 0x1p20);
     if (!cli_flag(context, "json")) {
-        printf("%-8s %11s  %s\n", found->kind, bytes, cli_escape_name(found->name));
+        printf("%-8s %8s MiB  %s\n", found->kind, mebibytes, cli_escape_name(found->name));
         return BERTH_OK;
     }
     json_line_open(&line, NULL, '{');
