@@ -60,12 +60,20 @@ struct axis chart_updates(const struct run_set *set, int intervals) {
         }
     }
     left = left >= 0 && left < 0.2 * right ? 0 : left;
-    struct axis axis = axis_of(left, right, intervals);
-    if (axis.step < 1 && isfinite(right - left)) { // there is no half of an update
-        axis = (struct axis){.low = floor(left), .step = 1};
-        axis.intervals = (int)fmax(ceil(right - axis.low), 1);
+    const double span = right - left;
+    if (!(span >= 1 && span < 1e15 && left == floor(left) && right == floor(right))) {
+        return axis_of(left, right, intervals);
     }
-    return axis;
+    // Ends where the data ends, so a tick may be up to half an update beside its number; most
+    // numbers of updates are divided without.
+    int chosen = (int)fmin(intervals, span);
+    for (int exact = chosen; exact > 2; exact--) {
+        if (fmod(span, exact) == 0) {
+            chosen = exact;
+            break;
+        }
+    }
+    return (struct axis){.low = left, .step = span / chosen, .intervals = chosen};
 }
 
 void chart_scale(struct chart *chart, int intervals) {
@@ -140,7 +148,7 @@ void chart_tick_label(const char *key, const struct axis *axis, int tick, char *
         }
         number_format(text, size, "%.4g %s", value, units[unit]);
     } else if (text_ends_with(key, "flops") || strcmp(key, "step") == 0) {
-        chart_value(key, value, text, size);
+        chart_value(key, strcmp(key, "step") == 0 ? round(value) : value, text, size);
     } else if (value != 0 && axis->step < 1e-4) {
         put_scientific(value, axis->step, text, size);
     } else {

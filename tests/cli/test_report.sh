@@ -108,6 +108,19 @@ assert counts == {"no": 2, "yes": 1}, counts
 END
 grep -q '<mark class="wrong">&lt;b&gt;</mark>\|<mark class="right">&lt;b&gt;</mark>' pages/fourth.html || fail "no marked word"
 
+# The axis of updates ends with the last one, at whole numbers.
+what="the axis of updates"
+for steps in 6 7 254; do
+    { echo '{"log_history": ['; for step in $(seq "$steps"); do echo "{\"step\": $step, \"loss\": 0.0000$step},"; done
+      echo "{\"step\": $steps, \"eval_f1\": 1}]}"; } >axis.json
+    run report axis.json --output axis.html
+    ticks=$(grep -oE '<div class="xs"[^>]*>(<span>[^<]*</span>)*' axis.html | head -n 1 | grep -oE '[0-9.e-]+</span>' | cut -d '<' -f 1)
+    [ "$(echo "$ticks" | tail -n 1)" = "$steps" ] && [ "$(echo "$ticks" | wc -l)" -gt 2 ] && ! echo "$ticks" | grep -q '\.' ||
+        fail "ticks: $(echo $ticks)"
+    ! grep -oE '<div class="ys"[^>]*>(<span>[^<]*</span>)*' axis.html | head -n 1 | grep -oE '>[0-9.e-]+<' | grep -qE '0\.0000[1-9]' ||
+        fail "small numbers in two notations"
+done
+
 # A dry run leaves neither.
 run finetune squad $squad --output dry --max_steps 6 --report dry.html --dry_run
 expect_code 0
