@@ -252,19 +252,34 @@ static void put_time(double seconds, struct buffer *page) {
     buffer_put_text(page, text);
 }
 
+// The columns; in a narrow window each cell says its own.
+static const char *const process_columns[] = {
+    "Run", "Process", "First record (UTC)", "Last record", "Reported updates", "Started from"};
+#define PROCESS_COLUMNS (sizeof process_columns / sizeof *process_columns)
+
+static void begin_cell(size_t column, struct buffer *page) {
+    buffer_print(page, "%s<td data-name=\"%s\">", column > 0 ? "</td>" : "",
+                 process_columns[column]);
+}
+
 static void put_process(const struct run *run, size_t number, struct buffer *page) {
     const struct run_process *process = &run->processes[number];
-    buffer_put_text(page, "<tr><td>");
+    buffer_put_text(page, "<tr>");
+    begin_cell(0, page);
     html_put_text(page, run->name);
-    buffer_print(page, "</td><td>%zu</td><td>", number + 1);
+    begin_cell(1, page);
+    buffer_print(page, "%zu", number + 1);
+    begin_cell(2, page);
     put_time(process->begin, page);
-    buffer_put_text(page, "</td><td>");
+    begin_cell(3, page);
     put_time(process->end, page);
+    begin_cell(4, page);
     if (process->first <= process->last) {
-        buffer_print(page, "</td><td>%.0f to %.0f</td><td>", process->first, process->last);
+        buffer_print(page, "%.0f to %.0f", process->first, process->last);
     } else {
-        buffer_put_text(page, "</td><td>none</td><td>");
+        buffer_put_text(page, "none");
     }
+    begin_cell(5, page);
     html_put_text(page, process->resumed_from != NULL ? process->resumed_from : "the beginning");
     buffer_put_text(page, "</td></tr>");
 }
@@ -277,12 +292,12 @@ void html_put_processes(const struct run_set *set, struct buffer *page) {
     if (count == 0) {
         return;
     }
-    buffer_put_text(page,
-                    "<h2>Processes</h2>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th "
-                    "scope=\"col\">Run</th><th scope=\"col\">Process</th><th scope=\"col\">First "
-                    "record (UTC)</th><th scope=\"col\">Last record</th><th "
-                    "scope=\"col\">Reported updates</th><th scope=\"col\">Started "
-                    "from</th></tr></thead><tbody>");
+    buffer_put_text(page, "<h2>Processes</h2>\n<div class=\"wide\" tabindex=\"0\"><table "
+                          "class=\"stacks\"><thead><tr>");
+    for (size_t i = 0; i < PROCESS_COLUMNS; i++) {
+        buffer_print(page, "<th scope=\"col\">%s</th>", process_columns[i]);
+    }
+    buffer_put_text(page, "</tr></thead><tbody>");
     for (size_t i = 0; i < set->count; i++) {
         for (size_t process = 0; process < set->runs[i].process_count; process++) {
             put_process(&set->runs[i], process, page);

@@ -17,7 +17,6 @@ enum berth_status berth_reporter_open(const struct settings *config, int file_de
         .chooses_steps = config->run.deepspeed_config != NULL ||
                          settings_is_given(config, "logging_steps") ||
                          settings_is_given(config, "logging_strategy"),
-        .shows_all = config->run.dry_run || config->run.recipe != NULL,
         .adam_betas = {config->optimizer.adam_beta1, config->optimizer.adam_beta2}};
     struct report_settings own = config->report;
     char *folder = NULL;

@@ -45,7 +45,7 @@ enum berth_status reporter_open(const struct report_settings *settings,
         return status;
     }
     opened->quiet = settings->quiet;
-    opened->verbose = settings->verbose || run->shows_all || !is_format(settings, "plain");
+    opened->verbose = settings->verbose || !is_format(settings, "plain");
     opened->whole_steps = opened->verbose || settings->wall_clock_breakdown;
     opened->thins = !opened->verbose && !run->chooses_steps;
     console_init(&opened->console, descriptor,

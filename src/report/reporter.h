@@ -45,7 +45,6 @@ struct reported_run {
     int resumes;
     int has_deepspeed; // the run has an engine's file
     int chooses_steps; // which updates to report was asked for
-    int shows_all;     // it prints its plan, or stands for another program: as if verbose
     double adam_betas[2];
 };
 

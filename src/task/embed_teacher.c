@@ -29,7 +29,9 @@ static enum berth_status open_teacher(const struct embedding_teacher *teacher, i
     }
     settings_init(&settings);
     settings.machine = teacher->config->machine;
-    settings.machine.precision = BERTH_PRECISION_AUTO;
+    if (settings.machine.precision != BERTH_FP32) { // a run in fp32 has no numbers of bf16 in it
+        settings.machine.precision = BERTH_PRECISION_AUTO;
+    }
     settings.model.model_name_or_path = teacher->model;
     return task_model_open(task, &settings, &opening, model, error);
 }

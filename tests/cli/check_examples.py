@@ -20,15 +20,27 @@ def answer(lines: list, shown: str):
     return [f"{100 * each['probability']:5.1f} %  {each['text']} [{each['start']}, {each['end']})" for each in answers]
 
 
-def fill(lines: list, golden: str):
-    words = json.loads(golden)[0]["found"][:3]
-    return [", ".join(f"{word['token_str']} {word['score']:.4f}" for word in words)]
+# The examples name no precision: the library takes the machine's faster one, bf16 on some. What they print is what `berth`
+# prints with --precision auto, to the last digit, and what transformers finds in fp32 as far as bf16 allows: it rounds
+# each activation by up to 2^-9 of it, which moves a probability of these models by up to 0.015. Berth's fp32 is compared
+# with the same files in test_texts.sh.
+ROUNDED = 0.02
 
 
-def tag(lines: list, golden: str):
-    row = json.loads(golden)[0]
+def fill(lines: list, shown: str, golden: str):
+    own, words = json.loads(shown)[:3], json.loads(golden)[0]["found"][:3]
+    if not all(a["token_str"] == b["token_str"] and close(a["score"], b["score"], ROUNDED) for a, b in zip(own, words)):
+        return words
+    return [", ".join(f"{word['token_str']} {word['score']:.4f}" for word in own)]
+
+
+def tag(lines: list, shown: str, golden: str):
+    own, row = json.loads(shown), json.loads(golden)[0]
+    same = len(own) == len(row["first"]) and all(
+        all(a[key] == b[key] for key in ("entity_group", "start", "end")) and close(a["score"], b["score"], ROUNDED)
+        for a, b in zip(own, row["first"]))
     return [f"1  {each['entity_group']:<5} {each['score']:.3f}  {row['text'][each['start']:each['end']]}"
-            for each in row["first"]]
+            for each in own] if same else row["first"]
 
 
 def vectors(shown: str) -> list:

@@ -42,6 +42,30 @@ class Text(unittest.TestCase):
             self.assertEqual(page.count("<script"), 1)
             self.assertNotIn("<img", page)
 
+    def test_processes_in_a_narrow_window(self):
+        """At 360 pixels the table is blocks, which are as wide as the window and break words: it cannot be too wide."""
+        page = PAGES["several"].read_text(encoding="utf-8")
+        style = re.search("<style>(.*?)</style>", page, re.S)[1]
+        rules = []
+        for width, inside in re.findall(r"@media \(max-width: ([\d.]+)rem\) \{(.*?\})\s*\}", style, re.S):
+            rules += re.findall(r"([^{}]+)\{([^}]*)\}", inside) if 16 * float(width) >= 360 else []
+        for name in (".stacks", ".stacks tbody", ".stacks tr", ".stacks td"):
+            own = " ; ".join(text for names, text in rules if name in (each.strip() for each in names.split(",")))
+            self.assertIn("display: block", own, name)
+            self.assertIn("overflow-wrap: anywhere", own, name)
+        for names, text in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
+            if {each.strip() for each in names.split(",")} & {"*", "body", "main", "table", "tbody", "tr", "td"} or \
+                    ".stacks" in names:
+                self.assertNotRegex(text, r"(min-width|(?<![-\w])width|nowrap|white-space|float|position)", names)
+        table = re.search('<h2>Processes</h2>.*?<table class="stacks">(.*?)</table>', page, re.S)[1]
+        head = re.findall('<th scope="col">([^<]*)</th>', table)
+        rows = re.findall("<tr>(<td.*?)</tr>", table)
+        self.assertEqual(len(head), 6)
+        self.assertGreater(len(rows), 2)
+        for row in rows:
+            self.assertEqual(re.findall('<td data-name="([^"]*)">', row), head)
+            self.assertEqual(row.count("<td"), len(head))
+
     def test_answers(self):
         page = PAGES["first"].read_text(encoding="utf-8")
         self.assertIn("&lt;img src=x onerror=&quot;document.title=&#39;executed&#39;&quot;&gt;", page)

@@ -78,12 +78,14 @@ code=$?
 expect_code 2
 
 example fill "$golden/fill" 'the [MASK] fox jumped over the lazy dog.' </dev/null
-found fill "$golden/fill/fill.json"
+berth fill --model "$golden/fill" --precision auto --text 'the [MASK] fox jumped over the lazy dog.'
+found fill "$work/shown" "$golden/fill/fill.json"
 
 example tag "$golden/tags" <<END
 The quick fox jumped over the lazy dog in Paris, France.
 END
-found tag "$golden/tags/tags.json"
+berth tag --model "$golden/tags" --precision auto --text 'The quick fox jumped over the lazy dog in Paris, France.'
+found tag "$work/shown" "$golden/tags/tags.json"
 
 printf '%s\n' 'the red ball' 'the blue coat' 'anna and ben' 'the lamp of anna' 'a red lamp' '' 'ben ?' >"$work/lines"
 example threads "$golden/encoder" "$work/lines" </dev/null
