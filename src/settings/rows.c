@@ -891,7 +891,7 @@ const struct option_row option_rows[] = {
                     "notes that otherwise only the run's log has",
                     NULL}}},
     {FLAG("reports", run, dry_run, "false"), FREE, COMMON, .jobs = JOB_TRAIN | JOB_PREDICT,
-     .help = "print the plan and stop"},
+     .help = "print the plan (with verbose, all of it) and stop"},
 };
 
 const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];

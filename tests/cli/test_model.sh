@@ -72,7 +72,7 @@ test_copy_without_memory() {
     local low=100000 high=4000000 middle
     planned() { # KIB
         (ulimit -v "$1" && exec "$BERTH" finetune squad --model "$work/large" --train "$work/data.json" \
-            --output "$work/none" $small --train_batch_size 4 --max_steps 2 --precision fp32 --async_save --dry_run) \
+            --output "$work/none" $small --train_batch_size 4 --max_steps 2 --precision fp32 --async_save --dry_run --verbose) \
             >"$out" 2>"$err"
     }
     while [ $((high - low)) -gt 30000 ]; do # of the 95 MiB that the copy takes
@@ -379,7 +379,7 @@ expect_code 0
 cp "$out" "$work/shown"
 run show squad --model "$work/drawn" --input "$work/data.json" --random-samples 2 --seed 3 $small
 diff "$work/shown" "$out" || fail "other samples than those of the seed"
-run $finetune --output "$work/none" --date_output --show_samples 2 --dry-run
+run $finetune --output "$work/none" --date_output --show_samples 2 --dry-run --verbose
 expect_code 0
 [ ! -e "$work/none" ] && [ -z "$(ls -d "$work"/none_* 2>/dev/null)" ] || fail "a dry run wrote"
 
@@ -446,7 +446,7 @@ headless() { # COMMAND HEAD VERB ARGUMENT ...
 headless answer "qa_outputs.weight, qa_outputs.bias, the head of a span model" "berth finetune squad" \
     --question 'Where did Ada live?' --context "$context" $small
 headless "predict squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" --output "$work/none" $small
-headless "predict squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" --output "$work/none" $small --dry_run
+headless "predict squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" --output "$work/none" $small --dry_run --verbose
 headless "show squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" $small
 headless fill "cls.predictions.transform.dense.weight" "berth pretrain --objective mlm" --text '[MASK]'
 run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small --allow_new_head
@@ -530,7 +530,7 @@ fitted() { # WORDS...
     expect_code 78
     expect_err "max_seq_length 384 exceeds the 40 positions of"
 }
-fitted finetune squad $brief --train "$work/data.json" --output "$work/short-run" --dry-run
+fitted finetune squad $brief --train "$work/data.json" --output "$work/short-run" --dry-run --verbose
 fitted predict squad $brief --input "$work/data.json" --output "$work/short-answers" --force
 fitted show squad $brief --input "$work/data.json" --num_test_samples 1
 fitted answer $brief --question 'Where did Ada live?' --context 'Ada lived in Oslo.'
@@ -621,7 +621,7 @@ expect_checkpoint
 stop_with 130 INT
 expect_checkpoint
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" $small \
-    --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 --dry-run \
+    --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 --dry-run --verbose \
     --resume_from_checkpoint auto
 expect_code 0
 stop_with 130 INT INT

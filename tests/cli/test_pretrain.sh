@@ -122,30 +122,30 @@ expect_err "unknown option --do_train"
 # Google's program has Google's optimizer and schedule, unless others are named; NVIDIA's has others.
 google="$google --output_dir none --input_file $short --num_train_steps 20 --num_warmup_steps 10"
 # shellcheck disable=SC2086
-run as --vocab_file=model/vocab.txt --dry-run $google
+run as --vocab_file=model/vocab.txt --dry-run --verbose $google
 expect_code 0
 for line in 'optimizer *adam_weight_decay' 'schedule *google' 'warmup_steps *10$' 'total_steps *20$' \
     'train_batch_size *32$' 'learning_rate *5e-05'; do
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
 # shellcheck disable=SC2086
-run as --vocab_file=model/vocab.txt --dry-run --optimizer=lamb --schedule=poly $google
+run as --vocab_file=model/vocab.txt --dry-run --verbose --optimizer=lamb --schedule=poly $google
 grep -qE 'optimizer *lamb$' "$out" && grep -qE 'schedule *poly$' "$out" || fail "the named optimizer lost"
-run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run --verbose \
     --phase1_end_step 3 --do_eval --steps_this_run 0
 grep -qE 'optimizer *nvlamb$' "$out" || fail "not NVIDIA's optimizer"
 expect_out "phase1_end_step has no effect without phase2"
 expect_out "steps_this_run 0 has no effect: the run stops at max_steps"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
-    --output none --dry-run --do_eval=True
+    --output none --dry-run --verbose --do_eval=True
 expect_out 'do_eval has no effect, because there is nothing to evaluate on: no file of input_dir has "test" in its name'
-run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run --verbose \
     --do_eval False --eval_steps 1 --max_steps -1
 expect_out 'eval_steps has no effect, because there is nothing to evaluate on: do_eval is false'
 expect_out 'max_steps -1: num_train_epochs decides, which is 2; max_steps N stops after N updates'
 
 # A built-in geometry; the vocabulary decides its own size.
-run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run
+run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run --verbose
 expect_code 0
 grep -qE "^ *hidden_size +128\$" "$out" && grep -qE "^ *vocab_size +$(wc -l <model/vocab.txt)\$" "$out" ||
     fail "not the geometry tiny with this vocabulary"
@@ -190,7 +190,7 @@ done
 
 # A recipe's values, and what overrides them.
 run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
-    --input_dir "$short" --output none --learning_rate 1e-3 --dry-run
+    --input_dir "$short" --output none --learning_rate 1e-3 --dry-run --verbose
 expect_code 0
 for line in 'train_batch_size *65,536' 'total_steps *7,038' 'learning_rate *0.001' \
     'warmup_steps *2,000' 'checkpoint_every_steps *200' 'optimizer *nvlamb' 'schedule *poly' \
@@ -198,19 +198,19 @@ for line in 'train_batch_size *65,536' 'total_steps *7,038' 'learning_rate *0.00
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
 [ ! -e none ] || fail "a dry run made its folder"
-run pretrain --recipe nvidia-phase1 --model phase1 --input_dir "$short" --output none --dry-run \
+run pretrain --recipe nvidia-phase1 --model phase1 --input_dir "$short" --output none --dry-run --verbose \
     --num_train_epochs 2 --per_device_train_batch_size 2 --gradient_accumulation_steps 1 \
     --skip_checkpoint
 expect_code 0
 for line in 'train_batch_size *2$' 'epochs *2$' 'checkpoint_every_steps *0' 'checkpoints_kept *0'; do
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
-run pretrain --recipe google --model phase1 --input_dir "$short" --output none --dry-run \
+run pretrain --recipe google --model phase1 --input_dir "$short" --output none --dry-run --verbose \
     --max_steps 40 --warmup_proportion 0.5
 expect_code 0
 grep -qE 'warmup_steps *20$' "$out" || fail "another warm-up than was asked for"
 for recipe in bing-128 bing-512 bing-bert google; do
-    run pretrain --recipe $recipe --model phase1 --input_dir "$short" --output none --dry-run
+    run pretrain --recipe $recipe --model phase1 --input_dir "$short" --output none --dry-run --verbose
     expect_code 0
 done
 run pretrain --recipe nvidia --model phase1 --input_dir "$short" --output none
@@ -234,11 +234,11 @@ expect_err "step 10/10"
 mkdir flag
 echo '{"resume_from_checkpoint": true, "train_file": "text.txt", "output_dir": "flag", "model_name_or_path": "model",
   "max_seq_length": 32, "max_steps": 1, "do_train": true}' >flag.json
-run as --dry_run run_mlm.py flag.json
+run as --dry_run --verbose run_mlm.py flag.json
 expect_code 0
 expect_out "no checkpoint in flag: starting from the beginning"
 sed -i 's/"resume_from_checkpoint": true/"resume_from_checkpoint": false/' flag.json
-run as --dry_run run_mlm.py flag.json
+run as --dry_run --verbose run_mlm.py flag.json
 expect_code 0
 expect_no "$out" "no checkpoint in flag"
 
@@ -266,7 +266,7 @@ expect_code 0
 expect_err "resumed from second/checkpoint-7"
 expect_err "step 10/10"
 cmp phase1/model.safetensors second/model.safetensors || fail "another second phase"
-from="$second --output_dir second --dry-run --resume_from_checkpoint"
+from="$second --output_dir second --dry-run --verbose --resume_from_checkpoint"
 ln -s second/checkpoint-7 entrance
 run pretrain $from entrance
 expect_code 0
@@ -297,7 +297,7 @@ make_shards exchanged other.txt
 make_shards formed crlf.txt
 exchanged=$(dirname "$(find exchanged -name '*training_0.hdf5')")
 formed=$(dirname "$(find formed -name '*training_0.hdf5')")
-new="--config_file model/config.json --max_steps 2 --train_batch_size 8 --output none --dry-run"
+new="--config_file model/config.json --max_steps 2 --train_batch_size 8 --output none --dry-run --verbose"
 run pretrain $new --vocab_file model/vocab.txt --input_dir "$exchanged"
 expect_code 78
 expect_err "instances.json: these shards were made with another vocabulary than model/vocab.txt"
@@ -311,7 +311,7 @@ expect_err "$exchanged/instances.json: these shards were made with another vocab
 # A run has 1000 updates unless max_steps or else num_train_epochs says otherwise.
 updates_of() { # WORDS...: of the plan
     run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --train_batch_size 8 \
-        --output none --dry-run --json_summary plan.json "$@"
+        --output none --dry-run --verbose --json_summary plan.json "$@"
     expect_code 0
     sed -n 's/.*"total_steps":\([0-9]*\),"epochs":\([0-9]*\)[,}].*/\1 \2/p; s/.*"total_steps":\([0-9]*\),"epochs".*/\1/p' plan.json
 }

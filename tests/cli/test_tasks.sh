@@ -120,17 +120,17 @@ run predict tokens --model ner --output neither
 expect_code 2
 expect_err "--predict_file is"
 # The plan says what the labels are.
-run $own --output none --dry-run
+run $own --output none --dry-run --verbose
 expect_code 0
 expect_out 'labels                           3 classes ("bad", "good", "neither")'
 printf 'text,label\nA man sleeps., 1.5\nA man runs.,5 \n' >scores.csv
-run $classify --train scores.csv --output none --dry-run
+run $classify --train scores.csv --output none --dry-run --verbose
 expect_code 0
 expect_out 'labels                           numbers from 1.5 to 5'
-run finetune tokens --model all-MiniLM-L6-v2 --train train.txt --output none --dry-run
+run finetune tokens --model all-MiniLM-L6-v2 --train train.txt --output none --dry-run --verbose
 expect_code 0
 expect_out 'labels                           4 classes ("B-LOC", "B-PER", "I-PER", "O")'
-run $own --output none --dry-run --data_dir nowhere --language de
+run $own --output none --dry-run --verbose --data_dir nowhere --language de
 expect_code 0
 expect_out 'data_dir has no effect without task_name'
 expect_out 'language has no effect without task_name'
@@ -170,7 +170,7 @@ expect_no pairs-usual/tokenizer_config.json pair_truncation
 run $own --output mine2 --predict_file reviews.csv --do_predict false
 expect_code 0
 [ ! -e mine2/test_results.tsv ] || fail "--do_predict false predicts"
-run $mrpc --output none --do_predict --dry-run
+run $mrpc --output none --do_predict --dry-run --verbose
 expect_code 0
 run $classify --task rte --data_dir glue --output none --do_predict
 expect_code 66

@@ -98,7 +98,7 @@ refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
 refused 'a whole number from 1 to 100' answer --model x --question y --top_k 0
 refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
-refused 'a whole number from -1 to 1000000000000' $base --dry-run --max_steps 9223372036854775807
+refused 'a whole number from -1 to 1000000000000' $base --dry-run --verbose --max_steps 9223372036854775807
 refused 'not both' answer --model x --question y --context a --context-file b
 refused 'option question: expected some text' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
@@ -140,7 +140,7 @@ refused 'unknown option --learning_rate; `berth finetune squad` has it' predict 
 
 # Both spellings, "=" and keys, all the way to the plan.
 plan() {
-    run "$@" --dry-run --max_seq_length 64
+    run "$@" --dry-run --verbose --max_seq_length 64
     expect_code 0
     [ ! -e "$work/run" ] || fail "a dry run wrote $work/run"
 }
@@ -155,7 +155,7 @@ plan $base --schedule EE --lr_offset 1e-5
 expect_out "schedule                         EE"
 # Other programs' names and flags, at their door. Options of Berth's own precede the program.
 plan_as() { # PROGRAM WORDS...
-    run as --dry-run --max_seq_length=64 "$@"
+    run as --dry-run --verbose --max_seq_length=64 "$@"
     expect_code 0
     [ ! -e "$work/run" ] || fail "a dry run wrote $work/run"
 }
@@ -234,24 +234,24 @@ expect_no "$out" "the learning rate of every update is 0"
 plan $base --do_eval --eval_strategy steps
 expect_out "do_eval has no effect, because there is nothing to evaluate on: name a file with validation_file"
 expect_out "eval_strategy has no effect"
-run $base --dry-run --load_best_model_at_end
+run $base --dry-run --verbose --load_best_model_at_end
 expect_code 78
 expect_err "load_best_model_at_end needs evaluations"
-run $base --dry-run --dev "$work/data.json" --load_best_model_at_end --save_strategy no
+run $base --dry-run --verbose --dev "$work/data.json" --load_best_model_at_end --save_strategy no
 expect_code 78
 expect_err "omit save_strategy no"
-run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
+run $base --dry-run --verbose --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
 expect_code 78
 expect_err "early_stopping_patience needs evaluations before the end: omit eval_strategy no"
-run $base --dry-run --train "$work/data.json"
+run $base --dry-run --verbose --train "$work/data.json"
 expect_err "--train replaces the file that was given before: only one is read"
-run $base --dry-run --optimizer lion
+run $base --dry-run --verbose --optimizer lion
 expect_code 2
 expect_err "nvlamb"
-run $base --dry-run --optimizer nvlamb --adam_w_mode false
+run $base --dry-run --verbose --optimizer nvlamb --adam_w_mode false
 expect_code 78
 expect_err "not to nvlamb"
-run $base --dry-run --loss_scale 1e39
+run $base --dry-run --verbose --loss_scale 1e39
 expect_code 2
 expect_err "2^126"
 plan finetune squad --model "$work/model/model.safetensors" --vocab_file "$vocab" \

@@ -302,7 +302,7 @@ launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $tabl
 once "pytorch_model.bin"
 [ ! -e unwritable/test_results.tsv ] || fail "something was predicted"
 
-several 2 $questions --workers independent --zero_stage 2 --reduce_bucket_size 1000 --dry_run --output none
+several 2 $questions --workers independent --zero_stage 2 --reduce_bucket_size 1000 --dry_run --verbose --output none
 expect_code 0
 cat "$out" >>"$err"
 once "2 independent workers: "

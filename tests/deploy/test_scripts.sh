@@ -58,20 +58,20 @@ done <found
 
 squad="CHECKPOINT_DIR=google DATASET_DIR=squad"
 mrpc="CHECKPOINT_DIR=google DATASET_DIR=glue"
-script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run fp32_squad_training.sh
+script $squad OUTPUT_DIR=large BERTH_OPTIONS="--dry-run --verbose" fp32_squad_training.sh
 expect_code 0
 setting train_batch_size 24
 setting learning_rate 3e-05
 setting optimizer adam_weight_decay
 setting train_file squad/train-v1.1.json
 [ -z "$(ls large)" ] || fail "a dry run wrote"
-script $squad OUTPUT_DIR=large BATCH_SIZE=4 MODEL_DIR=/zoo fp32_squad_training.sh
+script $squad OUTPUT_DIR=large BATCH_SIZE=4 MODEL_DIR=/zoo BERTH_OPTIONS=--verbose fp32_squad_training.sh
 expect_code 0
 expect_err "note: MODEL_DIR has no effect"
 setting train_batch_size 4
 expect_file large/predictions.json large/model.safetensors
 # Options after the name, of the program or the launcher, win over the script's.
-script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run fp32_squad_training.sh --num_train_epochs 3 --batch-size=4 \
+script $squad OUTPUT_DIR=large BERTH_OPTIONS="--dry-run --verbose" fp32_squad_training.sh --num_train_epochs 3 --batch-size=4 \
     learning_rate=1e-4 --save_checkpoints_steps=2 --n_best_size 3
 expect_code 0
 setting total_steps 6
@@ -79,13 +79,13 @@ setting train_batch_size 4
 setting learning_rate 0.0001
 setting checkpoint_every_steps 2
 for name in fp32_squad_training_demo.sh fp32_training_demo.sh; do
-    script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run $name --num_train_epochs 2 -b 4
+    script $squad OUTPUT_DIR=large BERTH_OPTIONS="--dry-run --verbose" $name --num_train_epochs 2 -b 4
     expect_code 0
     setting train_batch_size 4
     setting total_steps 4
 done
 for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
-    script $mrpc OUTPUT_DIR=large BERTH_OPTIONS=--dry-run $name --num_train_epochs 3 -b 5
+    script $mrpc OUTPUT_DIR=large BERTH_OPTIONS="--dry-run --verbose" $name --num_train_epochs 3 -b 5
     expect_code 0
     setting train_batch_size 5
     setting total_steps 12
@@ -94,17 +94,17 @@ script CHECKPOINT_DIR=bert-base-uncased DATASET_DIR=squad OUTPUT_DIR=folder BATC
 expect_code 0
 cmp -s large/model.safetensors folder/model.safetensors || fail "another model from Hugging Face's files"
 
-script $squad OUTPUT_DIR=demo BATCH_SIZE=1 BERTH_OPTIONS=--dry-run fp32_training_demo.sh
+script $squad OUTPUT_DIR=demo BATCH_SIZE=1 BERTH_OPTIONS="--dry-run --verbose" fp32_training_demo.sh
 setting total_steps 1
 setting validation_file squad/dev-v1.1.json
 cp squad/dev-v1.1.json squad/mini-dev-v1.1.json
-script $squad OUTPUT_DIR=demo BATCH_SIZE=1 fp32_squad_training_demo.sh
+script $squad OUTPUT_DIR=demo BATCH_SIZE=1 BERTH_OPTIONS=--verbose fp32_squad_training_demo.sh
 expect_code 0
 expect_file demo/predictions.json
 setting validation_file squad/mini-dev-v1.1.json
 
 for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
-    script $mrpc OUTPUT_DIR="$name.out" BERTH_OPTIONS=--dry-run "$name"
+    script $mrpc OUTPUT_DIR="$name.out" BERTH_OPTIONS="--dry-run --verbose" "$name"
     expect_code 0
     setting total_steps 18 # int(20 / 32 * 30)
     setting train_batch_size 32
@@ -120,7 +120,7 @@ script $mrpc OUTPUT_DIR=class fp32_classifier_training.sh
 expect_code 0
 expect_file class/eval_results.txt
 if [ $processes = 2 ]; then
-    script $mrpc OUTPUT_DIR=multi BERTH_OPTIONS=--dry-run fp32_training_multi_node.sh
+    script $mrpc OUTPUT_DIR=multi BERTH_OPTIONS="--dry-run --verbose" fp32_training_multi_node.sh
     expect_code 0
     setting total_steps 1
     setting optimizer adam_weight_decay
@@ -151,7 +151,7 @@ done
 script run_squad_baseline.sh 1
 expect_code 2
 expect_err "usage: run_squad_baseline.sh NUMBER_OF_PROCESSES MODEL_FILE [SQUAD_DIR [OUTPUT_DIR]]"
-script BERTH_OPTIONS=--dry-run run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
+script BERTH_OPTIONS="--dry-run --verbose" run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
 expect_code 0
 expect_out "lr is 0.00003"
 expect_out "seed is 12345"
@@ -173,10 +173,10 @@ expect_code 0
 ! cmp -s deep/model.safetensors other/model.safetensors || fail "the eighth argument has no effect"
 # A file of the user's: its values count.
 sed 's/"train_batch_size": 24/"train_batch_size": 12/' "$scripts/deepspeed_bsz24_config.json" >deepspeed_bsz24_config.json
-script BERTH_OPTIONS=--dry-run run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
+script BERTH_OPTIONS="--dry-run --verbose" run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
 setting train_batch_size 12
 
-script BERTH_OPTIONS=--dry-run run_squad_baseline.sh 1 post.tar squad planned
+script BERTH_OPTIONS="--dry-run --verbose" run_squad_baseline.sh 1 post.tar squad planned
 expect_code 0
 setting micro_batches_per_update 2
 [ ! -e planned ] || fail "a dry run wrote"
@@ -211,7 +211,7 @@ for overlay in kubernetes/overlays/{prepare,indexed-job,job,mpijob-v2beta1} k8s/
     # Of mpirun and of the pods of an Indexed Job, what a process runs. Workers run only sshd.
     python3 -B "$tests/manifests.py" commands rendered >lines
     sed -i -E 's/ berth-mpirun .* berth / berth /; s/ berth-indexed-job / berth /; /sshd/d; /^env( [A-Z_]+=\S+)* berth$/d' lines
-    [ "$name" = prepare ] || sed -i -E '/fp32_/!s/$/ --dry-run/; /fp32_/s/^env /env BERTH_OPTIONS=--dry-run /' lines
+    [ "$name" = prepare ] || sed -i -E '/fp32_/!s/$/ --dry-run/; /fp32_/s/^env /env BERTH_OPTIONS="--dry-run --verbose" /' lines
     rm -rf pods
     tried=$((tried + $(grep -cE "(^|[ '/])(berth|fp32_\S+)( |$)" lines)))
     PATH=$scripts:$PATH with_mpi bash -eu lines >"$out" 2>"$err" </dev/null

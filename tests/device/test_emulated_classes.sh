@@ -25,7 +25,7 @@ what="losses of 20 updates"
 expect_losses cpu emulated 20 1e-4
 
 # Of a GPU that has room for one rank and a half.
-train planned emulated --dry_run
+train planned emulated --dry_run --verbose
 expect_code 0
 plan=$(awk '$1 == "device_plan_bytes" { printf "%d\n", $2 * ($3 == "MiB" ? 1024 : 1) }' "$out")
 [ "${plan:-0}" -gt 0 ] || fail "no plan"

@@ -65,7 +65,7 @@ early memory 7 2 70 "out of memory: " "MiB left; per_device_train_batch_size 1 w
 
 # The plan knows how much memory the device has.
 plan_of() { # SEQUENCES: KiB of the device
-    train planned --dry_run --train_batch_size 8 --per_device_train_batch_size "$1"
+    train planned --dry_run --verbose --train_batch_size 8 --per_device_train_batch_size "$1"
     awk '$1 == "device_plan_bytes" { printf "%d\n", $2 * ($3 == "MiB" ? 1024 : 1) + 16 }' "$out"
 }
 small=$(plan_of 2)

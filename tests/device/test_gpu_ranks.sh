@@ -71,7 +71,7 @@ for mpi in $(find_mpis | head -n 1); do
     expect_code 0
     cmp "$work/emulated-few/model.safetensors" "$work/emulated-few-2/model.safetensors" || fail "other bytes, few"
     # The size that is suggested divides a rank's part of the update: of 12 sequences, 3, not 4.
-    planned="$small --train_batch_size 12 --virtual_ranks 2 --dry_run --output $work/planned"
+    planned="$small --train_batch_size 12 --virtual_ranks 2 --dry_run --verbose --output $work/planned"
     launch "$mpi" 2 $planned --per_device_train_batch_size 6
     expect_code 0
     needed=$(awk '$1 == "device_plan_bytes" { printf "%d\n", $2 * ($3 == "MiB" ? 1024 : 1) }' "$out")

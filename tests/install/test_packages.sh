@@ -34,6 +34,9 @@ if [ -z "$packages" ]; then
     diff "$packages/SHA256SUMS" "$work/another folder/SHA256SUMS" >"$work/log" || die "other bytes in another folder"
 fi
 (cd "$packages" && sha256sum --quiet -c SHA256SUMS) >"$work/log" 2>&1 || die "SHA256SUMS"
+for kind in deb tar.gz whl spdx.json; do
+    grep -q "\.$kind\$" "$packages/SHA256SUMS" || die "SHA256SUMS has no .$kind"
+done
 python3 -c 'import json, sys
 sbom = json.load(open(sys.argv[1]))
 assert {"jansson", "openssl", "zlib"} <= {package["name"] for package in sbom["packages"]}

@@ -31,7 +31,7 @@ MODEL_FILE=checkpoints/training_state_checkpoint_162.tar
 SQUAD_DIR=more
 
 # A model's folder has everything, wherever its name is in the line.
-run as --dry_run nvidia_run_squad_baseline.py --bert_model another --model_file pretrained --do_train \
+run as --dry_run --verbose nvidia_run_squad_baseline.py --bert_model another --model_file pretrained --do_train \
     --train_file data/train-v1.1.json --output_dir none
 expect_code 0
 expect_err "--bert_model another is not needed: pretrained has a configuration"
@@ -137,7 +137,7 @@ baseline_line() { # OUTPUT WORDS...
 }
 # A batch is that of a process.
 for processes in 1 2 8; do
-    original launch $processes berth as --dry_run nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
+    original launch $processes berth as --dry_run --verbose nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
         --do_lower_case --train_file $SQUAD_DIR/train-v1.1.json --train_batch_size 3 --output_dir "batch-$processes" \
         --model_file $MODEL_FILE
     command -v mpirun.openmpi >/dev/null || continue

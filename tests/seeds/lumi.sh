@@ -38,7 +38,7 @@ for processes in 1 8; do
     expect_file several-$processes/model.safetensors
 done
 # The program's name decides the epochs, whatever the recipe.
-original berth as --recipe=piz-daint --output_dir=named --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
+original berth as --recipe=piz-daint --output_dir=named --dry-run --verbose bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_line '^  epochs +2$'
 take_section "CSCS's demo on LUMI"
 printed_on_page berth as bert_squad_deepspeed.py --download-only
@@ -51,10 +51,10 @@ HF_HUB_OFFLINE=1 run_page 1
 cd ..
 
 # The line decides against the recipe, the recipe against the rest.
-run as --num_train_epochs=1 --output_dir=none --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
+run as --num_train_epochs=1 --output_dir=none --dry-run --verbose bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_code 0
 grep -qE '^  total_steps +2$' "$out" || fail "not one epoch"
-run finetune squad --recipe bing-128 --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run
+run finetune squad --recipe bing-128 --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run --verbose
 expect_code 2
 expect_err "recipe bing-128 is for pre-training"
 finish

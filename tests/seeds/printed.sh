@@ -120,12 +120,12 @@ run as run_squad.py $nvidia $squad
 expect_code 2
 expect_err 'several programs have these options: nvidia/run_squad.py, habana/run_squad.py; write `berth as SYSTEM/run_squad.py`'
 rm -rf out
-run as --dry_run run_squad.py $nvidia $squad --use_fused_adam
+run as --dry_run --verbose run_squad.py $nvidia $squad --use_fused_adam
 expect_code 0
 [ "$(head -n 1 "$err")" = "berth: note: habana/run_squad.py, the only run_squad.py that has these options" ] || fail "not named"
-BERTH_AS=nvidia run as --dry_run run_squad.py $nvidia $squad
+BERTH_AS=nvidia run as --dry_run --verbose run_squad.py $nvidia $squad
 expect_code 0
-run as --dry_run some/where/habana/run_squad.py $nvidia $squad
+run as --dry_run --verbose some/where/habana/run_squad.py $nvidia $squad
 expect_code 0
 run as run_squad.py --learnign_rate 1 $nvidia $squad
 expect_code 2

@@ -38,7 +38,7 @@ setting clip_by global
 setting weight_decay 0
 rates habana 4 $habana --use_fused_adam --max_steps=4 --autocast # they only end it earlier
 expect_no "$err" "computes in fp32; here"
-run as --dry-run ${habana#as } --use_fused_adam --per_param_grad_clipping --output_dir none
+run as --dry-run --verbose ${habana#as } --use_fused_adam --per_param_grad_clipping --output_dir none
 setting clip_by both
 rates bertadam 20 $habana --eval_script=evaluate-v1.1.py --use_habana --warmup_proportion=0.33
 setting optimizer bertadam
@@ -53,7 +53,7 @@ rates bertadam 4 $nvidia --warmup_proportion=0.33 --max_steps=4
 expect_half
 setting weight_decay 0.01
 setting clip_by both
-run as --dry-run nvidia/run_squad.py --do_train --bert_model=b --config_file=bert_config.json --vocab_file=vocab.txt \
+run as --dry-run --verbose nvidia/run_squad.py --do_train --bert_model=b --config_file=bert_config.json --vocab_file=vocab.txt \
     --init_checkpoint=model/model.safetensors --train_file data.json --output_dir none
 setting learning_rate 5e-05
 setting epochs 3
@@ -78,14 +78,14 @@ rates google 10 finetune squad --recipe intel --model model --train data.json --
     --num_train_epochs 4 --warmup_proportion 0.25 --train_batch_size 3 --precision fp32
 expect_no "$err" "computes in fp32; here"
 # Examples, not windows: sixteen of these, or more.
-run as --dry-run ${google#as } --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --output_dir none
+run as --dry-run --verbose ${google#as } --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --output_dir none
 setting total_steps 16
 # Without those whose answer is not in the text: int(7 / 2 * 3) updates.
 sed 's/"Oslo", "answer_start": 13/"Lima", "answer_start": 13/' data.json >wrong.json
 rates google 10 $google --train_file=wrong.json --train_batch_size=2 --num_train_epochs=3
 grep -qE '"train_examples": ?7' log.jsonl || fail "not the examples"
 # Too few examples for one update of that size: one all the same.
-run as --dry-run ${google#as } --train_batch_size=64 --output_dir none
+run as --dry-run --verbose ${google#as } --train_batch_size=64 --output_dir none
 setting total_steps 1
 
 # --- Hugging Face's ---------------------------------------------------------------------------------
@@ -96,28 +96,28 @@ expect_half
 setting weight_decay 0
 setting warmup_steps 3
 rates trainer-default 20 $run_qa --per_device_train_batch_size 2 --num_train_epochs 5 --learning_rate 3e-5
-run as --dry-run ${run_qa#as } --output_dir none
+run as --dry-run --verbose ${run_qa#as } --output_dir none
 setting train_batch_size 8
 setting learning_rate 5e-05
 setting epochs 3
 setting warmup_steps 0
-run as --dry-run --train_batch_size=4 ${run_qa#as } --output_dir none
+run as --dry-run --verbose --train_batch_size=4 ${run_qa#as } --output_dir none
 setting train_batch_size 4
 printf 'text,label\nada,1\nhugo,0\n' >table.csv
 printf 'ada B\nlives O\n\n' >tags.txt
 printf 'ada lived in oslo.\nhugo lived in riga.\nolga lived in bern.\nrita lived in rome.\n' >lines.txt
 for line in "run_glue.py --train_file table.csv" "run_ner.py --train_file tags.txt" \
     "run_mlm.py --train_file lines.txt --validation_file lines.txt"; do
-    run as --dry-run $line --model_name_or_path model --do_train --max_seq_length 16 --output_dir none
+    run as --dry-run --verbose $line --model_name_or_path model --do_train --max_seq_length 16 --output_dir none
     expect_code 0
     setting learning_rate 5e-05
     setting train_batch_size 8
 done
 # Berth's own words are nobody's.
-run finetune squad --model model --train data.json --max_seq_length 64 --output_dir none --dry-run
+run finetune squad --model model --train data.json --max_seq_length 64 --output_dir none --dry-run --verbose
 expect_no "$err" "--recipe"
 setting learning_rate 3e-05
-run finetune squad --model_name_or_path model --train_file data.json --max_seq_length 64 --output_dir none --dry-run
+run finetune squad --model_name_or_path model --train_file data.json --max_seq_length 64 --output_dir none --dry-run --verbose
 expect_code 0
 expect_no "$err" "--recipe"
 
@@ -129,16 +129,16 @@ rates no-warm-up 20 $own --recipe habana-bertadam --warmup_steps=0
 echo '{"train_batch_size": 2, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5, "warmup_num_steps": 0}}}' >ds.json
 rates warmup-lr 20 $own --deepspeed_config ds.json
 # Beside a proportion it says nothing, as in transformers.
-run $own --warmup_steps 0 --warmup_proportion 0.5 --output_dir none --dry-run
+run $own --warmup_steps 0 --warmup_proportion 0.5 --output_dir none --dry-run --verbose
 setting warmup_steps 10
 echo '{"train_batch_size": 2, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5, "warmup_num_steps": 7}}}' >ds.json
-run $own --deepspeed_config ds.json --warmup_proportion 0.5 --output_dir none --dry-run
+run $own --deepspeed_config ds.json --warmup_proportion 0.5 --output_dir none --dry-run --verbose
 setting warmup_steps 10
 
 # --- the demos: one group of parameters -------------------------------------------------------------
 
 for recipe in piz-daint lumi; do
-    run finetune squad --recipe $recipe --model model --train data.json --dev data.json --max_seq_length 64 --output_dir none --dry-run
+    run finetune squad --recipe $recipe --model model --train data.json --dev data.json --max_seq_length 64 --output_dir none --dry-run --verbose
     setting no_decay none
     setting weight_decay 0
 done
@@ -169,10 +169,10 @@ setting schedule LE
 setting weight_decay 0.01
 grep -q '"phase2":"false"' log.jsonl || fail "a second phase without a first"
 # Its default is 512 tokens, the second phase's; the schedule is the program's, whatever the length.
-run as --dry-run ${bing#as } --output_dir none
+run as --dry-run --verbose ${bing#as } --output_dir none
 expect_code 0
 setting schedule LE
 setting learning_rate 0.001
-run as --dry-run ${bing#as } --max_seq_length 128 --lr_schedule EE --lr_offset 10e-4 --output_dir none
+run as --dry-run --verbose ${bing#as } --max_seq_length 128 --lr_schedule EE --lr_offset 10e-4 --output_dir none
 setting schedule EE
 finish
