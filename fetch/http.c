@@ -271,6 +271,18 @@ static int is_out_of_reach(CURLcode code) {
            code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT;
 }
 
+// What to do about it, if that is known.
+static const char *remedy_of(CURLcode code) {
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+        return ". Install certificates of authorities (Debian: ca-certificates), or name a file of "
+               "them in CURL_CA_BUNDLE";
+    }
+    return is_out_of_reach(code) ? ". Is there a network? Set https_proxy where it needs a proxy, "
+                                   "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "
+                                   "(doc/fetch.md)"
+                                 : "";
+}
+
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
                                          const char *url) {
     static const CURLcode permanent[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
@@ -296,11 +308,7 @@ static enum berth_status transfer_failed(struct exchange *exchange, CURLcode cod
         }
     }
     return error_set(exchange->error, BERTH_UNAVAILABLE, "%s: %s%s", url, curl_easy_strerror(code),
-                     is_out_of_reach(code)
-                         ? ". Is there a network? Set https_proxy where it needs a proxy, "
-                           "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "
-                           "(doc/fetch.md)"
-                         : "");
+                     remedy_of(code));
 }
 
 static enum berth_status perform(struct exchange *exchange, const struct http_request *request,

@@ -54,7 +54,9 @@ static enum berth_status save_formats(const struct settings *config, int64_t ste
 }
 
 // Whether checkpoints stay when a run has finished. Fine-tuning ends with its model, unless the
-// user, or the program whose settings a recipe has, says how to save.
+// user, or the program whose settings a recipe has, says how to save. The last one is written all
+// the same: the last evaluation and the writing of the model come after it, and a run that is
+// killed in them, or finds the disk full, resumes from it.
 static int keeps_checkpoints(const struct task *task, const struct settings *config,
                              const struct berth_run_result *result) {
     return (task->jobs & JOB_FROM_SCRATCH) != 0 || !result->is_complete || result->workers > 0 ||

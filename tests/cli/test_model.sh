@@ -164,6 +164,25 @@ for words in "device: " "  optimizer_formula " "  total_steps " "  model_flops "
     expect_err "$words"
 done
 
+# So are dry runs, and runs with another program's recipe; --verbose and a run's log have the rest.
+for recipe in "" nvidia-squad nvidia-squad-bertadam habana-bertadam bing-bert-squad google hugging-face; do
+    # shellcheck disable=SC2086
+    run finetune squad $several ${recipe:+--recipe $recipe} --output "$work/planned" --dry-run
+    expect_code 0
+    [ "$(cat "$out" "$err" | wc -l)" -le 12 ] || fail "a long plan"
+    expect_out "optimizer   "
+    # shellcheck disable=SC2086
+    run finetune squad $several ${recipe:+--recipe $recipe} --output "$work/planned" --dry-run --verbose
+    expect_code 0
+    expect_out "  optimizer_formula "
+    expect_out "  total_steps "
+done
+# shellcheck disable=SC2086
+run finetune squad $several --recipe google --output "$work/of-google" --max_steps 4
+expect_code 0
+[ "$(sed '/^step /,$d' "$err" | wc -l)" -le 12 ] || fail "a long plan"
+grep -q '"optimizer_formula":' "$work/of-google/log.jsonl" || fail "the log has not the whole plan"
+
 run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
 expect_out exact_match

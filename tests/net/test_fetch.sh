@@ -189,6 +189,7 @@ else
     run fetch "https://localhost:$port/text"
     expect_code 69
     expect_err certificate
+    expect_err "name a file of them in CURL_CA_BUNDLE"
     SSL_CERT_FILE=$work/cert.pem run fetch "https://localhost:$port/text"
     expect_code 0
     grep -q safe "$(cat "$out")" || fail "what TLS brought"

@@ -137,7 +137,7 @@ baseline_line() { # OUTPUT WORDS...
 }
 # A batch is that of a process.
 for processes in 1 2 8; do
-    original launch $processes berth as --dry_run --verbose nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
+    original launch $processes berth as --dry_run nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
         --do_lower_case --train_file $SQUAD_DIR/train-v1.1.json --train_batch_size 3 --output_dir "batch-$processes" \
         --model_file $MODEL_FILE
     command -v mpirun.openmpi >/dev/null || continue

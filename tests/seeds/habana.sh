@@ -175,7 +175,7 @@ grep -q '"step":\[0,1\],"data":{"average_loss"' results/dllog/dllogger.json || f
 grep -q '"step":\[[0-9]*,1[1-9]\]' results/dllog/dllogger.json && fail "updates of both phases are counted"
 # A batch is that of a process.
 for processes in 1 2 8; do
-    own="--dry_run --verbose" before="launch $processes" pretraining_line "batch-$processes" --warmup_proportion=0.2843 --learning_rate=0.006
+    own=--dry_run before="launch $processes" pretraining_line "batch-$processes" --warmup_proportion=0.2843 --learning_rate=0.006
     command -v mpirun.openmpi >/dev/null || continue
     expect_line "^  sequences_per_update +$processes process(es)? x 8 = $((8 * processes))\$"
     setting train_batch_size $((8 * processes))

@@ -116,7 +116,7 @@ expect_err 'unknown option --input; `berth finetune classify` has it'
 
 # --- the fields of transformers' TrainingArguments ---
 
-arguments="berth as --dry-run --verbose --json_summary=fields.jsonl run_qa.py --model_name_or_path $work/base --train_file data.json
+arguments="berth as --dry-run --json_summary=fields.jsonl run_qa.py --model_name_or_path $work/base --train_file data.json
     --validation_file data.json --do_train --max_seq_length 64 --max_steps 30 --output_dir fields"
 recorded() { # NAME VALUE, of the settings of the run
     grep -q "\"$1\":\"$2\"" fields.jsonl || fail "no setting $1 $2"
@@ -204,7 +204,7 @@ run as hugging-face/run_glue.py --model_name_or_path pairs --test_file test.csv 
     --max_predict_samples 1
 expect_code 0
 [ "$(wc -l <fewer/test_results.tsv)" -eq 1 ] || fail "not one prediction"
-original berth as --dry-run --verbose hugging-face/run_glue.py --model_name_or_path "$work/base" --train_file train.csv \
+original berth as --dry-run hugging-face/run_glue.py --model_name_or_path "$work/base" --train_file train.csv \
     --validation_file train.csv --do_train --do_eval --output_dir none $small --max_predict_samples 1
 expect_err '--max_predict_samples is not needed: '
 # Other names: the first two columns beside the label.

@@ -35,7 +35,7 @@ squad_line() { # OUTPUT, WORDS BEFORE --...
         learning-rate=3e-5 num-train-epochs=2 max-seq-length=384 doc_stride=128 output-dir="$output_dir" \
         optimized_softmax=True experimental_gelu=False do_lower_case=True
 }
-original berth as --dry-run --verbose launch_benchmark.py --model-name=bert_large --precision=bfloat16 --mode=training \
+original berth as --dry-run launch_benchmark.py --model-name=bert_large --precision=bfloat16 --mode=training \
     --framework=tensorflow --batch-size=-1 -- train_option=SQuAD DEBIAN_FRONTEND=noninteractive \
     config-file=$BERT_LARGE_DIR/bert_config.json init-checkpoint=$BERT_LARGE_DIR/bert_model.ckpt do-train=True \
     train-file=$SQUAD_DIR/train-v1.1.json output-dir=quick
@@ -52,7 +52,7 @@ setting train_batch_size 4
 if command -v mpirun.openmpi >/dev/null; then
     with_mpi squad_line two --mpi_num_processes=2
     expect_err "ranks: 2 on 1 host"
-    dry="--dry_run --verbose"
+    dry=--dry_run
     with_mpi squad_line three --mpi_num_processes=2
     dry=
     [ ! -e three ] || fail "a dry run wrote"
@@ -149,10 +149,10 @@ pretraining_program() { # COUNT OUTPUT WORDS...
         --max_seq_length=128 --num_train_steps=17 --num_warmup_steps=9 --learning_rate=2e-5 --output_dir="$output_dir" "$@"
 }
 # Of the launcher, with each name of the batch; the last one counts.
-original berth as --dry-run --verbose launch_benchmark.py --model-name=x -b 4 --batch-size=6 --train_batch_size 8 -- \
+original berth as --dry-run launch_benchmark.py --model-name=x -b 4 --batch-size=6 --train_batch_size 8 -- \
     init_checkpoint=google train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
 setting train_batch_size 8
-original berth as --dry-run --verbose launch_benchmark.py --model-name=x --batch-size=6 -b 4 -- \
+original berth as --dry-run launch_benchmark.py --model-name=x --batch-size=6 -b 4 -- \
     init_checkpoint=google train_file=$SQUAD_DIR/train-v1.1.json output_dir=none
 setting train_batch_size 4
 # One process has no other batch, rate or number of updates, and no words about them.
@@ -222,7 +222,7 @@ if command -v mpirun.openmpi >/dev/null; then
     expect_line "^2 independent workers: "
     setting total_steps 10
     expect_file mrpc-alone/workers.json mrpc-alone/eval_results.txt
-    with_mpi original berth as --dry-run --verbose launch_benchmark.py --checkpoint=google --data-location="$records" --output-dir=none \
+    with_mpi original berth as --dry-run launch_benchmark.py --checkpoint=google --data-location="$records" --output-dir=none \
         --mpi_num_processes=2 --model-name=bert --batch-size=2 -- train-option=Pretraining max-seq-length=128 do_eval=False
     setting total_steps 10
     setting warmup_steps 5

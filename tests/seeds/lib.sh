@@ -16,11 +16,25 @@ program_of() { # COMMAND...
         [ "$word" != as ] || follows=1
     done
 }
+# Sets `words` to the command line with options of Berth after `as`, and --verbose for the whole plan of a run.
+with_options() { # OPTIONS COMMAND...
+    local options=$1 word program
+    shift
+    program=$(program_of "$@")
+    [[ $program == *run_* || $program == *launch_benchmark.py || $program == *deepspeed* ]] && [[ $program != *.sh ]] && options+=" --verbose"
+    words=()
+    for word; do
+        words+=("$word")
+        # shellcheck disable=SC2206
+        [ "$word" != as ] || words+=($options)
+    done
+}
 # Runs a command line: it succeeds, and a note names each flag that is not needed.
 original() { # COMMAND...
-    local flags flag word program
+    local flags flag word program words
     what="$*"
-    "$@" >"$out" 2>"$err" </dev/null
+    with_options "" "$@"
+    "${words[@]}" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0
     program=$(program_of "$@")
@@ -37,16 +51,13 @@ original() { # COMMAND...
 # The same; and the commands that `berth as --print_command` prints for it leave the same bytes in OUTPUT, but for
 # records with times.
 same_printed() { # OUTPUT COMMAND...
-    local output=$1 words=() word
+    local output=$1 words
     shift
     rm -rf "$output" "$output.as"
     original "$@"
     cp "$out" "$work/out.as" && cp "$err" "$work/err.as"
     mv "$output" "$output.as"
-    for word; do
-        words+=("$word")
-        [ "$word" != as ] || words+=(--print_command)
-    done
+    with_options --print_command "$@"
     what="printed: $*"
     "${words[@]}" >printed.sh 2>"$err" </dev/null || fail "nothing is printed"
     grep -q '^berth\|^mpirun\|^OMPI\|^set -e' printed.sh || fail "no command: $(cat printed.sh)"

@@ -38,7 +38,7 @@ for processes in 1 8; do
     expect_file several-$processes/model.safetensors
 done
 # The program's name decides the epochs, whatever the recipe.
-original berth as --recipe=piz-daint --output_dir=named --dry-run --verbose bert_squad_deepspeed.py --deepspeed_config ds_config.json
+original berth as --recipe=piz-daint --output_dir=named --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_line '^  epochs +2$'
 take_section "CSCS's demo on LUMI"
 printed_on_page berth as bert_squad_deepspeed.py --download-only

@@ -16,7 +16,7 @@ run prepare --input_file text.txt --output_file shards/training_0.hdf5 --vocab $
 expect_code 0
 
 pretraining_line() { # WORDS...
-    original ${before:-} berth as --dry_run --verbose nvidia/run_pretraining.py --input_dir=shards --output_dir=checkpoints \
+    original ${before:-} berth as --dry_run nvidia/run_pretraining.py --input_dir=shards --output_dir=checkpoints \
         --config_file="$work/config.json" --vocab_file=$VOCAB_FILE --train_batch_size=8 --max_seq_length=128 \
         --max_predictions_per_seq=20 --max_steps=7038.0 --warmup_proportion=0.2843 --num_steps_per_checkpoint=200 \
         --learning_rate=6e-3 --seed=12439 --fp16 --gradient_accumulation_steps=2 --allreduce_post_accumulation \
@@ -41,7 +41,7 @@ run pretrain --input_dir shards --output_dir none --config_file "$work/config.js
 expect_code 2
 expect_err 'option max_steps: expected a whole number'
 
-original berth as --dry_run --verbose nvidia/run_squad.py --init_checkpoint=bert-large-uncased/model.safetensors --do_train \
+original berth as --dry_run nvidia/run_squad.py --init_checkpoint=bert-large-uncased/model.safetensors --do_train \
     --do_predict --train_file=data/train-v1.1.json --predict_file=data/dev-v1.1.json --do_eval \
     --eval_script=evaluate-v1.1.py --train_batch_size=4 --predict_batch_size=4 --learning_rate=3e-5 \
     --num_train_epochs=2.0 --seed=1 --do_lower_case --bert_model=bert-large-uncased --max_seq_length=384 --doc_stride=128 \
@@ -55,7 +55,7 @@ tuning_line() { # WORDS...
         --bert_model=bert-large-uncased --output_dir=tuned --vocab_file=$VOCAB_FILE --config_file="$work/config.json"
 }
 for processes in 2 8; do
-    tuning_line launch $processes berth as --dry_run --verbose
+    tuning_line launch $processes berth as --dry_run
     command -v mpirun.openmpi >/dev/null || continue
     expect_line "^  sequences_per_update +$processes processes x 4 = $((4 * processes))\$"
 done
@@ -66,7 +66,7 @@ run finetune squad --model bert-large-uncased --train data/train-v1.1.json --out
 expect_code 2
 expect_err "torch and nvidia_finetuned both write pytorch_model.bin"
 
-original berth as --dry_run --verbose nvidia/run_glue.py --do_train --task_name=mrpc --data_dir=data/MRPC \
+original berth as --dry_run nvidia/run_glue.py --do_train --task_name=mrpc --data_dir=data/MRPC \
     --bert_model=bert-large-uncased --seed=2 --init_checkpoint=bert-large-uncased/model.safetensors --do_lower_case \
     --max_seq_length=128 --train_batch_size=16 --learning_rate=2.4e-5 --num_train_epochs=3 --max_steps=-1.0 \
     --vocab_file=$VOCAB_FILE --config_file="$work/config.json" --output_dir=glue --warmup_proportion=0.1 --do_eval --fp16 \

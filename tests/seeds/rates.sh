@@ -15,7 +15,7 @@ rates() { # PROGRAM UPDATES WORDS...
     number=$((number + 1))
     if [ "$1" = as ]; then
         shift
-        run as --logging_steps=1 --json_summary=log.jsonl --skip_checkpoint "$@" --output_dir "out-$number"
+        run as --verbose --logging_steps=1 --json_summary=log.jsonl --skip_checkpoint "$@" --output_dir "out-$number"
     else
         run "$@" --logging_steps 1 --json_summary log.jsonl --skip_checkpoint --output_dir "out-$number"
     fi
