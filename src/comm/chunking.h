@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+// Of a part in a step of a native range, at most: larger messages of a library's reduction arrive
+// later over TCP than several of this size.
+enum { CHUNKING_NATIVE_BYTES = 256 << 10 };
+
 struct chunking {
     int64_t elements; // of a part in one step, at most
     int64_t chunks;   // steps, at least one

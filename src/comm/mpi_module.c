@@ -200,7 +200,7 @@ static int begin_collective(const struct mpi_job *job, const struct transport_me
         return MPI_Ireduce_scatter(collective->from, message->data, collective->counts, type, sum,
                                    job->group, request);
     case TRANSPORT_ALL_REDUCE:
-        return MPI_Iallreduce(MPI_IN_PLACE, message->data, all, type, sum, job->group, request);
+        return MPI_Iallreduce(collective->from, message->data, all, type, sum, job->group, request);
     default:
         return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, message->data, collective->counts,
                                collective->offsets, type, job->group, request);

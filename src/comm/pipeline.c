@@ -50,18 +50,28 @@ const char *pipeline_missing_group(const struct topology *topology) {
                : NULL;
 }
 
-// Blocks of elements that a step receives, or that a collective of the library adds.
-static size_t blocks_of_step(const struct topology *topology) {
-    const int others = topology_other_blocks(topology, topology->host);
-    const int added = pipeline_missing_group(topology) == NULL ? topology->host_count : 0;
-    return (size_t)(others > added ? others : added);
+// Of a library's collective: the most that a step has for one host, counters included.
+static size_t native_bytes(int64_t chunk_elements) {
+    const size_t elements = (size_t)chunk_elements * sizeof(float);
+    return sizeof(struct range_header) +
+           (elements < CHUNKING_NATIVE_BYTES ? elements : CHUNKING_NATIVE_BYTES);
+}
+
+// What a step receives from other hosts, or what a library's collective adds and its sums.
+static size_t slot_bytes(const struct topology *topology, int64_t chunk_elements) {
+    const size_t others = (size_t)topology_other_blocks(topology, topology->host);
+    const size_t received = others * received_bytes(chunk_elements);
+    const size_t added = pipeline_missing_group(topology) == NULL
+                             ? 2 * (size_t)topology->host_count * native_bytes(chunk_elements)
+                             : 0;
+    return received > added ? received : added;
 }
 
 size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements) {
-    return WINDOW_SLOTS * (blocks_of_step(topology) * received_bytes(chunk_elements) +
-                           2 * (size_t)topology->host_count * sizeof(int) +
-                           2 * max_messages_of_step(topology, topology_handled(topology)) *
-                               sizeof(struct transport_message));
+    return WINDOW_SLOTS *
+           (slot_bytes(topology, chunk_elements) + 2 * (size_t)topology->host_count * sizeof(int) +
+            2 * max_messages_of_step(topology, topology_handled(topology)) *
+                sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -100,12 +110,11 @@ enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *e
     pipeline->local = topology_local(topology, topology->rank);
     pipeline->local_size = topology_local_size(topology, topology->host);
     pipeline->received_bytes = received_bytes(pipeline->chunk_elements);
-    pipeline->received_blocks = blocks_of_step(topology);
+    pipeline->slot_bytes = slot_bytes(topology, pipeline->chunk_elements);
     pipeline->hosts = memory_array(hosts, sizeof(int));
     pipeline->handled = memory_array(size, sizeof(int));
     pipeline->addends = memory_array(size, sizeof *pipeline->addends);
-    pipeline->received =
-        memory_array(WINDOW_SLOTS * pipeline->received_blocks, pipeline->received_bytes);
+    pipeline->received = memory_array(WINDOW_SLOTS, pipeline->slot_bytes);
     pipeline->counts = memory_array(WINDOW_SLOTS * 2 * hosts, sizeof(int));
     if (pipeline->hosts != NULL && pipeline->handled != NULL) {
         find_others(pipeline);

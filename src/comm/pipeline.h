@@ -80,10 +80,10 @@ struct pipeline {
     int *handled;           // [handled_count] ranks of other hosts whose parts this rank handles
     int handled_count;
     struct addend *addends; // [size] of the current sum
-    char *received;         // [WINDOW_SLOTS][received_blocks] messages to the owner in a reduce, or
-                            // what the library's collective adds
+    char *received; // [WINDOW_SLOTS][slot_bytes] messages to the owner in a reduce, or what a
+                    // library's collective adds, and then its sums
     size_t received_bytes;
-    size_t received_blocks; // of a step
+    size_t slot_bytes; // of all of a step
     struct transport_message *messages;
     int *counts; // of all steps
     struct step steps[WINDOW_SLOTS];

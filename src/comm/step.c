@@ -29,8 +29,8 @@ struct range_header *step_received(const struct pipeline *pipeline, const struct
     const int own = topology_host_blocks(topology, topology->host);
     const int i = block < topology->host_blocks[topology->host] ? block : block - own;
     const size_t slot = (size_t)(step->number % WINDOW_SLOTS);
-    return (void *)(pipeline->received +
-                    (slot * pipeline->received_blocks + (size_t)i) * pipeline->received_bytes);
+    return (void *)(pipeline->received + slot * pipeline->slot_bytes +
+                    (size_t)i * pipeline->received_bytes);
 }
 
 void step_fill_others(struct pipeline *pipeline, const struct step *step) {

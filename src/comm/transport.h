@@ -48,7 +48,7 @@ struct transport_message {
 // message is done, as do `from` and the message's data, which is the result.
 enum transport_collective_kind {
     TRANSPORT_REDUCE_SCATTER, // the sums of this process's part of `from`
-    TRANSPORT_ALL_REDUCE,     // the data, of all parts, become their sums
+    TRANSPORT_ALL_REDUCE,     // the sums of all parts of `from`
     TRANSPORT_ALL_GATHER      // part i is at data + offsets[i]; this process's own is there already
 };
 
