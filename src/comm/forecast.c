@@ -173,10 +173,11 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
 }
 
 // As native.c does it, if the library sends no more than it must: a reduce by halves, or in a ring
-// to all; a gather by doubling, or in a ring.
-static double rounds_of(const struct forecast *forecast) {
-    const double hosts = forecast->cluster.hosts;
-    return forecast->cluster.library_is_linear ? hosts - 1 : ceil(log2(hosts));
+// to all; a gather by doubling, or in a ring, as MPICH does where hosts are no power of two.
+static double rounds_of(const struct forecast *forecast, int is_gather) {
+    const int hosts = forecast->cluster.hosts, is_power = (hosts & (hosts - 1)) == 0;
+    return forecast->cluster.library_is_linear || (is_gather && !is_power) ? hosts - 1
+                                                                           : ceil(log2(hosts));
 }
 
 static int is_all_reduce(const struct forecast *forecast, const struct comm_range *range) {
@@ -196,7 +197,7 @@ static struct step_load native_reduce_load(const struct forecast *forecast,
     const double passes = is_all_reduce(forecast, range) ? 2 : 1;
     const double group = rank_work->handled.elements + rank_work->own;
     const double bytes = group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
-    const double rounds = passes * rounds_of(forecast);
+    const double rounds = passes * rounds_of(forecast, 0);
     return (struct step_load){
         .out = passes * bytes,
         .in = passes * bytes,
@@ -216,7 +217,7 @@ static struct step_load native_gather_load(const struct forecast *forecast,
     const double bytes = is_all_reduce(forecast, range)
                              ? 0
                              : group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
-    const double rounds = is_all_reduce(forecast, range) ? 0 : rounds_of(forecast);
+    const double rounds = is_all_reduce(forecast, range) ? 0 : rounds_of(forecast, 1);
     return (struct step_load){
         .out = bytes,
         .in = bytes,
@@ -423,7 +424,8 @@ static struct planned_operation *planned_operation_new(struct forecast *forecast
 
 static int64_t begin(struct comm *comm, const struct comm_range *range, int is_gather) {
     struct forecast *forecast = forecast_of(comm);
-    const struct chunking chunking = chunking_of(range, comm->size, forecast->chunk_elements);
+    const struct chunking chunking =
+        chunking_of(range, comm->size, comm->host_count, forecast->chunk_elements);
     charge(forecast);
     struct planned_operation *operation = planned_operation_new(forecast, chunking.chunks);
     if (operation == NULL) {

@@ -399,9 +399,9 @@ static enum berth_status follow_waits(struct monitor *monitor, struct suspect *s
     return BERTH_OK;
 }
 
-// A rank that waits for a collective of the library names only one of those that take part, so waits
-// may close a cycle although another rank keeps them all waiting. Then that one is silent, if any
-// is.
+// A rank that waits for a collective of the library names only one of those that take part, so
+// waits may close a cycle although another rank keeps them all waiting. Then that one is silent, if
+// any is.
 static enum berth_status find_silent(struct monitor *monitor, struct suspect *suspect,
                                      struct berth_error *error) {
     struct rank_state ignored;

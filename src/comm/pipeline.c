@@ -50,20 +50,16 @@ const char *pipeline_missing_group(const struct topology *topology) {
                : NULL;
 }
 
-// Of a library's collective: the most that a step has for one host, counters included.
-static size_t native_bytes(int64_t chunk_elements) {
-    const size_t elements = (size_t)chunk_elements * sizeof(float);
-    return sizeof(struct range_header) +
-           (elements < CHUNKING_NATIVE_BYTES ? elements : CHUNKING_NATIVE_BYTES);
+// Of a library's collective: the most that a step has, with its counters.
+static size_t native_bytes(const struct topology *topology) {
+    return CHUNKING_NATIVE_BYTES + (size_t)topology->host_count * sizeof(struct range_header);
 }
 
 // What a step receives from other hosts, or what a library's collective adds and its sums.
 static size_t slot_bytes(const struct topology *topology, int64_t chunk_elements) {
     const size_t others = (size_t)topology_other_blocks(topology, topology->host);
     const size_t received = others * received_bytes(chunk_elements);
-    const size_t added = pipeline_missing_group(topology) == NULL
-                             ? 2 * (size_t)topology->host_count * native_bytes(chunk_elements)
-                             : 0;
+    const size_t added = pipeline_missing_group(topology) == NULL ? 2 * native_bytes(topology) : 0;
     return received > added ? received : added;
 }
 
@@ -150,7 +146,8 @@ void pipeline_start_operation(struct pipeline *pipeline, const struct pipeline_p
         (struct operation){.phases = phases,
                            .range = *range,
                            .label = range_label_of(range, phases->is_gather, number, size),
-                           .chunking = chunking_of(range, size, pipeline->chunk_elements)};
+                           .chunking = chunking_of(range, size, pipeline->topology->host_count,
+                                                   pipeline->chunk_elements)};
     pipeline->chunks_begun = 0;
 }
 
