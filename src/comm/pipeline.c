@@ -51,15 +51,19 @@ const char *pipeline_missing_group(const struct topology *topology) {
 }
 
 // Of a library's collective: the most that a step has, with its counters.
-static size_t native_bytes(const struct topology *topology) {
-    return CHUNKING_NATIVE_BYTES + (size_t)topology->host_count * sizeof(struct range_header);
+static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
+    const size_t hosts = (size_t)topology->host_count;
+    const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);
+    return hosts * sizeof(struct range_header) +
+           (elements < CHUNKING_NATIVE_BYTES ? elements : CHUNKING_NATIVE_BYTES);
 }
 
 // What a step receives from other hosts, or what a library's collective adds and its sums.
 static size_t slot_bytes(const struct topology *topology, int64_t chunk_elements) {
     const size_t others = (size_t)topology_other_blocks(topology, topology->host);
     const size_t received = others * received_bytes(chunk_elements);
-    const size_t added = pipeline_missing_group(topology) == NULL ? 2 * native_bytes(topology) : 0;
+    const size_t added =
+        pipeline_missing_group(topology) == NULL ? 2 * native_bytes(topology, chunk_elements) : 0;
     return received > added ? received : added;
 }
 
