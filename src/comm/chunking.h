@@ -8,10 +8,14 @@
 
 #include <stdint.h>
 
-// Of the parts of a group in a step of a native range, at most. For more than 512 KB MPICH takes as
-// many rounds as there are hosts; and larger messages arrive later over TCP than several of this
-// size.
-enum { CHUNKING_NATIVE_BYTES = 448 << 10 };
+// The bytes of the parts of a group in a step of a native range, at most. For more than 512 KB
+// MPICH takes as many rounds as there are hosts, else their logarithm. With few hosts, fewer and
+// larger steps were faster, but a part of more than 256 KB arrives later over TCP than several of
+// that size.
+enum { CHUNKING_FEW_HOSTS = 16 };
+static inline int64_t chunking_native_bytes(int hosts) {
+    return hosts <= CHUNKING_FEW_HOSTS ? (int64_t)hosts << 18 : 448 << 10;
+}
 
 struct chunking {
     int64_t elements; // of a part in one step, at most

@@ -172,12 +172,13 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
         .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
 }
 
-// As native.c does it, if the library sends no more than it must: a reduce by halves, or in a ring
-// to all; a gather by doubling, or in a ring, as MPICH does where hosts are no power of two.
+// As native.c does it, if the library sends no more than it must: in as many rounds as hosts, or
+// with many hosts a reduce by halves and a gather by doubling, which needs a power of two
+// (chunking.h).
 static double rounds_of(const struct forecast *forecast, int is_gather) {
     const int hosts = forecast->cluster.hosts, is_power = (hosts & (hosts - 1)) == 0;
-    return forecast->cluster.library_is_linear || (is_gather && !is_power) ? hosts - 1
-                                                                           : ceil(log2(hosts));
+    const int is_linear = forecast->cluster.library_is_linear || hosts <= CHUNKING_FEW_HOSTS;
+    return is_linear || (is_gather && !is_power) ? hosts - 1 : ceil(log2(hosts));
 }
 
 static int is_all_reduce(const struct forecast *forecast, const struct comm_range *range) {

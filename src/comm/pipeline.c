@@ -54,8 +54,8 @@ const char *pipeline_missing_group(const struct topology *topology) {
 static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
     const size_t hosts = (size_t)topology->host_count;
     const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);
-    return hosts * sizeof(struct range_header) +
-           (elements < CHUNKING_NATIVE_BYTES ? elements : CHUNKING_NATIVE_BYTES);
+    const size_t limit = (size_t)chunking_native_bytes(topology->host_count);
+    return hosts * sizeof(struct range_header) + (elements < limit ? elements : limit);
 }
 
 // What a step receives from other hosts, or what a library's collective adds and its sums.
