@@ -177,7 +177,7 @@ END
         once "rank 1 on host $(hostname) has no fast bf16, so all ranks compute in fp32"
     fi
 
-    launch "$mpi" 2 finetune squad $settings --reduce native --output "$work/one-host" --verbose
+    launch "$mpi" 2 finetune squad $settings --reduce native --output "$work/$mpi-one-host" --verbose
     expect_code 0
     grep -qE '^  reduce +exact \(all ranks are on one host, which share memory\)' "$err" || fail "the plan does not say who adds"
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
