@@ -174,7 +174,7 @@ END
         once "rank 1 (host $(hostname)) has other kernels than rank 0"
     grep -qE '^  precision +fp32$' "$err" || fail "not fp32"
     if "$BERTH" doctor | grep -qE '^precision +bf16$'; then
-        once "rank 1 on host $(hostname) has no fast bf16, so all ranks compute in fp32"
+        once "rank 1 (host $(hostname)) has no fast bf16, so all ranks compute in fp32"
     fi
 
     launch "$mpi" 2 finetune squad $settings --reduce native --output "$work/$mpi-one-host" --verbose
