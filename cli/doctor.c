@@ -116,8 +116,8 @@ static void put_processor(struct facts *facts) {
 
 // The instruction sets that this machine supports: "generic avx2 avx512".
 static void put_instructions(struct facts *facts) {
-    static const char *const sets[] = {"generic",    "avx2", "avx512",
-                                       "avx512bf16", "amx",  "neonbf16"};
+    static const char *const sets[] = {"generic",    "fma", "avx2",    "avx512",
+                                       "avx512bf16", "amx", "neonbf16"};
     char usable[128] = "";
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         struct device_options options_of_set = {.threads = 1, .instructions = sets[i]};

@@ -552,8 +552,8 @@ struct device {
 
 struct device_options {
     int threads; // 0: all processors that the process may use
-    // NULL or "auto": the best of the processor's; "generic", "avx2", "avx512", "avx512bf16", "amx"
-    // and "neonbf16" force one.
+    // NULL or "auto": the best of the processor's; "generic", "fma", "avx2", "avx512",
+    // "avx512bf16", "amx" and "neonbf16" force one.
     const char *instructions;
     // Index of the GPU among those of its kind that the process sees; -1: assigned in turn by
     // local_rank

@@ -211,12 +211,16 @@ static const float *project(const struct embeddings *e, const float *embedded, f
     const int64_t count = e->weights->words.cols;
     for (int64_t c = 0; c < e->columns && e->projection != NULL; c++) {
         const float *row = e->projection + c * count;
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < count; i++) {
-            sum += row[i] * embedded[i];
+        float sums[8] = {0}; // in one order, whatever vectors the compiler chooses
+        for (int64_t i = 0; i < count; i += 8) {
+            for (int64_t lane = 0; lane < 8 && i + lane < count; lane++) {
+                sums[lane] += row[i + lane] * embedded[i + lane];
+            }
         }
-        to[c] = sum + e->projection_bias[c];
+        for (int lane = 1; lane < 8; lane++) {
+            sums[0] += sums[lane];
+        }
+        to[c] = sums[0] + e->projection_bias[c];
     }
     return e->projection != NULL ? to : embedded;
 }

@@ -396,7 +396,7 @@ enum berth_status machine_inference_dtype(struct machine_settings *settings, str
     if (settings->precision != BERTH_INT8) {
         return machine_compute_dtype(settings, comm, device, log, compute, error);
     }
-    TRY(find_fast_dtype(comm, device, log, compute, error));
+    *compute = DTYPE_F32; // whose bytes are the same with every instruction set
     // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(settings, device, DTYPE_I8, error)

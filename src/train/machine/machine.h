@@ -60,8 +60,8 @@ const char *machine_precision_name(enum berth_precision precision);
 enum berth_status machine_compute_dtype(struct machine_settings *settings, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error);
-// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): then the dtype
-// of everything else. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
+// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): everything else
+// is f32 then. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
 enum berth_status machine_inference_dtype(struct machine_settings *settings, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
                                           enum dtype *compute, struct berth_error *error);
