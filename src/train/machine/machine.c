@@ -261,13 +261,14 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
 }
 
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
-                                          int zero_stage, const struct berth_log *log,
-                                          struct berth_error *error) {
+                                          enum berth_precision precision, int zero_stage,
+                                          const struct berth_log *log, struct berth_error *error) {
     char own[64], first[64];
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    (void)snprintf(own, sizeof own, "%s with %s kernels", device->name, device->kernels);
+    (void)snprintf(own, sizeof own, "%s with %s kernels", device->name,
+                   precision == BERTH_FP32 && device->is_portable ? "portable" : device->kernels);
     memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
     TRY(comm->status(comm, error));

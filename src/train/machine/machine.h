@@ -37,10 +37,11 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
                                       struct device **device, struct berth_error *error);
 
 // BERTH_CONFIG: a rank has another kind of device than rank 0 or, where each rank keeps its own
-// copy of the weights (zero_stage 0), other kernels. All ranks call it.
+// copy of the weights (zero_stage 0), other kernels, unless both give the same bytes in
+// `precision`. All ranks call it.
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
-                                          int zero_stage, const struct berth_log *log,
-                                          struct berth_error *error);
+                                          enum berth_precision precision, int zero_stage,
+                                          const struct berth_log *log, struct berth_error *error);
 
 // Opens the communicator config->comm ("auto": that of the launcher), which the caller closes. All
 // processes that were started together call this before the job divides its work. `job` is what
