@@ -50,6 +50,25 @@ static int finish(void *cookie) {
     return write_out(shown, terminal_filter_end(&guard.filter, shown)) ? 0 : EOF;
 }
 
+// Only glibc lets a program replace stdout. Elsewhere it is linked with --wrap=stdout: each stdout,
+// also in the C library, is the variable below (cli/CMakeLists.txt).
+#ifdef __GLIBC__
+static void replace_output(FILE *stream) {
+    stdout = stream;
+}
+#else
+extern FILE *const __real_stdout;
+FILE *__wrap_stdout;
+
+static __attribute__((constructor)) void find_output(void) {
+    __wrap_stdout = __real_stdout;
+}
+
+static void replace_output(FILE *stream) {
+    __wrap_stdout = stream;
+}
+#endif
+
 void cli_guard_output(void) {
     if (!terminal_is(STDOUT_FILENO)) {
         return;
@@ -57,7 +76,7 @@ void cli_guard_output(void) {
     FILE *guarded = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take, .close = finish});
     if (guarded != NULL) {
         setvbuf(guarded, NULL, _IOLBF, 0);
-        stdout = guarded;
+        replace_output(guarded);
     }
 }
 
