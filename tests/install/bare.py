@@ -101,7 +101,7 @@ def make_root(root):
 
 def start(root, *words, **more):
     emulator = ["/emulator"] if EMULATOR else []
-    return subprocess.Popen(["chroot", root, *emulator, "/berth", *words], env={"HOME": "/tmp"}, stdin=subprocess.DEVNULL,
+    return subprocess.Popen(["chroot", root, *emulator, "/berth", *words], env={"HOME": "/tmp", "PATH": os.environ["PATH"]}, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
