@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the static program, for ARM64 too where its compiler and qemu are; it needs no file beside it, stays below its
-# size, and is used in an empty root (bare.py) and by tests of the program. Long: it builds a C library and OpenSSL.
+# Builds the static program, for ARM64 too where its compiler and qemu are; it needs no file beside it, is no larger than
+# it may be, and is used in an empty root (bare.py) and by tests of the program. Long: it builds a C library and OpenSSL.
 #
 # BERTH_STATIC names a folder of a finished package/static/build instead; BERTH_STATIC_LIBRARIES one of
-# package/static/libraries. ON_TERMINAL: of tests/cli.
+# package/static/libraries. BERTH: the program of this build.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(dirname "$here")
@@ -13,7 +13,9 @@ for tool in dpkg-source openssl readelf perl; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
 unshare -rn true 2>/dev/null || { echo "skipped: no namespaces"; exit 77; }
-size_limit=8000000 # bytes, with fetch and serve
+expect_size() { # FILE LIMIT
+    [ "$(stat -c %s "$1")" -le "$2" ] || die "$1 has $(stat -c %s "$1") bytes, more than $2"
+}
 
 processors=x86_64
 command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64-static >/dev/null && processors="x86_64 aarch64"
@@ -28,7 +30,10 @@ for processor in $processors; do
     program=$(ls "$folder"/berth-*-"$processor") || die "no program for $processor"
     readelf -lWd "$program" >"$work/log"
     grep -qE 'INTERP|NEEDED' "$work/log" && die "$program needs other files"
-    [ "$(stat -c %s "$program")" -le $size_limit ] || die "$program has $(stat -c %s "$program") bytes"
+    expect_size "$program" 12000000
+    build=$folder/build-$processor
+    { cmake -S "$SOURCE" -B "$build" -DBERTH_CURL=OFF && cmake --build "$build" --target berth; } >"$work/log" 2>&1 || die "without fetch"
+    expect_size "$build/berth" 8000000
     emulator=
     [ "$processor" = x86_64 ] || emulator=$(command -v "qemu-$processor-static")
     # shellcheck disable=SC2086
@@ -36,12 +41,19 @@ for processor in $processors; do
 done
 (cd "$folder" && sha256sum --quiet -c SHA256SUMS) >"$work/log" 2>&1 || die "SHA256SUMS"
 
-# Against sentence-transformers' numbers, and what else depends on the C library: names of files, streams, terminals.
+# Against sentence-transformers' numbers, and what depends on the C library and on OpenMP's.
 program=$(ls "$folder"/berth-*-x86_64)
-for name in embeddings cross_encoders sentences; do
+for precision in fp32 int8; do
+    for each in "$program" "$BERTH"; do
+        "$each" embed --model "$tests/golden/encoder" --precision $precision "$tests/golden/README.md" >"$work/${each##*/}.vectors" 2>"$work/log" ||
+            die "$each embed"
+    done
+    cmp "$work/${program##*/}.vectors" "$work/berth.vectors" || die "other vectors than the program that needs libraries, $precision"
+done
+for name in gguf foreign_files; do
     python3 "$tests/cli/$name.py" "$program" "$SOURCE" >"$work/log" 2>&1 || die "tests/cli/$name.py"
 done
-for name in launchers streams embed squad tokenizer; do
+for name in streams spinning texts embed squad tokenizer; do
     BERTH=$program bash "$tests/cli/test_$name.sh" >"$work/log" 2>&1 || die "tests/cli/test_$name.sh"
 done
 echo "all good"
