@@ -41,7 +41,7 @@ cp -r int8 scaled
 python3 -B "$here/check_int8.py" --scale int8/model.safetensors scaled/model.safetensors || exit 1
 run compare int8 scaled
 expect_code 1
-expect_out "12 differ"
+expect_out "14 differ"
 run convert copy again --to int8
 expect_code 0
 cmp -s int8/model.safetensors again/model.safetensors || fail "numbers that were quantized before change"
