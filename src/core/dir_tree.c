@@ -237,11 +237,15 @@ static enum berth_status sync_open_folder(struct walk *walk, int folder, int par
     return file_call_sync_folder(folder) == 0 ? BERTH_OK : walk_error(walk, "sync", name, error);
 }
 
-#define NO_REPLACE 1u // RENAME_NOREPLACE, which only glibc names
+#ifndef RENAME_NOREPLACE // glibc has both, musl 1.2.3 neither
+#define RENAME_NOREPLACE 1u
+#define renameat2(from_folder, from, to_folder, to, flags)                                         \
+    (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags)
+#endif
 
 // renameat2 checks for an existing target atomically; file systems without it get a separate check.
 static int rename_to_new(const char *from, const char *to) {
-    int result = (int)CALL(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, NO_REPLACE));
+    int result = CALL(renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE));
     if (result < 0 && (errno == EINVAL || errno == ENOSYS)) {
         struct stat info;
         if (lstat(to, &info) == 0) {
