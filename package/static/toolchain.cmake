@@ -19,7 +19,6 @@ if(BERTH_STATIC_PROCESSOR STREQUAL aarch64)
   endforeach()
 endif()
 
-set(CMAKE_C_FLAGS_INIT "-ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables") # no symbols, so no backtraces
 # musl gives a thread 128 KiB of stack unless the program's file says otherwise; glibc's 8 MiB are musl's maximum.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static -s -Wl,--gc-sections -Wl,-z,stack-size=0x800000")
 
