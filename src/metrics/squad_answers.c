@@ -117,11 +117,12 @@ struct window {
 static double log_sum(const struct search *search, const struct squad_feature *feature, int side) {
     const float *logits = logits_of(search, feature) + side;
     const int32_t first = feature->document_begin + side * search->outcome->set->end_shift;
-    double largest = (double)logits[0], sum = 0.0;
+    float largest_logit = logits[0]; // GCC 12 for ARM64 fails where this is a double
     for (int32_t row = first; row < first + feature->document_length; row++) {
-        largest = fmax(largest, (double)logits[2 * row]);
+        largest_logit = fmaxf(largest_logit, logits[2 * row]);
     }
-    sum = math_exp((double)logits[0] - largest);
+    const double largest = (double)largest_logit;
+    double sum = math_exp((double)logits[0] - largest);
     for (int32_t row = first; row < first + feature->document_length; row++) {
         sum += math_exp((double)logits[2 * row] - largest);
     }

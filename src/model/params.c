@@ -552,5 +552,5 @@ static enum berth_status end_in_buffer(void *buffer, const struct param *param, 
 }
 
 struct param_sink param_sink_of(float *buffer, int threads) {
-    return (struct param_sink){begin_in_buffer, end_in_buffer, buffer, threads};
+    return (struct param_sink){begin_in_buffer, end_in_buffer, NULL, buffer, threads};
 }

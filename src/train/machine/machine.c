@@ -114,8 +114,10 @@ static uint64_t stack_size(void) {
 // Not inlined: clang calls its OpenMP at the beginning of a function with a parallel region. That
 // call maps memory and ends the process if it cannot, so the limit must have been checked before.
 static __attribute__((noinline)) void start_threads(int threads) {
-    // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
+#ifdef __GLIBC__
+    // Otherwise it reserves 64 MiB of addresses as a heap for each thread, if available.
     mallopt(M_ARENA_MAX, 1);
+#endif
 #pragma omp parallel num_threads(threads)
     memory_free(memory_new(1)); // keeps the region from being empty
 }
