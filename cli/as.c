@@ -105,23 +105,11 @@ static enum berth_status run_plan(struct compat_plan *plan, int prints, struct b
                                       : run_several(plan, self, error);
 }
 
-// The shell script of that name beside the installed program, or in the source tree of a build.
-static const char *find_script(const char *self, const char *name, char path[8192]) {
-    static const char *const folders[] = {"../share/berth/scripts", "../../deploy/scripts"};
-    const int length = (int)(strrchr(self, '/') - self);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, 8192, "%.*s/%s/%s", length, self, folders[i], name);
-        if (file_exists(path)) {
-            return path;
-        }
-    }
-    return NULL;
-}
-
 // A script of the package; a file of the user's is the user's to run.
 static enum berth_status run_script(size_t count, const char *const *words, int prints,
                                     struct berth_error *error) {
-    char self[4096], path[8192];
+    static const char *const folders[] = {"../share/berth/scripts", "../../deploy/scripts"};
+    char self[4096], path[CLI_PATH_SIZE];
     const char *slash = strrchr(words[0], '/'), *name = slash != NULL ? slash + 1 : words[0];
     if (file_exists(words[0])) {
         return error_set(error, BERTH_USAGE,
@@ -130,7 +118,7 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
                          words[0], words[0]);
     }
     TRY(find_self(self, error));
-    if (find_script(self, name, path) == NULL) {
+    if (cli_beside_program(folders, sizeof folders / sizeof *folders, name, path) == NULL) {
         return error_set(error, BERTH_USAGE,
                          "\"%s\": no script of that name is installed (share/berth/scripts); "
                          "`berth as` alone lists the programs",

@@ -153,6 +153,12 @@ enum berth_status cli_read_arguments_file(const char *path, int *count, char ***
 // was not found and is left unchanged (find_files.c).
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
 
+// The file of that name in the first of these folders, relative to the running program's, that has
+// it: of the installation or of the sources. NULL: in none; `path` holds what is returned.
+#define CLI_PATH_SIZE 8192
+const char *cli_beside_program(const char *const *folders, size_t count, const char *name,
+                               char path[CLI_PATH_SIZE]);
+
 // Takes ownership of a block until the verb ends, and returns it. NULL, with the block freed: out
 // of memory.
 void *cli_own(void *block);

@@ -104,11 +104,12 @@ static void offer_options(struct candidates *out, const struct cli_verb *verb) {
     char alias[OPTION_NAME_SIZE];
     for (size_t i = 0; (row = cli_row_next(verb, &i)) != NULL;) {
         const char *aliases = is_short ? NULL : row->aliases;
+        const char *help = option_help(row, verb->jobs).help;
         if (!is_short || cli_row_is_common(row)) {
-            offer(out, "--", row->name, row->help);
+            offer(out, "--", row->name, help);
         }
         while (option_next_name(&aliases, alias)) {
-            offer(out, "--", alias, row->help);
+            offer(out, "--", alias, help);
         }
     }
 }
@@ -127,10 +128,12 @@ static void offer_choices(struct candidates *out, const char *list) {
     }
 }
 
-static void offer_value(struct candidates *out, const struct option_row *row) {
+static void offer_value(struct candidates *out, const struct cli_verb *verb,
+                        const struct option_row *row) {
+    const char *choices = option_help(row, verb->jobs).choices;
     const char *unit = row->unit != NULL ? row->unit : "";
     offer_choices(out, row->type == OPTION_FLAG ? "true|false" : "");
-    offer_choices(out, row->choices != NULL ? row->choices : unit);
+    offer_choices(out, choices != NULL ? choices : unit);
     out->expected = strstr(unit, "FILE") != NULL  ? EXPECT_FILES
                     : strstr(unit, "DIR") != NULL ? EXPECT_FOLDERS
                                                   : EXPECT_WORDS;
@@ -179,7 +182,7 @@ static int offer_assigned(struct candidates *out, const struct cli_verb *verb) {
     const struct option_row *row = cli_row_named(verb, name);
     out->typed = equals + 1;
     if (row != NULL) {
-        offer_value(out, row);
+        offer_value(out, verb, row);
     }
     return 1;
 }
@@ -194,7 +197,7 @@ static void offer_words(struct candidates *out, size_t count, const char *const 
     const char *before = words[count - 1];
     const struct option_row *row = takes_value(verb, count, words);
     if (row != NULL && (row->type != OPTION_LIST || out->typed[0] != '-')) {
-        offer_value(out, row);
+        offer_value(out, verb, row);
     } else if (verb->task != NULL && count == 1 && out->typed[0] != '-') {
         offer_tasks(out, words[0]);
     } else if (!offer_assigned(out, verb) && out->typed[0] == '-') {

@@ -22,6 +22,7 @@ static const struct option_row options[] = {
     {CLI_FLAG("jsonl"), .help = "print each feature as a JSON object"},
     {CLI_FLAG("count"), .shown = "true without --jsonl",
      .help = "print examples=N features=N tokens=N cls_labelled=N"},
+    {CLI_FLAG("json"), .help = "print these counts as one JSON object"},
 };
 
 struct features {
@@ -89,6 +90,17 @@ static enum berth_status put_features(const struct features *job, struct berth_e
     return BERTH_OK;
 }
 
+static enum berth_status put_counts(const struct features *job, struct berth_error *error) {
+    struct json_line line DONE_BY(json_line_done) = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_integer(&line, "examples", (int64_t)job->dataset.count);
+    json_line_integer(&line, "features", (int64_t)job->set.count);
+    json_line_integer(&line, "tokens", (int64_t)job->set.token_count);
+    json_line_integer(&line, "cls_labelled", (int64_t)job->set.cls_labelled);
+    json_line_close(&line, '}');
+    return cli_put_json(&line, error);
+}
+
 // A vocabulary alone has no number of positions, nor has a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model.model_name_or_path;
@@ -127,9 +139,12 @@ static enum berth_status build(struct features *job, struct cli_call *call,
 
 static enum berth_status print(const struct features *job, const struct cli_call *call,
                                struct berth_error *error) {
-    int jsonl = cli_flag(call, "jsonl");
+    const int jsonl = cli_flag(call, "jsonl"), as_json = cli_flag(call, "json");
     if (jsonl) {
         TRY(put_features(job, error));
+    }
+    if (as_json) {
+        return put_counts(job, error);
     }
     if (!jsonl || cli_flag(call, "count")) {
         printf("examples=%zu features=%zu tokens=%zu cls_labelled=%zu\n", job->dataset.count,
@@ -154,7 +169,7 @@ const struct cli_verb cli_features = {
     .name = "features",
     .task = "squad",
     .summary = "show or count the windows made of a SQuAD file",
-    .usage = "(--model DIR | --vocab FILE) --input FILE [--training] [--jsonl | --count]",
+    .usage = "(--model DIR | --vocab FILE) --input FILE [--training] [--jsonl | --count | --json]",
     .example = "berth features squad --vocab vocab.txt --input train-v1.1.json --training --count\n"
                "berth features squad --model minilm --input dev-v1.1.json --jsonl | head -n 1",
     .jobs = JOB_FEATURES,

@@ -33,7 +33,9 @@ static const struct option_row options[] = {
     {CLI_INTEGER("retries", "5"), BETWEEN(0, 1000), .unit = "N",
      .help = "number of attempts after a temporary failure, reset whenever data arrives"},
     {CLI_FLAG("no_progress"), .help = "show no progress bar"},
-    {CLI_FLAG("json"), .help = "print one JSON object"},
+    {CLI_FLAG("list"), .help = "print what the cache holds, with its size, and fetch nothing"},
+    {CLI_FLAG("remove"), .help = "remove NAME from the cache, in all revisions"},
+    {CLI_FLAG("json"), .help = "print one JSON object, with --list one for each line"},
 };
 
 static enum berth_status print_path(const struct cli_call *call, const char *name, const char *path,
@@ -61,6 +63,37 @@ static int wants_progress(const struct cli_call *call) {
            terminal_is(STDERR_FILENO) && !off;
 }
 
+static enum berth_status print_cached(const struct fetch_cached *found, void *context,
+                                      struct berth_error *error) {
+    struct json_line line DONE_BY(json_line_done) = {0};
+    char mebibytes[64];
+    number_format(mebibytes, sizeof mebibytes, "%.1f", (double)found->bytes / 0x1p20);
+    if (!cli_flag(context, "json")) {
+        printf("%-8s %8s MiB  %s\n", found->kind, mebibytes, cli_escape_name(found->name));
+        return BERTH_OK;
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "kind", found->kind);
+    json_line_text(&line, "name", found->name);
+    json_line_integer(&line, "bytes", found->bytes);
+    json_line_text(&line, "path", found->path);
+    json_line_close(&line, '}');
+    return cli_put_json(&line, error);
+}
+
+static enum berth_status check_words(const struct cli_call *call, struct berth_error *error) {
+    const int lists = cli_flag(call, "list");
+    if (lists && (call->argument_count > 0 || cli_flag(call, "remove"))) {
+        return error_set(error, BERTH_USAGE, "--list shows the whole cache: leave out %s",
+                         call->argument_count > 0 ? call->arguments[0] : "--remove");
+    }
+    return lists || call->argument_count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "what shall be fetched? Expected a name of the hub, squad, squad_v2 or "
+                           "a URL; see `berth fetch --help`");
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const struct fetch_settings settings = {.revision = cli_value(call, "revision"),
                                             .files = cli_value(call, "files"),
@@ -73,6 +106,15 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const char *name = call->arguments[0];
     struct berth_reporter *reporter;
     OWNED char *path = NULL;
+    TRY(check_words(call, error));
+    if (cli_flag(call, "list")) {
+        return fetch_list(settings.cache_dir, print_cached, call, error);
+    }
+    if (cli_flag(call, "remove")) {
+        TRY(fetch_remove(name, &settings, &path, error));
+        cli_note(call, "%s was removed", path);
+        return BERTH_OK;
+    }
     call->config.report.no_progress = !wants_progress(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     const enum berth_status status =
@@ -85,7 +127,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_fetch = {
     .name = "fetch",
     .summary = "download a model or data set into the Hugging Face cache",
-    .usage = "NAME|URL [--revision NAME] [--sha256 HEX] [--cache_dir DIR]",
+    .usage =
+        "NAME|URL [--revision NAME] [--sha256 HEX] [--cache_dir DIR]\n--list\nNAME|URL --remove",
     .example = "berth fetch sentence-transformers/all-MiniLM-L6-v2\n"
                "berth fetch squad\n"
                "berth fetch https://example.org/dev.json --sha256 95aa6a52d5d6...",
@@ -99,7 +142,6 @@ const struct cli_verb cli_fetch = {
              "HF_DATASETS_OFFLINE nothing is downloaded: the path in the cache is printed, or the "
              "exit code is 69 if there is none. No other verb downloads.",
     CLI_OWN_OPTIONS(options),
-    .arguments_min = 1,
     .arguments_max = 1,
     .processes = CLI_ALONE,
     .run = run,

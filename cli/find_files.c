@@ -7,7 +7,9 @@
 #include "format/hub/model_files.h"
 #include "settings/settings.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // A model for the split NULL, else a data set.
 static enum berth_status find(const char **name, const char *split, struct berth_error *error) {
@@ -50,6 +52,21 @@ static void find_vocabulary(const char **name) {
         find(&folder, NULL, &(struct berth_error){0}) == BERTH_OK) {
         *name = folder;
     }
+}
+
+const char *cli_beside_program(const char *const *folders, size_t count, const char *name,
+                               char path[CLI_PATH_SIZE]) {
+    char program[4096];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+    const char *slash = length > 0 ? memrchr(program, '/', (size_t)length) : NULL;
+    for (size_t i = 0; slash != NULL && i < count; i++) {
+        snprintf(path, CLI_PATH_SIZE, "%.*s/%s/%s", (int)(slash - program), program, folders[i],
+                 name);
+        if (file_exists(path)) {
+            return path;
+        }
+    }
+    return NULL;
 }
 
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {

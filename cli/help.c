@@ -6,7 +6,9 @@
 #include "rows.h"
 #include "topics.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -208,7 +210,10 @@ static void print_verb(struct page *page) {
         cli_wrap(stdout, verb->notes, page->width, 0, 0);
     }
     putchar('\n');
-    cli_wrap(stdout, "Exit codes: `berth help exit-codes`.", page->width, 0, 0);
+    cli_wrap(stdout,
+             "Exit codes: `berth help exit-codes`. Where the documents are: the end of `berth "
+             "--help`.",
+             page->width, 0, 0);
 }
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
@@ -400,6 +405,17 @@ static void print_topics(FILE *out, int width) {
     cli_wrap(out, text, width, 7, 0);
 }
 
+// Where the documents are: those that help and messages call doc/NAME.md.
+static void print_documents(FILE *out) {
+    static const char *const folders[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
+    char path[CLI_PATH_SIZE], whole[PATH_MAX];
+    const char *index =
+        cli_beside_program(folders, sizeof folders / sizeof *folders, "doc/index.md", path);
+    if (index != NULL && realpath(index, whole) != NULL) {
+        fprintf(out, "\ndocuments:\n  %s\n", whole);
+    }
+}
+
 void cli_help_program(FILE *out) {
     const struct cli_verb *verb;
     const int descriptor = out == stderr ? STDERR_FILENO : STDOUT_FILENO;
@@ -423,4 +439,5 @@ void cli_help_program(FILE *out) {
           "  berth answer --model squad-minilm --question 'Where?' \\\n"
           "      --context 'It is in Bern.'\n",
           out);
+    print_documents(out);
 }

@@ -105,13 +105,17 @@ static void put_details(struct buffer *text, const struct option_row *row) {
 
 void cli_row_put_text(struct buffer *text, const struct cli_verb *verb,
                       const struct option_row *row, int details) {
-    buffer_put_text(text, row->help);
-    if (row->only_with != NULL) {
+    const struct option_help about = option_help(row, verb->jobs);
+    buffer_put_text(text, about.help);
+    struct buffer only DONE_BY(buffer_done) = {0};
+    settings_put_only_with(&only, row, verb->jobs);
+    if (only.length > 0) {
         buffer_put_text(text, "; ");
-        settings_put_only_with(text, row);
+        buffer_put(text, only.bytes, only.length);
     }
-    if (row->choices != NULL) {
-        put_choices(text, row->choices);
+    text->failed |= only.failed;
+    if (about.choices != NULL) {
+        put_choices(text, about.choices);
     }
     put_default(text, verb, row);
     if (details && (verb->jobs & JOB_TRAIN) != 0) {

@@ -1009,9 +1009,11 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                                      .shown = "all", .aliases = "top_k",
                                      .help = say("print the best N of a %s only", about->text)});
     }
-    if (task->verb.reader != TASK_READ_BY_PROGRAMS) {
-        add_text(verb, &next, (struct option_row){CLI_FLAG("json"), .help = "print JSON lines"});
-    }
+    add_text(verb, &next,
+             (struct option_row){CLI_FLAG("json"), .help = "print JSON lines",
+                                 .shown = task->verb.reader == TASK_READ_BY_PROGRAMS
+                                              ? "true: this verb always does"
+                                              : NULL});
     if (!about->has_items && pair == NULL) {
         add_text(
             verb, &next,

@@ -23,6 +23,9 @@ static const struct option_row options[] = {
     {CLI_TEXT("cors_origin", NULL), .unit = "ORIGINS", .shown = "none",
      .help = "origins, separated by commas, of other sites' pages that may send requests and read "
              "the replies (CORS): https://app.example.org"},
+    {CLI_TEXT("access_log", NULL), .unit = "FILE", .shown = "none",
+     .help = "append a line of JSON for each request: client, path, status, sizes, time; -: "
+             "standard error"},
     {CLI_FLAG("strict_requests"),
      .help = "refuse requests with members that the server does not know, instead of ignoring "
              "them with a note"},
@@ -86,6 +89,7 @@ static struct server_settings read_options(struct cli_call *call) {
         .api_key_file = cli_value(call, "api_key_file"),
         .allowed_hosts = cli_value(call, "allowed_hosts"),
         .cors_origin = cli_value(call, "cors_origin"),
+        .access_log = cli_value(call, "access_log"),
         .is_strict = cli_flag(call, "strict_requests"),
         .drain_seconds = cli_real(call, "drain_seconds"),
         .grace_seconds = cli_real(call, "grace_seconds"),

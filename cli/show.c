@@ -178,9 +178,11 @@ const struct cli_verb cli_show = {
     .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
                "    --start-sample 100 --num-test-samples 5\n"
                "berth show squad --model squad-minilm --input dev-v1.1.json --random-samples 50",
-    .notes = "Without colours, the answer is printed on a line of its own after the context. With "
-             "--features keras, samples and answers follow Keras's recipe: the best start and the "
-             "best end are chosen independently.",
+    .notes = "A sample is the question, the context with the model's answer highlighted (without "
+             "colours that answer follows on a line of its own), and the reference, whether or not "
+             "the answer is right, with the scores of the answer. With --features keras, samples "
+             "and answers follow Keras's recipe: the best start and the best end are chosen "
+             "independently.",
     .jobs = JOB_SHOW,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path predict_file",

@@ -174,6 +174,21 @@ static const char *path_of(const char *word) {
     return strcmp(word, "-") == 0 ? "/dev/stdin" : word;
 }
 
+// As the scorer lays it out or, with --json, on one line. No name of a score has a line end.
+static void print_scores(const struct cli_call *call, const char *text) {
+    const int is_whole = !cli_flag(call, "json");
+    char before = '\0';
+    for (const char *at = text; *at != '\0'; before = *at++) {
+        if (is_whole || *at != '\n') {
+            putchar(*at);
+            continue;
+        }
+        at += strspn(at + 1, " ");
+        fputs(at[1] == '}' || before == '{' ? "" : " ", stdout);
+    }
+    putchar('\n');
+}
+
 // Without a file all odds are 0, as in the official script.
 static void note_threshold(const struct cli_call *call) {
     if (cli_is_given(call, "null_threshold") && cli_value(call, "null_odds") == NULL &&
@@ -188,7 +203,7 @@ static enum berth_status evaluate_squad(struct cli_call *call, struct berth_erro
     TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
                              cli_value(call, "null_odds"), cli_real(call, "null_threshold"),
                              cli_log(call), &text, error));
-    puts(text);
+    print_scores(call, text);
     berth_string_free(text);
     return BERTH_OK;
 }
@@ -202,12 +217,14 @@ static enum berth_status evaluate_tokens(struct cli_call *call, struct berth_err
     char *text = NULL;
     TRY(berth_evaluate_tokens(path_of(call->arguments[0]), path_of(call->arguments[1]), &scoring,
                               &text, error));
-    puts(text);
+    print_scores(call, text);
     berth_string_free(text);
     return BERTH_OK;
 }
 
 // --- the table ----------------------------------------------------------------------------------
+
+#define ON_ONE_LINE "print the JSON object on one line, whatever the data"
 
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
@@ -239,6 +256,7 @@ static enum berth_status check_objective(struct cli_call *call, struct berth_err
 }
 
 static const struct option_row evaluate_options[] = {
+    {CLI_FLAG("json"), .help = ON_ONE_LINE},
     {CLI_TEXT("null_odds", NULL), .unit = "FILE",
      .help = "null_odds.json, for the best thresholds; scores by the rules of SQuAD 2.0"},
     {CLI_REAL("null_threshold", "1"), BETWEEN(-1e30, 1e30), .unit = "X",
@@ -247,13 +265,16 @@ static const struct option_row evaluate_options[] = {
 };
 
 static const struct option_row tag_options[] = {
+    {CLI_FLAG("json"), .help = ON_ONE_LINE},
     {CLI_TEXT("scheme", NULL), .unit = "NAME", .choices = "IOB1|IOB2|IOE1|IOE2|IOBES|BILOU",
      .help = "count only what this scheme allows, as seqeval's mode \"strict\" does",
      .shown = "none: as conlleval and seqeval's default"},
-    {CLI_TEXT("text_column", NULL), .unit = "NAME", .help = "column of the words of DATASET",
-     .shown = "as in `berth finetune tokens`"},
-    {CLI_TEXT("label_column", NULL), .unit = "NAME", .help = "column of the tags of DATASET",
-     .shown = "as in `berth finetune tokens`"},
+    {CLI_TEXT("text_column", NULL), .unit = "NAME",
+     .help = "column of the words of DATASET; in CoNLL files, its number",
+     .shown = "the first one; in JSON lines, tokens or words"},
+    {CLI_TEXT("label_column", NULL), .unit = "NAME",
+     .help = "column of the tags of DATASET; in CoNLL files, its number",
+     .shown = "the last one; in JSON lines, ner_tags, tags or labels"},
 };
 
 static const struct cli_verb scores[] = {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth tokenize: prints the tokens of each line on a line, separated by a space: the piece, or its
-// id; with --offsets followed by ":begin-end" in characters of the line.
+// id; with --offsets followed by ":begin-end" in characters of the line; with --json as an object
+// of pieces, ids and offsets.
 #include "cli.h"
 #include "core/buffer.h"
 #include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/file.h"
+#include "core/json_line.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
@@ -22,6 +24,7 @@
 static const struct option_row options[] = {
     {CLI_FLAG("ids"), .help = "print ids instead of pieces"},
     {CLI_FLAG("offsets"), .help = "append :begin-end to each piece, in characters of the line"},
+    {CLI_FLAG("json"), .help = "print a JSON object for each line: pieces, ids and offsets"},
     {CLI_FLAG("special"), .aliases = "add_special_tokens",
      .help = "add [CLS] before and [SEP] after each line"},
     {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
@@ -32,7 +35,7 @@ static const struct option_row options[] = {
 
 struct tokenizing {
     struct berth_model *model;
-    int ids, offsets, special, is_terminal;
+    int ids, offsets, special, json, is_terminal;
     struct berth_item marks[2]; // [CLS] and [SEP]
     struct berth_result *of_marks;
     const char *settings[5];
@@ -68,6 +71,43 @@ static void put_token(const struct tokenizing *job, const struct berth_item *tok
     }
 }
 
+enum { PIECES, IDS, OFFSETS };
+
+static void add_json(const struct berth_item *token, int field, struct json_line *line) {
+    if (field == PIECES) {
+        json_line_text(line, NULL, token->text);
+    } else if (field == IDS) {
+        json_line_integer(line, NULL, token->id);
+    } else {
+        json_line_open(line, NULL, '[');
+        json_line_integer(line, NULL, token->start);
+        json_line_integer(line, NULL, token->end);
+        json_line_close(line, ']');
+    }
+}
+
+static enum berth_status put_json(const struct tokenizing *job, const struct berth_item *tokens,
+                                  size_t count, struct berth_error *error) {
+    static const char *const keys[] = {[PIECES] = "pieces", [IDS] = "ids", [OFFSETS] = "offsets"};
+    struct json_line line DONE_BY(json_line_done) = {0};
+    json_line_open(&line, NULL, '{');
+    for (int field = PIECES; field <= OFFSETS; field++) {
+        json_line_open(&line, keys[field], '[');
+        if (job->special) {
+            add_json(&job->marks[0], field, &line);
+        }
+        for (size_t i = 0; i < count; i++) {
+            add_json(&tokens[i], field, &line);
+        }
+        if (job->special) {
+            add_json(&job->marks[1], field, &line);
+        }
+        json_line_close(&line, ']');
+    }
+    json_line_close(&line, '}');
+    return cli_put_json(&line, error);
+}
+
 static void put_line(const struct tokenizing *job, const struct berth_item *tokens, size_t count) {
     if (job->special) {
         put_token(job, &job->marks[0], 1);
@@ -91,7 +131,11 @@ static enum berth_status put_batch(struct tokenizing *job, struct berth_error *e
     enum berth_status status = error->status;
     for (size_t i = 0, count; status == BERTH_OK && i < job->count; i++) {
         const struct berth_item *tokens = berth_result_items(result, i, &count);
-        put_line(job, tokens, count);
+        if (job->json) {
+            status = put_json(job, tokens, count, error);
+        } else {
+            put_line(job, tokens, count);
+        }
     }
     berth_result_free(result);
     job->count = 0;
@@ -257,6 +301,7 @@ static enum berth_status prepare(struct tokenizing *job, struct cli_call *call,
     job->ids = cli_flag(call, "ids");
     job->offsets = cli_flag(call, "offsets");
     job->special = cli_flag(call, "special");
+    job->json = cli_flag(call, "json");
     job->is_terminal = terminal_is(STDOUT_FILENO);
     return job->special ? find_marks(job, error) : BERTH_OK;
 }
@@ -309,7 +354,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_tokenize = {
     .name = "tokenize",
     .summary = "show how text is tokenized: a line in, a line out",
-    .usage = "(--model DIR | --vocab FILE) [--ids] [--offsets] [--special] [FILE]",
+    .usage = "(--model DIR | --vocab FILE) [--ids | --json] [--offsets] [--special] [FILE]",
     .example = "berth tokenize --model squad-minilm text.txt\n"
                "echo 'Hello, world!' | berth tokenize --vocab vocab.txt --ids --special",
     .jobs = JOB_TOKENIZE,

@@ -18,19 +18,18 @@ static const struct cli_entry options[] = {
     {"-m, -o, -q, -n, -h", "short for --model, --output, --quiet, --dry-run and --help"},
     {"--", "ends the options; what follows are arguments"},
     {"FILE.json",
-     "as the only word after the verb: a JSON object with an option for each key, as Hugging "
-     "Face's scripts take it"},
+     "as the first word after the verb: a JSON object with an option for each key, as Hugging "
+     "Face's scripts take it; options after it take precedence"},
     {"--deepspeed_config FILE", "reads a DeepSpeed configuration. Options on the command line take "
                                 "precedence over it, and it over "
                                 "the defaults."},
     {"--recipe NAME",
      "sets the defaults of a published run; any option still overrides it (`berth help recipe`)"},
     {"--dry-run", "prints what a run would do, with its settings and its memory, and ends"},
-    {NULL, "Options have the names that the scripts of DeepSpeed, Google, NVIDIA and Hugging Face "
-           "use. Flags "
-           "of those scripts that have no meaning here are noted and ignored. An unknown option is "
-           "an error "
-           "that names the nearest known one."}};
+    {NULL,
+     "Options have the names of Hugging Face's TrainingArguments where these have one. Command "
+     "lines of other programs belong to `berth as PROGRAM`. An unknown option is an error that "
+     "names the nearest known one, or the program that has it."}};
 
 static const struct cli_entry environment[] = {
     {"OMP_NUM_THREADS", "number of threads without --threads"},

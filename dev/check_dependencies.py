@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the dependencies of src/ and of the program's parts beside it (doc/design.md): which room, and which inner room, may include
+"""Checks the dependencies of src/ and of the program's parts beside it (doc/develop/design.md): which room, and which inner room, may include
 which; that no files call each other in a circle; that one source file includes a third-party header; that each
 parallel region says how many threads it has, as OpenMP's default is all processors; that messages name settings as
 all callers do, "max_seq_length", without the dashes that only the command line has; and that the words of other

@@ -159,30 +159,52 @@ static enum berth_status fetch_online(struct fetch *fetch, const atomic_int *sto
     return status;
 }
 
-enum berth_status fetch_files(const char *name, const struct fetch_settings *settings,
-                              struct berth_log log, const atomic_int *stop, char **path,
-                              struct berth_error *error) {
-    static const struct fetch_settings usual = {.retries = -1};
-    *path = NULL;
-    settings = settings != NULL ? settings : &usual;
-    int is_url = is_whole_url(name);
+// What the name denotes and where it is.
+static enum berth_status find(struct fetch *fetch, const char *name,
+                              const struct fetch_settings *settings, struct berth_error *error) {
+    const int is_url = is_whole_url(name);
     const struct known_set *known = is_url || settings->dataset ? NULL : known_set_find(name);
-    int model = !is_url && known == NULL && !settings->dataset;
-    struct fetch fetch = {
+    const int is_model = !is_url && known == NULL && !settings->dataset;
+    *fetch = (struct fetch){
         .name = name,
         .settings = settings,
         .known = known,
         .is_url = is_url,
         .revision = settings->revision != NULL ? settings->revision : HUB_MAIN,
-        .type = model ? "model" : "dataset",
-        .net = {.log = log,
-                .stop = stop,
-                .retries = settings->retries >= 0 ? settings->retries : DEFAULT_RETRIES}};
-    TRY(check_settings(&fetch, error));
-    TRY(find_folders(&fetch, error));
+        .type = is_model ? "model" : "dataset",
+        .net = {.retries = settings->retries >= 0 ? settings->retries : DEFAULT_RETRIES}};
+    TRY(check_settings(fetch, error));
+    return find_folders(fetch, error);
+}
+
+enum berth_status fetch_files(const char *name, const struct fetch_settings *settings,
+                              struct berth_log log, const atomic_int *stop, char **path,
+                              struct berth_error *error) {
+    static const struct fetch_settings usual = {.retries = -1};
+    struct fetch fetch;
+    *path = NULL;
+    TRY(find(&fetch, name, settings != NULL ? settings : &usual, error));
+    fetch.net.log = log;
+    fetch.net.stop = stop;
     const char *variable = offline_variable(&fetch);
     TRY(variable != NULL ? fetch_offline(&fetch, variable, error)
                          : fetch_online(&fetch, stop, error));
     *path = memory_string(fetch.path.text);
+    return *path != NULL ? BERTH_OK : fetch_no_memory(error);
+}
+
+enum berth_status fetch_remove(const char *name, const struct fetch_settings *settings, char **path,
+                               struct berth_error *error) {
+    struct fetch fetch;
+    *path = NULL;
+    TRY(find(&fetch, name, settings, error));
+    if (!dir_exists(fetch.repo.text)) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s is not in the cache %s; `berth fetch --list` shows what is", name,
+                         fetch.root.text);
+    }
+    TRY(dir_remove(fetch.repo.text, error));
+    TRY(dir_remove(fetch.locks.text, error));
+    *path = memory_string(fetch.repo.text);
     return *path != NULL ? BERTH_OK : fetch_no_memory(error);
 }

@@ -33,4 +33,21 @@ enum berth_status fetch_files(const char *name, const struct fetch_settings *set
                               struct berth_log log, const atomic_int *stop, char **path,
                               struct berth_error *error);
 
+// What the caches hold: models and data sets of the hub, then known data sets and URLs.
+#define FETCH_NAME_SIZE 512
+struct fetch_cached {
+    const char *kind; // "model", "data set" or "URL"
+    const char *name; // as it was fetched; of a URL its host and a part of its digest
+    const char *path;
+    int64_t bytes;
+};
+typedef enum berth_status fetch_see(const struct fetch_cached *found, void *context,
+                                    struct berth_error *error);
+enum berth_status fetch_list(const char *cache_dir, fetch_see *see, void *context,
+                             struct berth_error *error);
+// Removes what fetch_files made of the name, in all revisions; *path is the folder that is gone
+// (memory_free). BERTH_NO_INPUT: it is not in the cache.
+enum berth_status fetch_remove(const char *name, const struct fetch_settings *settings, char **path,
+                               struct berth_error *error);
+
 #endif

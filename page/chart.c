@@ -8,6 +8,7 @@
 #include "report/lines.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- axes ----------------------------------------------------------------------------------------
@@ -58,7 +59,21 @@ struct axis chart_updates(const struct run_set *set, int intervals) {
                 series->count > 0 ? fmax(right, series->buckets[series->count - 1].last) : right;
         }
     }
-    return axis_of(left >= 0 && left < 0.2 * right ? 0 : left, right, intervals);
+    left = left >= 0 && left < 0.2 * right ? 0 : left;
+    const double span = right - left;
+    if (!(span >= 1 && span < 1e15 && left == floor(left) && right == floor(right))) {
+        return axis_of(left, right, intervals);
+    }
+    // Ends where the data ends, so a tick may be up to half an update beside its number; most
+    // numbers of updates are divided without.
+    int chosen = (int)fmin(intervals, span);
+    for (int exact = chosen; exact > 2; exact--) {
+        if (fmod(span, exact) == 0) {
+            chosen = exact;
+            break;
+        }
+    }
+    return (struct axis){.low = left, .step = span / chosen, .intervals = chosen};
 }
 
 void chart_scale(struct chart *chart, int intervals) {
@@ -103,6 +118,25 @@ void chart_value(const char *key, double value, char *text, size_t size) {
     lines_value(&field, text, size);
 }
 
+// All ticks of an axis of small numbers have exponents, as 5e-05 and 1e-04, with the digits that
+// tell two ticks apart.
+static void put_scientific(double value, double step, char *text, size_t size) {
+    char mantissa[64];
+    const double exponent = floor(log10(fabs(value)) + 1e-9);
+    const int digits = (int)fmax(exponent - floor(log10(step) + 1e-9), 0);
+    number_format(mantissa, sizeof mantissa, "%.*f", digits, value / pow(10, exponent));
+    if (strchr(mantissa, '.') != NULL) { // 1.0 is 1
+        for (size_t end = strlen(mantissa); mantissa[end - 1] == '0' || mantissa[end - 1] == '.';) {
+            const int was_point = mantissa[--end] == '.';
+            mantissa[end] = '\0';
+            if (was_point) {
+                break;
+            }
+        }
+    }
+    snprintf(text, size, "%se%+03.0f", mantissa, exponent);
+}
+
 void chart_tick_label(const char *key, const struct axis *axis, int tick, char *text, size_t size) {
     double value = axis->low + axis->step * tick;
     value = fabs(value) < axis->step * 1e-9 ? 0 : value; // rounding errors, as of 0.3 - 3 x 0.1
@@ -114,7 +148,9 @@ void chart_tick_label(const char *key, const struct axis *axis, int tick, char *
         }
         number_format(text, size, "%.4g %s", value, units[unit]);
     } else if (text_ends_with(key, "flops") || strcmp(key, "step") == 0) {
-        chart_value(key, value, text, size);
+        chart_value(key, strcmp(key, "step") == 0 ? round(value) : value, text, size);
+    } else if (value != 0 && axis->step < 1e-4) {
+        put_scientific(value, axis->step, text, size);
     } else {
         number_format(text, size, "%.6g", value);
     }

@@ -8,6 +8,7 @@
 #include "format/checksum/digest.h"
 #include "page/html_parts.h"
 #include "page/pages.h"
+#include "report/keys.h"
 #include "report/run.h"
 
 #include <errno.h>
@@ -96,6 +97,29 @@ static void put_runs(const struct run_set *set, struct buffer *page) {
     buffer_put_text(page, "</ul>\n");
 }
 
+// The score that decided which model is the best: of the summary's scores, which come before its
+// speed, the last one with its value.
+static void put_headline(const json *summary, struct buffer *page) {
+    const double best = html_real(summary, "best_metric");
+    struct json_walk walk = {.object = summary};
+    const char *key = NULL;
+    while (summary != NULL && json_walk_next(&walk) && strcmp(walk.key, "best_metric") != 0) {
+        const int is_count = strcmp(walk.key, "steps") == 0;
+        if (json_is_number_value(walk.value) && json_as_real(walk.value) == best && !is_count) {
+            key = walk.key;
+        }
+    }
+    if (key != NULL) {
+        char words[128];
+        buffer_put_text(page, "<p class=\"headline\">");
+        html_put_text(page, key_words(key, words, sizeof words));
+        buffer_put_text(page, " <b>");
+        html_put_value(page, key, json_member(summary, key));
+        html_put_unit(page, key, json_member(summary, key));
+        buffer_put_text(page, "</b></p>\n");
+    }
+}
+
 static void put_heading(const struct run_set *set, struct buffer *page) {
     char date[64];
     const time_t now = time(NULL);
@@ -103,9 +127,12 @@ static void put_heading(const struct run_set *set, struct buffer *page) {
     gmtime_r(&now, &broken);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &broken);
     buffer_put_text(page, "<body>\n<main>\n<h1>");
-    html_put_text(page, set->count > 1 ? "Runs" : "Run");
-    buffer_print(page, "</h1>\n<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION,
-                 date);
+    html_put_text(page, set->count > 1 ? "Runs" : set->runs[0].name);
+    buffer_put_text(page, "</h1>\n");
+    if (set->count == 1) {
+        put_headline(set->runs[0].summary, page);
+    }
+    buffer_print(page, "<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION, date);
     put_runs(set, page);
 }
 

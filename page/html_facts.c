@@ -2,6 +2,7 @@
 // Tables of facts: a row for each key, a column for each run.
 #include "core/html.h"
 #include "page/html_parts.h"
+#include "report/keys.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct facts {
     const json *(*of)(const struct run *run, const char *process); // the run's object of facts
     const char *process;
     int only_differing; // rows in which the runs agree are left out
+    int in_words;       // keys are told in words, values with their units, unknown ones not at all
 };
 
 static const json *object_of(const struct facts *facts, size_t run) {
@@ -70,14 +72,30 @@ static void put_row(const struct facts *facts, const char *key, struct buffer *p
     const int is_marked = facts->set->count > 1 && !facts->only_differing && differs(facts, key);
     buffer_put_text(page, is_marked ? "<tr class=\"differs\"><th scope=\"row\">"
                                     : "<tr><th scope=\"row\">");
-    html_put_text(page, key);
+    char words[128];
+    html_put_text(page, facts->in_words ? key_words(key, words, sizeof words) : key);
     buffer_put_text(page, "</th>");
     for (size_t i = 0; i < facts->set->count; i++) {
+        const json *value = json_member(object_of(facts, i), key);
         buffer_put_text(page, "<td>");
-        html_put_value(page, key, json_member(object_of(facts, i), key));
+        html_put_value(page, key, value);
+        if (facts->in_words) {
+            html_put_unit(page, key, value);
+        }
         buffer_put_text(page, "</td>");
     }
     buffer_put_text(page, "</tr>");
+}
+
+// Whether no run has a value, such as the fraction of a peak that nobody measured.
+static int is_unknown(const struct facts *facts, const char *key) {
+    for (size_t i = 0; i < facts->set->count; i++) {
+        const json *value = json_member(object_of(facts, i), key);
+        if (value != NULL && !json_is_null_value(value)) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 static size_t put_rows(const struct facts *facts, struct buffer *page) {
@@ -87,6 +105,7 @@ static size_t put_rows(const struct facts *facts, struct buffer *page) {
         while (walk.object != NULL && json_walk_next(&walk)) {
             if (rows < ROWS_LIMIT && !is_hidden(walk.key, walk.value) &&
                 !is_known(facts, i, walk.key) &&
+                !(facts->in_words && is_unknown(facts, walk.key)) &&
                 (!facts->only_differing || differs(facts, walk.key))) {
                 put_row(facts, walk.key, page);
                 rows++;
@@ -131,7 +150,7 @@ static const json *summary_of(const struct run *run, const char *process) {
 }
 
 void html_put_outcome(const struct run_set *set, struct buffer *page) {
-    const struct facts facts = {.set = set, .of = summary_of};
+    const struct facts facts = {.set = set, .of = summary_of, .in_words = 1};
     if (has_any(&facts)) {
         buffer_put_text(page, "<h2>Outcome</h2>\n");
         put_table(&facts, page);

@@ -8,6 +8,8 @@
 
 // A cell with a value of a log, formatted by its key (lines.h).
 void html_put_value(struct buffer *page, const char *key, const json *value);
+// The unit after such a value, where the value itself does not end with one.
+void html_put_unit(struct buffer *page, const char *key, const json *value);
 // A text member of an object, or ""; a number, or NaN.
 const char *html_text(const json *object, const char *key);
 double html_real(const json *object, const char *key);

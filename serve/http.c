@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -243,6 +244,20 @@ void http_answer(struct http_request *request, struct http_reply reply) {
 const char *http_header(const struct http_request *request, const char *name) {
     const struct exchange *exchange = (const struct exchange *)request;
     return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+}
+
+void http_client(const struct http_request *request, char address[HTTP_CLIENT_SIZE]) {
+    const struct exchange *exchange = (const struct exchange *)request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *from = info != NULL ? info->client_addr : NULL;
+    const socklen_t size = from == NULL || from->sa_family == AF_UNIX ? 0
+                           : from->sa_family == AF_INET               ? sizeof(struct sockaddr_in)
+                                                                      : sizeof(struct sockaddr_in6);
+    if (size == 0 ||
+        getnameinfo(from, size, address, HTTP_CLIENT_SIZE, NULL, 0, NI_NUMERICHOST) != 0) {
+        address[0] = '\0';
+    }
 }
 
 static uint64_t client_number(struct MHD_Connection *mhd) {

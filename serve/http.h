@@ -95,6 +95,10 @@ void http_stop(struct http_server *server);
 
 // A header of the request, or NULL. Only in admit, handle and complete.
 const char *http_header(const struct http_request *request, const char *name);
+// The address that the request came from, "127.0.0.1" or "::1"; "" where it has none. Only in
+// admit, handle and complete.
+enum { HTTP_CLIENT_SIZE = 64 };
+void http_client(const struct http_request *request, char address[HTTP_CLIENT_SIZE]);
 // Whether the client has closed the connection, or its sending side; from any thread, before
 // http_answer.
 int http_client_has_left(const struct http_request *request);

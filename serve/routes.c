@@ -356,7 +356,9 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
 }
 
 void routes_complete(void *context, const struct http_request *request, struct http_reply *reply) {
-    access_put_headers(&((const struct server *)context)->access, request, reply);
+    struct server *server = context;
+    access_put_headers(&server->access, request, reply);
+    request_log_put(&server->requests, request, reply);
 }
 
 // Ignores parameters of the media type.

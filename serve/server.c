@@ -251,6 +251,7 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
     const struct server_settings *settings = server->settings;
     TRY(access_open(&server->access, settings->api_key_file, settings->allowed_hosts,
                     settings->cors_origin, error));
+    TRY(request_log_open(&server->requests, settings->access_log, settings->log, error));
     TRY(models_open(settings->models, settings->model_count, settings->config, &server->models,
                     error));
     TRY(metrics_open(settings->model_count, &server->metrics, error));
@@ -283,6 +284,7 @@ static enum berth_status run(struct server *server, const sigset_t *set,
 
 enum berth_status server_run(const struct server_settings *settings, struct berth_error *error) {
     struct server server = {.settings = settings,
+                            .requests = {.descriptor = -1},
                             .unknown = {.log = settings->log, .are_refused = settings->is_strict}};
     sigset_t set;
     file_limit_raise();
@@ -294,5 +296,6 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     metrics_close(server.metrics);
     models_close(server.models);
     access_done(&server.access);
+    request_log_close(&server.requests);
     return status;
 }

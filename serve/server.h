@@ -19,6 +19,7 @@ struct server_settings {
     const char *api_key_file;  // NULL: no key is needed
     const char *allowed_hosts; // as in access.h
     const char *cors_origin;   // as in access.h
+    const char *access_log;    // as in request_log.h
     int is_strict;             // unknown members of requests are refused
     double drain_seconds;      // after SIGTERM, in which requests are still accepted
     double grace_seconds;      // then, for the requests that are being answered

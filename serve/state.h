@@ -7,6 +7,7 @@
 #include "serve/metrics.h"
 #include "serve/models.h"
 #include "serve/queue.h"
+#include "serve/request_log.h"
 #include "serve/server.h"
 
 #include <pthread.h>
@@ -19,6 +20,7 @@ struct server {
     struct queue *queue;
     struct metrics *metrics;
     struct access access;
+    struct request_log requests;
     struct unknown_members unknown; // of the thread that reads
     atomic_int is_loaded;           // all models are
     atomic_int is_draining;         // after SIGTERM: not ready, but answering

@@ -317,3 +317,14 @@ struct option_default option_default(const struct option_row *row, unsigned jobs
     }
     return (struct option_default){.value = row->default_value, .shown = row->shown};
 }
+
+struct option_help option_help(const struct option_row *row, unsigned jobs) {
+    for (size_t i = 0; i < sizeof row->job_helps / sizeof *row->job_helps; i++) {
+        struct option_help found = row->job_helps[i];
+        if ((found.jobs & jobs) != 0) {
+            found.choices = found.choices != NULL ? found.choices : row->choices;
+            return found;
+        }
+    }
+    return (struct option_help){.help = row->help, .choices = row->choices};
+}

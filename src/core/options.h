@@ -77,6 +77,13 @@ struct option_default {
     const char *shown; // as in option_row
 };
 
+// What an option means in some jobs.
+struct option_help {
+    unsigned jobs;
+    const char *help;
+    const char *choices; // those that these jobs have; NULL: the row's
+};
+
 struct option_row {
     const char *name;    // the field and the flag, with underscores
     const char *aliases; // other names, separated by blanks; NULL: none
@@ -116,6 +123,8 @@ struct option_row {
     int common;                    // 1: --help shows it first
     const char *unit;              // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
+    // Where it says something else in particular jobs: --help of a verb has no text of others.
+    struct option_help job_helps[6];
 };
 
 #define OPTION_AUTO (-1)
@@ -148,6 +157,8 @@ struct option_spelling {
 // The row's default in a job, and what --help shows for it (NULL: the value). `jobs` 0: in any; of
 // several the one that comes first in job_defaults.
 struct option_default option_default(const struct option_row *row, unsigned jobs);
+// What the row means in a job; its own text and choices where `job_helps` has none.
+struct option_help option_help(const struct option_row *row, unsigned jobs);
 // Takes the next of the names that are separated by blanks; 0 at the end. NULL is an empty list.
 int option_next_name(const char **names, char name[OPTION_NAME_SIZE]);
 // 1 when `name` is the row's or one of its aliases; `-` and `_` are the same.

@@ -4,6 +4,7 @@
 
 #include "core/words.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,9 +50,9 @@ const struct key_row key_rows[] = {
      .dllogger = "step:average_perf_per_step eval:inference_sequences_per_second"
                  " finetune:training_sequences_per_second pretrain:training_sequences_per_second"
                  " predict:inference_sequences_per_second evaluate:inference_sequences_per_second",
-     .tags = "Train/Samples/samples_per_second", .chart = "Samples per second"},
+     .tags = "Train/Samples/samples_per_second", .chart = "Samples per second", .words = "Speed of training"},
     {"tokens_per_second", .unit = "tokens/s", .format = "%.0f", .line = "%s tokens/s", .brief = "",
-     .tags = "Train/Samples/tokens_per_second", .chart = "Tokens per second"},
+     .tags = "Train/Samples/tokens_per_second", .chart = "Tokens per second", .words = "Speed of training in tokens"},
     {"mfu", .format = "%.3f", .line = "MFU %s", .chart = "Model FLOPs utilisation"},
     {"model_flops", .line = "", .chart = "Model FLOPs per second"},
     {"rss_bytes", .line = "", .chart = "Memory"},
@@ -74,17 +75,17 @@ const struct key_row key_rows[] = {
     {"backward_ms", .tags = "Train/Samples/elapsed_time_ms_backward"},
     {"step_ms", .tags = "Train/Samples/elapsed_time_ms_step"},
     {"step_loss", .line = "", .dllogger = "step:step_loss", .chart = ""},
-    {"final_loss", .line = "", .dllogger = "step:final_loss summary:final_loss", .chart = ""},
+    {"final_loss", .line = "", .dllogger = "step:final_loss summary:final_loss", .chart = "", .words = "Last training loss"},
     {"average_training_time_step", .unit = "s", .line = "", .dllogger = "step:average_training_time_step", .chart = ""},
     {"average_samples_per_second last_samples_per_second", .line = "", .chart = ""},
     {"micro_batches_per_update comm_hidden_seconds comm_bytes imbalance slowest_rank slowest_ratio", .brief = ""},
 
     // --- scores: squad, classes, tags, vectors, masked words, next sentences ------------------------
     {"exact_match", .unit = "%", .format = "%.2f", .line = "EM %s", .dllogger = "summary:exact_match"},
-    {"exact", .format = "%.2f", .line = "EM %s"},
+    {"exact", .unit = "%", .format = "%.2f", .line = "EM %s"},
     // A percentage of squad, else a fraction.
     {"f1", .unit = "%", .format = "%.2f", .small = "%.4f", .line = "F1 %s", .dllogger = "eval:F1 summary:F1"},
-    {"HasAns_f1 NoAns_f1 best_f1", .format = "%.2f"},
+    {"HasAns_f1 NoAns_f1 best_f1", .unit = "%", .format = "%.2f"},
     {.keys = "HasAns_exact NoAns_exact best_exact best_exact_thresh best_f1_thresh"},
     {"accuracy combined_score matthews_correlation", .format = "%.4f"},
     {.keys = "pearson spearman spearmanr mse precision recall average_precision accuracy_threshold"
@@ -123,16 +124,21 @@ const struct key_row key_rows[] = {
     {"ranks hosts host_shared_bytes", .brief = ""},
 
     // --- the end of a job --------------------------------------------------------------------------
-    {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time"},
-    {"train_seconds", .unit = "s", .format = "%.2f", .brief = "", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
-    {"evaluation_seconds", .unit = "s", .format = "%.2f", .brief = "", .dllogger = "finetune:e2e_inference_time"},
-    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f", .brief = "",
+    {"seconds", .unit = "s", .format = "%.2f", .line = "%s s", .dllogger = "pretrain:e2e_train_time", .words = "Time, whole run"},
+    {"train_seconds", .unit = "s", .format = "%.2f", .brief = "", .words = "Time of training", .dllogger = "finetune:e2e_train_time pretrain:raw_train_time"},
+    {"evaluation_seconds", .unit = "s", .format = "%.2f", .brief = "", .words = "Time of evaluations", .dllogger = "finetune:e2e_inference_time"},
+    {"evaluation_samples_per_second", .unit = "sequences/s", .format = "%.1f", .brief = "", .words = "Speed of evaluations",
      .dllogger = "finetune:inference_sequences_per_second"},
-    {"predict_seconds", .unit = "s", .format = "%.2f", .brief = "%s s",
+    {"predict_seconds", .unit = "s", .format = "%.2f", .brief = "%s s", .words = "Time of predictions",
      .dllogger = "predict:e2e_inference_time evaluate:e2e_inference_time"},
-    {"steps", .brief = "%s updates"},
-    {"peak_rss_bytes", .brief = "peak %s"},
-    {"best_metric forward_seconds backward_seconds step_seconds save_seconds total_seconds", .brief = ""},
+    {"steps", .brief = "%s updates", .words = "Updates"},
+    {"peak_rss_bytes", .brief = "peak %s", .words = "Largest memory of the process"},
+    {"best_metric", .brief = "", .words = "Best score"},
+    {"forward_seconds", .brief = "", .words = "Time of forward passes"},
+    {"backward_seconds", .brief = "", .words = "Time of backward passes"},
+    {"step_seconds", .brief = "", .words = "Time of the optimizer"},
+    {"save_seconds", .brief = "", .words = "Time of saving"},
+    {"total_seconds", .brief = "", .words = "Time, whole run"},
     {.keys = "worker host state folder error workers best_worker best_seed best_by"},
 
     // --- notes, warnings, events -------------------------------------------------------------------
@@ -174,6 +180,27 @@ int key_next_word(const char **words, char word[KEY_WORD_SIZE]) {
 }
 
 static const struct key_row nothing = {.keys = ""};
+
+static const char *chart_of(const char *key) {
+    const char *chart = key_row(key)->chart;
+    return chart != NULL && *chart != '\0' ? chart : NULL;
+}
+
+const char *key_words(const char *key, char *text, size_t size) {
+    char evaluated[KEY_WORD_SIZE];
+    snprintf(evaluated, sizeof evaluated, "eval_%s", key);
+    const char *words = key_row(key)->words;
+    words = words != NULL ? words : chart_of(key);
+    words = words != NULL ? words : chart_of(evaluated);
+    if (words != NULL) {
+        return words;
+    }
+    snprintf(text, size, "%s", key);
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at == '_' ? ' ' : at == text ? (char)toupper((unsigned char)*at) : *at;
+    }
+    return text;
+}
 
 const struct key_row *key_row(const char *key) {
     for (size_t i = 0; i < key_row_count; i++) {

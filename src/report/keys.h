@@ -24,6 +24,7 @@ struct key_row {
     const char *dllogger;
     const char *tags;  // TensorBoard's, of STEP records
     const char *chart; // its title; "": none, because others show it better; NULL: the key
+    const char *words; // in a table for people; NULL: see key_words
     int is_name;       // an integer that names something: its digits are not grouped
     int counts;        // it tells when, or over how much, something was measured
 };
@@ -35,6 +36,10 @@ extern const size_t key_row_count;
 // format or a unit that it ends with. Never NULL; a row without anything if there is none.
 const struct key_row *key_row(const char *key);
 const struct key_row *key_form(const char *key);
+
+// The key in words, for a table: the row's own, else the title of its chart or of the chart of its
+// evaluations, else the key itself with blanks. Written to `text` where it is made.
+const char *key_words(const char *key, char *text, size_t size);
 
 // Takes the first of several words off `words`; 0 if there is none. A longer word is cut.
 #define KEY_WORD_SIZE 96

@@ -212,16 +212,20 @@ static void put_values(struct buffer *text, const char *values) {
     }
 }
 
-void settings_put_only_with(struct buffer *text, const struct option_row *row) {
-    const char *at = row->only_with;
+void settings_put_only_with(struct buffer *text, const struct option_row *row, unsigned jobs) {
+    const char *at = row->only_with, *between = "";
     while (at != NULL && *at != '\0') {
         struct clause clause;
         at = read_clause(at, &clause);
-        buffer_put_text(text, clause.is_negative ? "not with " : "only with ");
-        buffer_put_text(text, option_find(clause.name) == NULL ? "several processes" : clause.name);
-        put_values(text, clause.values);
-        buffer_put_text(text, skip(&at, BETWEEN_REQUIREMENTS)   ? BETWEEN_REQUIREMENTS
-                              : skip(&at, BETWEEN_ALTERNATIVES) ? BETWEEN_ALTERNATIVES
-                                                                : "");
+        const struct option_row *other = option_find(clause.name);
+        if (other == NULL || (other->jobs & jobs) != 0) {
+            buffer_put_text(text, between);
+            buffer_put_text(text, clause.is_negative ? "not with " : "only with ");
+            buffer_put_text(text, other == NULL ? "several processes" : clause.name);
+            put_values(text, clause.values);
+        }
+        between = skip(&at, BETWEEN_REQUIREMENTS)   ? BETWEEN_REQUIREMENTS
+                  : skip(&at, BETWEEN_ALTERNATIVES) ? BETWEEN_ALTERNATIVES
+                                                    : "";
     }
 }

@@ -13,7 +13,8 @@
 void settings_note_effects(const struct settings *given, const struct settings *used, unsigned jobs,
                            int processes, const struct berth_log *log);
 
-// Appends what a row needs, "only with schedule EE or LE"; nothing if it always has an effect.
-void settings_put_only_with(struct buffer *text, const struct option_row *row);
+// Appends what a row needs, "only with schedule EE or LE", of the settings that the jobs have;
+// nothing if it always has an effect.
+void settings_put_only_with(struct buffer *text, const struct option_row *row, unsigned jobs);
 
 #endif

@@ -36,6 +36,8 @@
 #define TEXT(subject, owner, field, value) ROW(OPTION_TEXT, subject, owner, field, value)
 #define CHOICE(subject, owner, field, value) ROW(OPTION_CHOICE, subject, owner, field, value)
 
+#define RECIPE_HELP "settings of a published program; options on the command line take precedence"
+
 #define COMMON .common = 1
 #define KEPT .resume = OPTION_KEPT
 #define RESOLVED KEPT, .resolved = 1
@@ -48,21 +50,27 @@
 const struct option_row option_rows[] = {
     {TEXT("files", model, model_name_or_path, NULL), FREE, LOCAL, COMMON, .jobs = TEXT_JOBS,
      .unit = "DIR", .aliases = "model",
-     .help = "folder or name of the model to start from, in Hugging Face's or Google's format"},
+     .help = "folder or name of the model, in Hugging Face's or Google's format",
+     .job_helps =
+         {{JOB_TRAIN,
+           "folder or name of the model to start from, in Hugging Face's or Google's format",
+           NULL}}},
     {TEXT("files", model, vocab_file, NULL), FREE, LOCAL, COMMON,
      .jobs = VOCABULARY_JOBS | JOB_BENCH, .unit = "FILE", .aliases = "vocab",
-     .help = "vocabulary: vocab.txt, tokenizer.json or (not in `berth prepare` and `berth "
-             "bench`) a folder with its rules and added tokens",
+     .help = "vocabulary: vocab.txt, tokenizer.json or a folder with its rules and added tokens",
+     .job_helps = {{JOB_PREPARE | JOB_BENCH, "vocabulary: vocab.txt or tokenizer.json", NULL}},
      .shown = "that of the model folder",
      .job_defaults = {{JOB_BENCH, NULL,
                        "the first *vocab*.txt in the folder that --config names, in the data's "
                        "folder, or in a folder vocab beside it"}}},
     {TEXT("files", model, config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS,
      .unit = "FILE", .aliases = "config",
-     .help =
-         "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
-         "a new model with random weights, or a name: tiny, minilm, base, large, or a published "
-         "model's such as roberta-base",
+     .help = "config.json, if the folder of the weights has none",
+     .job_helps = {{JOB_FROM_SCRATCH,
+                    "config.json of a new model with random weights, or a name: tiny, minilm, "
+                    "base, large, or a published model's such as roberta-base; or config.json of "
+                    "a folder of weights that has none",
+                    NULL}},
      .shown = "that of the model folder"},
     {FLAG("files", model, pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, .has_auto = 1,
      .help = "require layer norms before the sub-layers (false: after them)", .shown = "either"},
@@ -72,16 +80,30 @@ const struct option_row option_rows[] = {
              "config.json says gelu_new"},
     {TEXT("files", task, train_file, NULL), NOTED, LOCAL, COMMON,
      .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM, .unit = "FILE", .aliases = "train",
-     .help = "training data: a SQuAD file, a table of texts, words with tags, or text; for "
-             "embeddings also several tables, separated by commas or as a JSON array"},
+     .help = "training data",
+     .job_helps =
+         {{JOB_FINETUNE_SQUAD, "training data: a SQuAD file", NULL},
+          {JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_RERANK, "training data: a table of texts", NULL},
+          {JOB_FINETUNE_TOKENS, "training data: words with tags, a sentence after the other", NULL},
+          {JOB_FINETUNE_EMBED,
+           "training data: a table of texts, or several, separated by commas or as a JSON array",
+           NULL},
+          {JOB_PRETRAIN_MLM, "text to train on: lines, or a table", NULL}}},
     {TEXT("files", task, validation_file, NULL), NOTED, LOCAL, COMMON,
      .jobs = JOB_FINETUNE | MLM_JOBS | COLUMN_JOBS, .unit = "FILE", .aliases = "dev",
-     .help = "data to evaluate on, in the format of the training data"},
+     .help = "data to evaluate on, in the format of the training data",
+     .job_helps = {{JOB_EVALUATE_MLM, "text to evaluate on: lines, or a table", NULL},
+                   {JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, "data to evaluate on, with do_eval",
+                    NULL}}},
     {TEXT("files", task, predict_file, NULL), FREE, LOCAL, COMMON,
      .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK | JOB_SHOW |
              JOB_FEATURES,
-     .unit = "FILE", .aliases = "input",
-     .help = "data to predict: a SQuAD file, a table of texts, or words"},
+     .unit = "FILE", .aliases = "input", .help = "data to predict: a SQuAD file",
+     .job_helps = {{JOB_FEATURES, "SQuAD file whose features to show", NULL},
+                   {CLASSIFY_JOBS, "data to predict: a table of texts", NULL},
+                   {TOKENS_JOBS, "data to predict: words, a sentence after the other", NULL},
+                   {JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK,
+                    "data to evaluate on: a table of texts", NULL}}},
     {TEXT("files", task, queries_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
      .unit = "FILE", .aliases = "queries",
      .help = "evaluate by retrieval: a table of queries with the columns _id and text, as BEIR's "
@@ -102,9 +124,12 @@ const struct option_row option_rows[] = {
      .help = "DeepSpeed configuration (JSON); options on the command line take precedence"},
     {FLAG("files", run, overwrite_output_dir, "false"), FREE, COMMON,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB | JOB_MINE, .aliases = "force",
-     .help =
-         "write to an output folder that is not empty, or replace an output file; training first "
-         "removes what an earlier run left there: checkpoints, weights of --save_format, scores"},
+     .help = "write to an output folder that is not empty",
+     .job_helps = {{JOB_TRAIN,
+                    "write to an output folder that is not empty; what an earlier run left there "
+                    "is removed: checkpoints, weights of --save_format, scores",
+                    NULL},
+                   {JOB_VOCAB | JOB_MINE, "replace an output file", NULL}}},
     {FLAG("files", model, strict, "false"), NOTED,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL | JOB_MINE,
      .help = "refuse a checkpoint with missing or unexpected tensors"},
@@ -121,18 +146,19 @@ const struct option_row option_rows[] = {
      .unit = "CODE", .help = "language of xnli", .shown = "zh"},
     {TEXT("texts", features, text_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
      .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | MLM_JOBS | JOB_MINE, .unit = "NAME",
-     .help =
-         "column of the text in your own files; in CoNLL files, the number of the column of words",
+     .help = "column of the text in your own files",
+     .job_helps = {{TOKENS_JOBS, "column of the words; in CoNLL files, its number", NULL}},
      .job_defaults = {{MLM_JOBS, NULL,
                        "\"text\", or the first column that is not called id or idx"}}},
     {TEXT("texts", features, text_pair_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
      .jobs = CLASSIFY_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_MINE, .unit = "NAME",
-     .help = "column of the second text in your own files",
-     .shown = "none: single texts; for embeddings and pairs to rank, determined by the file"},
+     .help = "column of the second text in your own files", .shown = "determined by the file",
+     .job_defaults = {{CLASSIFY_JOBS, NULL, "none: single texts"}}},
     {TEXT("texts", features, label_column, NULL), ONLY_WITH("!task_name"), KEPT, COMMON,
      .jobs = COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS, .unit = "NAME",
-     .help = "column of the label in your own files; in CoNLL files, the number of the column of "
-             "tags (0: none); for embeddings, the column of a pair's score"},
+     .help = "column of the label in your own files",
+     .job_helps = {{TOKENS_JOBS, "column of the tags; in CoNLL files, its number (0: none)", NULL},
+                   {TEXTS_JOBS, "column of the score of a pair", NULL}}},
     {TEXT("texts", task, problem_type, "auto"), ONLY_WITH("!task_name"), RESOLVED,
      .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
      .choices = "auto|single_label_classification|multi_label_classification|regression",
@@ -325,7 +351,8 @@ const struct option_row option_rows[] = {
     {FLAG("tokenizer", model, do_lower_case, "auto"), NOTED, COMMON,
      .jobs = TOKEN_JOBS | JOB_PRETRAIN | JOB_VOCAB, .has_auto = 1,
      .help = "convert text to lower case and strip accents",
-     .shown = "true, unless the model's tokenizer_config.json or tokenizer.json says otherwise"},
+     .shown = "true, unless the model's tokenizer_config.json or tokenizer.json says otherwise",
+     .job_defaults = {{JOB_VOCAB, NULL, "true; for bpe and unigram, false"}}},
     {TEXT("tokenizer", model, strip_accents, NULL), NOTED, .jobs = TOKEN_JOBS, .unit = "WHEN",
      .choices = "auto|true|false",
      .help = "strip accents; auto: if text is converted to lower case",
@@ -385,9 +412,14 @@ const struct option_row option_rows[] = {
      .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|bing-bert|google|intel|piz-daint|"
                 "lumi|bing-bert-squad|bing-bert-squad-baseline|habana|habana-bertadam|nvidia-squad|"
                 "nvidia-squad-bertadam|hugging-face",
-     .help = "published settings, of pre-training or (from google on) of fine-tuning; options on "
-             "the command line take precedence",
-     .shown = "none"},
+     .help = RECIPE_HELP, .shown = "none",
+     .job_helps = {{JOB_PRETRAIN, RECIPE_HELP,
+                    "nvidia-phase1|nvidia-phase2|bing-128|bing-512|bing-bert|google|intel"},
+                   {JOB_PRETRAIN_MLM, RECIPE_HELP, "hugging-face"},
+                   {JOB_FINETUNE_SQUAD, RECIPE_HELP,
+                    "google|intel|piz-daint|lumi|bing-bert-squad|bing-bert-squad-baseline|habana|"
+                    "habana-bertadam|nvidia-squad|nvidia-squad-bertadam|hugging-face"},
+                   {JOB_FINETUNE, RECIPE_HELP, "google|intel|hugging-face"}}},
     // A resumed run compares what it comes to, which other settings decide, too.
     {INTEGER("training", engine, train_batch_size, "32"), FREE, COMMON, .jobs = JOB_TRAIN,
      BETWEEN(1, 1 << 24), .unit = "N", DEEPSPEED("train_batch_size", NULL), .aliases = "batch_size",
@@ -426,8 +458,11 @@ const struct option_row option_rows[] = {
      .help = "end each epoch after N updates", .shown = "0: no limit"},
     {FLAG("training", engine, dataloader_drop_last, "false"), KEPT, .jobs = JOB_TRAIN,
      DEEPSPEED("dataloader_drop_last", "false"),
-     .help = "leave out the sequences at the end of an epoch that do not fill an update; with "
-             "--shard_order rank, of a file that do not fill a micro-batch"},
+     .help = "leave out the sequences at the end of an epoch that do not fill an update",
+     .job_helps = {{JOB_PRETRAIN,
+                    "leave out the sequences at the end of an epoch that do not fill an update; "
+                    "with --shard_order rank, of a file that do not fill a micro-batch",
+                    NULL}}},
     {INTEGER("training", optimizer, freeze_layers, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(0),
      .unit = "N", .help = "do not train the N lowest layers"},
     {FLAG("training", optimizer, freeze_embeddings, "false"), KEPT, .jobs = JOB_FINETUNE,
@@ -444,9 +479,12 @@ const struct option_row option_rows[] = {
              "micro-batches as in the original scripts"},
     {INTEGER("training", run, seed, "42"), KEPT, COMMON,
      .jobs = JOB_TRAIN | JOB_BENCH | JOB_SHOW | JOB_PREPARE | JOB_PACK | JOB_EVALUATE_MLM,
-     AT_LEAST(0), .unit = "N",
-     .help = "seed of initial weights, data order, dropout and random samples",
-     .job_defaults = {{JOB_PREPARE | JOB_PACK, "12345", NULL}}},
+     AT_LEAST(0), .unit = "N", .help = "seed of initial weights, data order and dropout",
+     .job_defaults = {{JOB_PREPARE | JOB_PACK, "12345", NULL}},
+     .job_helps = {{JOB_PREPARE, "seed of cuts and masks", NULL},
+                   {JOB_PACK, "seed of the order of the rows", NULL},
+                   {JOB_EVALUATE_MLM, "seed of the masks", NULL},
+                   {JOB_SHOW, "seed of random samples", NULL}}},
 
     {REAL("learning-rate", optimizer, learning_rate, "3e-5"), NOTED, COMMON, .jobs = JOB_TRAIN,
      AT_LEAST(0), .unit = "RATE", DEEPSPEED("optimizer.params.lr", "0.001"), .aliases = "lr",
@@ -548,8 +586,11 @@ const struct option_row option_rows[] = {
     {CHOICE("precision", machine, precision, "auto"), KEPT, COMMON,
      .jobs = MACHINE_JOBS | JOB_SERVE, .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto",
      DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
-     .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
-             "predict, on a CPU",
+     .help = "number format of activations and matrix products; fp16 only on a GPU, int8 only on "
+             "a CPU",
+     .job_helps = {{JOB_TRAIN,
+                    "number format of activations and matrix products; fp16 only on a GPU",
+                    "fp32|bf16|fp16|auto"}},
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
      .job_defaults = {{JOB_SERVE, NULL,
                        "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
@@ -588,9 +629,20 @@ const struct option_row option_rows[] = {
 
     {FLAG("evaluation", run, do_eval, "true"), FREE,
      .jobs = JOB_TRAIN | JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS,
-     .help = "evaluate on validation_file or, with task_name, on the development set of the task; "
-             "in `berth predict`, instead of predicting or, with do_predict, before it",
-     .job_defaults = {{JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, "false", NULL}}},
+     .help = "evaluate on validation_file",
+     .job_defaults = {{JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, "false", NULL}},
+     .job_helps =
+         {{JOB_PRETRAIN, "evaluate on the held-out shards", NULL},
+          {JOB_FINETUNE_CLASSIFY,
+           "evaluate on validation_file or, with task_name, on the development set of the task",
+           NULL},
+          {JOB_PREDICT_CLASSIFY,
+           "evaluate on validation_file or, with task_name, on the development set of the task, "
+           "instead of predicting or, with do_predict, before it",
+           NULL},
+          {JOB_PREDICT_TOKENS,
+           "evaluate on validation_file instead of predicting or, with do_predict, before it",
+           NULL}}},
     {FLAG("evaluation", run, evaluate_every_epoch, "true"), ONLY_WITH("!eval_strategy"), FREE,
      .jobs = JOB_TRAIN, .help = "evaluate after every epoch, not only after the last",
      .job_defaults = {{JOB_PRETRAIN, "false", NULL}}},
@@ -624,9 +676,13 @@ const struct option_row option_rows[] = {
      FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "X",
      .help = "smaller improvements do not count"},
     {FLAG("evaluation", task, do_predict, "auto"), FREE, .jobs = COLUMN_JOBS, .has_auto = 1,
-     .help = "after training, predict predict_file or, with task_name, the test set of the task",
-     .shown = "true if predict_file is given",
-     .job_defaults = {{JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, NULL, "true without do_eval"}}},
+     .help = "after training, predict predict_file", .shown = "true if predict_file is given",
+     .job_defaults = {{JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, NULL, "true without do_eval"}},
+     .job_helps =
+         {{JOB_FINETUNE_CLASSIFY,
+           "after training, predict predict_file or, with task_name, the test set of the task",
+           NULL},
+          {JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS, "predict, also with do_eval", NULL}}},
 
     {INTEGER("checkpoints", run, save_steps, "0"),
      ONLY_WITH("!skip_checkpoint; save_strategy=|steps"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
@@ -644,10 +700,12 @@ const struct option_row option_rows[] = {
              "and moments, if memory allows"},
     {INTEGER("checkpoints", run, save_total_limit, "2"),
      ONLY_WITH("!skip_checkpoint; save_strategy!=no"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
-     .unit = "N",
-     .help = "number of checkpoints to keep; a fine-tuning that has finished keeps none unless "
-             "this, save_steps, save_strategy or a recipe is given",
-     .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
+     .unit = "N", .help = "number of checkpoints to keep",
+     .job_defaults = {{JOB_PRETRAIN, "3", NULL}},
+     .job_helps = {{JOB_FINETUNE,
+                    "number of checkpoints to keep; a run that has finished keeps none unless "
+                    "this, save_steps, save_strategy or a recipe is given",
+                    NULL}}},
     {TEXT("checkpoints", run, save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
              "nvidia (ckpt_N.pt; also with every checkpoint, unless save_strategy is no), "
@@ -794,8 +852,11 @@ const struct option_row option_rows[] = {
     {TEXT("reports", report, json_summary, NULL), FREE, LOCAL, .jobs = JOB_TRAIN | JOB_PREDICT,
      .unit = "FILE", .help = "also write every record as a line of JSON to this file"},
     {TEXT("reports", report, report, NULL), FREE, LOCAL, COMMON, .jobs = JOB_TRAIN | JOB_BENCH,
-     .unit = "FILE.html",
-     .help = "also write a report with curves, plan and sample answers as an HTML page"},
+     .unit = "FILE.html", .help = "also write a report with curves and plan as an HTML page",
+     .job_helps = {{JOB_BENCH, "also write the figures as an HTML page", NULL},
+                   {JOB_FINETUNE_SQUAD,
+                    "also write a report with curves, plan and sample answers as an HTML page",
+                    NULL}}},
     {INTEGER("reports", report, report_every, "0"), ONLY_WITH("report"), FREE, .jobs = JOB_TRAIN,
      AT_LEAST(0), .unit = "S",
      .help = "also write the report every S seconds while the run goes on",
@@ -824,9 +885,11 @@ const struct option_row option_rows[] = {
     {FLAG("reports", report, quiet, "false"), FREE, LOCAL, COMMON, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "print only results, warnings and errors"},
     {FLAG("reports", report, verbose, "false"), ONLY_WITH("!quiet"), FREE, LOCAL, COMMON,
-     .jobs = TEXT_JOBS | JOB_BENCH,
-     .help = "print the whole plan, every reported update with all its numbers, and the notes that "
-             "otherwise only the run's log has"},
+     .jobs = TEXT_JOBS | JOB_BENCH, .help = "also print notes on device, precision and data",
+     .job_helps = {{JOB_TRAIN | JOB_PREDICT,
+                    "print the whole plan, every reported update with all its numbers, and the "
+                    "notes that otherwise only the run's log has",
+                    NULL}}},
     {FLAG("reports", run, dry_run, "false"), FREE, COMMON, .jobs = JOB_TRAIN | JOB_PREDICT,
      .help = "print the plan and stop"},
 };

@@ -128,7 +128,7 @@ static void note_loss(const struct embed *own, const struct task_open *args) {
     log_detail(args->log, "loss %s%s%s; pooling %s%s", loss->name,
                objective->is_symmetric ? ", both ways" : "", groups,
                sentence_pooling_names[embedding->pooling],
-               embedding->normalize ? ", length 1" : "");
+               embedding->normalize ? "; embeddings are scaled to length 1" : "");
 }
 
 // --- reading ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ const struct call_settings task_usual = {
 
 const struct option_row task_options[] = {
     {FIELD("top", top), .type = OPTION_INTEGER, AT_LEAST(1), .aliases = "top_k", .unit = "N",
-     .help = "most answers, classes, or words of a mask, best first"},
+     .help = "only the N best results of a text, best first"},
     {FIELD("max_answer_length", answer_length), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",
      .help = "most tokens of an answer"},
     {FIELD("version_2_with_negative", with_no_answer), .type = OPTION_FLAG,
@@ -31,7 +31,7 @@ const struct option_row task_options[] = {
      .help = "whose label a word has: its first piece's, that of the pieces' mean, or the most "
              "likely piece's; words that belong together are one item; none: each word is"},
     {FIELD("ignore_labels", ignore_labels), .type = OPTION_TEXT, .default_value = "O",
-     .unit = "LIST", .help = "labels, or types of entities, that are no items"},
+     .unit = "LIST", .help = "labels, or types of entities, to leave out"},
     {FIELD("candidate_labels", candidate_labels), .type = OPTION_TEXT, .unit = "LIST",
      .shown = "the model's classes",
      .help = "classes to choose from, by a model of entailment (zero-shot classification)"},

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that what README.md and doc/*.md name exists: files, verbs and their options, tests, variables, inner rooms.
-And that every script may be run.
+"""Checks that what README.md and the pages of doc/ name exists: files, verbs and their options, tests, variables, inner
+rooms. That pages refer to each other by links, which lead somewhere, and that doc/index.md has each of them. And that
+every script may be run.
 
     documents.py BERTH BUILD_FOLDER SOURCE_FOLDER
 
@@ -202,6 +203,47 @@ def wrong_keys(root: pathlib.Path):
         yield f"report.md: Keys: {key}: the list and src/report/keys.c must agree"
 
 
+def outside_code(text: str) -> str:
+    return re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+
+
+def anchors_of(page: pathlib.Path) -> set:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", outside_code(page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+def wrong_links(text: str, page: pathlib.Path):
+    """Links that lead nowhere, and pages that are named without a link."""
+    text = outside_code(text)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    for link in links:
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            yield f"the link {link} leads nowhere"
+        elif anchor and anchor not in anchors_of(target):
+            yield f"the link {link}: no such heading"
+    for name in re.findall(r"(?<!\[)`(doc/[\w/-]+\.md)", re.sub(r"\[[^\]]*\]\([^)]*\)", "", text)):
+        if not page.as_posix().endswith(name):
+            yield f"{name} is named without a link"
+
+
+def not_in_index(root: pathlib.Path):
+    index = root / "doc/index.md"
+    links = re.findall(r"\]\(([^)#\s]+)", index.read_text(encoding="utf-8"))
+    listed = {(index.parent / link).resolve() for link in links}
+    for page in pages_of(root):
+        if page.resolve() not in listed and page != index:
+            yield f"index.md: no link to {page.relative_to(root)}"
+
+
+def pages_of(root: pathlib.Path) -> list:
+    return [root / "README.md", *sorted(root.glob("doc/**/*.md"))]
+
+
 def main(berth: str, build: str, source: str) -> int:
     root = pathlib.Path(source)
     program = Program(berth)
@@ -218,15 +260,15 @@ def main(berth: str, build: str, source: str) -> int:
     functions = set(re.findall(r"\b(?:test_)?(\w+)\(", sources)) | tests | {
         pathlib.PurePath(name).stem.removeprefix("test_") for name in names}
     problems = []
-    for page in [root / "README.md", *sorted(root.glob("doc/*.md"))]:
+    for page in pages_of(root):
         text = page.read_text(encoding="utf-8")
         wrong = [*missing_files(text, root, names), *wrong_commands(text, program, elsewhere),
-                 *missing_tests(text, tests, functions)]
+                 *missing_tests(text, tests, functions), *wrong_links(text, page)]
         wrong += [f"no variable {name}" for name in sorted(set(re.findall(r"\bBERTH_[A-Z_]+\b", text)))
                   if name not in sources]
         wrong += [f"unfinished: {mark}" for mark in re.findall(r"@@\w+@@|TODO", text)]
         problems += [f"{page.name}: {problem}" for problem in wrong]
-    testing = (root / "doc/testing.md").read_text(encoding="utf-8")
+    testing = (root / "doc/develop/testing.md").read_text(encoding="utf-8")
     problems += incomplete_faults(testing, run("bash", str(root / "dev/nightly"), "--list"))
     targets = {path.stem.removeprefix("fuzz_") for path in (root / "fuzz").glob("fuzz_*.c")}
     kinds = set(re.findall(r"^([\w-]+):?", run(sys.executable, "-B", str(root / "dev/mutate-files"), build, "--list"), re.M))
@@ -234,11 +276,13 @@ def main(berth: str, build: str, source: str) -> int:
     problems += incomplete_table(testing, "Fuzzing", "target", targets)
     problems += incomplete_table(testing, "Damaged files", "kind", kinds)
     problems += incomplete_table(testing, "Failing allocations and system calls", "verb", verbs)
-    design = (root / "doc/design.md").read_text(encoding="utf-8")
+    design = (root / "doc/develop/design.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
                for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
     problems += wrong_keys(root)
+    problems += not_in_index(root)
+    problems += subprocess.run([str(root / "dev/draw-pictures"), "--check"], capture_output=True, text=True).stdout.splitlines()
     problems += not_executable(root)
     problems += [f"design.md: inner room {name}: described and in src/ must agree" for name in described ^ folders]
     for problem in problems:

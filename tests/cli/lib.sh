@@ -108,7 +108,7 @@ commands_of() { # DOCUMENT
 shown_by() { # DOCUMENT
     awk '/^ *```console$/ { some = 1; next } /^ *```/ { some = more = 0; next }
         some && (more || /^ *\$ /) {
-            if (!more) { content = !/^ *\$ berth / || /berth (answer|show|embed|inspect)/ }
+            if (!more) { content = !/^ *\$ berth / || /berth (answer|show|embed|inspect|tag|fill|tokenize|evaluate tokens)/ }
             more = /\\$/; next
         }
         some && !content && !/^ *\.\.\.$/' "$1"
@@ -131,6 +131,33 @@ run_commands_of() { # DOCUMENT, at least how many commands
     done >"$work/differences"
     [ ! -s "$work/differences" ] || fail "these lines are not printed:
 $(cat "$work/differences")"
+}
+# The files of GLUE and XNLI that doc/tasks.md shows.
+block() { # HEAD: the lines of the block "```HEAD"
+    sed -n '/^```'"$1"'$/,/^```$/p' "$documents/tasks.md" | sed '1d;/^```$/,$d'
+}
+put() { # TASK SPLIT FILE...
+    task=$1 split=$2
+    shift 2
+    for file; do
+        mkdir -p "glue/$(dirname "$file")"
+        block "tsv $task $split" >"glue/$file"
+        [ -s "glue/$file" ] || fail "doc/tasks.md has no block \"tsv $task $split\""
+    done
+}
+make_glue() {
+    put cola train CoLA/train.tsv CoLA/dev.tsv
+    put sst2 train SST-2/train.tsv SST-2/dev.tsv
+    put mrpc dev MRPC/train.tsv MRPC/dev.tsv
+    put qqp train QQP/train.tsv QQP/dev.tsv
+    put stsb train STS-B/train.tsv STS-B/dev.tsv
+    put mnli train MNLI/train.tsv MNLI/dev_matched.tsv
+    put mnli dev_mismatched MNLI/dev_mismatched.tsv
+    put qnli train QNLI/train.tsv QNLI/dev.tsv
+    put rte dev RTE/train.tsv RTE/dev.tsv
+    put wnli dev WNLI/train.tsv WNLI/dev.tsv
+    put xnli train multinli.train.zh.tsv
+    put xnli dev xnli.dev.tsv
 }
 # Pre-training data of 144 sentences in the folder corpus; sets `shards` to the folder of its shards.
 make_corpus() { # VOCABULARY

@@ -48,6 +48,23 @@ berth() {
     "$BERTH" "$@" >"$work/shown" 2>"$work/log" </dev/null || { cp "$work/log" "$err"; fail "berth $*"; }
 }
 
+# What doc/library.md shows of a program are lines of it.
+what="the programs of doc/library.md"
+python3 - "$SOURCE" <<'END' >"$out" 2>"$err" || fail "lines that no program has"
+import pathlib, re, sys
+source = pathlib.Path(sys.argv[1])
+name, shown, programs = None, 0, set()
+for part in re.split(r"(^```.*?^```$)", (source / "doc/library.md").read_text(), flags=re.M | re.S):
+    if not part.startswith("```"):
+        name = (re.findall(r"`examples/(\w+\.\w+)`", part) or [name])[-1]
+    elif part.startswith(("```c\n", "```cpp\n")):
+        lines = set((source / "examples" / name).read_text().split("\n"))
+        wrong = [line for line in part.split("\n")[1:-1] if line not in lines]
+        assert not wrong, (name, wrong)
+        shown += 1
+        programs.add(name)
+assert programs == {path.name for path in (source / "examples").glob("*.c*")}, programs
+END
 make_model "$work/model"
 example answer "$work/model" 'Where did Ada live?' 'Ada lived in Oslo.' </dev/null
 berth answer --model "$work/model" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' --top 3 --json

@@ -75,6 +75,26 @@ run finetune squad --help nonsense
 expect_code 2
 expect_err "--help nonsense: expected all, files, features, "
 
+# No text of other verbs: what an option means in another one, or that it does not go with an option of another one.
+for words in "embed|to start from|answers, classes" "finetune squad|CoNLL|a table of texts|for embeddings" \
+    "finetune tokens|SQuAD|task_name|for embeddings" "finetune embed|SQuAD|CoNLL|task_name|piz-daint" "predict squad|CoNLL|what an earlier run left" \
+    "finetune classify|CoNLL|nvidia-phase1|lumi|int8" "pretrain|SQuAD|CoNLL|lumi|unless this, save_steps" "tokenize|only the run's log" \
+    "mine|CoNLL|task_name" "vocab|write to an output folder" "finetune rerank|CoNLL|SQuAD|for embeddings|task_name" "bench|curves"; do
+    verb=${words%%|*} other=${words#*|}
+    # shellcheck disable=SC2086
+    COLUMNS=1000 run $verb --help all
+    sed '/^usage/,/^common options/d' "$out" >"$work/options" # the examples may name files of any kind
+    ! grep -nE -- "$other" "$work/options" || fail "text of another verb"
+done
+
+# Every verb that prints results has --json.
+for verb in "finetune squad" "predict classify" "evaluate squad" "evaluate tokens" "evaluate embed" answer classify tag rerank embed fill hidden \
+    "show squad" "features squad" tokenize mine inspect compare verify bench doctor fetch prepare pack vocab; do
+    # shellcheck disable=SC2086
+    COLUMNS=200 run $verb --help
+    expect_out "  --json"
+done
+
 # Other programs: their list, and the flags of each.
 run as
 expect_code 0
@@ -100,7 +120,7 @@ expect_err '`berth as` alone lists them'
 # every width shows the same words.
 words_of() { sed '/^example/,/^common options/d' "$1" | tr -s ' \n' '\n\n'; }
 no_wider() { # COLUMNS
-    wide=$(sed '/^example/,/^common options/d' "$out" | awk -v columns="$1" 'length($0) > columns' | head -n 1)
+    wide=$(sed '/^example/,/^common options/d; /\/index.md$/d' "$out" | awk -v columns="$1" 'length($0) > columns' | head -n 1)
     [ -z "$wide" ] || fail "wider than $1 columns: $wide"
 }
 narrow() { # COLUMNS WORDS...
@@ -135,6 +155,7 @@ expect_err "finetune squad"
 run --help
 expect_code 0
 expect_out "finetune squad"
+[ -s "$(sed -n '/^documents:$/{n;s/^ *//p}' "$out")" ] || fail "the documents are not where it says"
 for words in --version version -V -v; do
     run $words
     expect_code 0

@@ -5,6 +5,8 @@
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/number.h"
+#include "core/words.h"
+#include "settings/recipes.h"
 #include "settings/settings.h"
 #include "train/optimizer/schedule.h"
 
@@ -34,6 +36,52 @@ static void every_default_is_the_rows(void **state) {
             settings_print(&again, row, reprinted, sizeof reprinted);
             assert_string_equal(reprinted, text);
             assert_true(settings_row_is_given(&again, row) && settings_row_is_chosen(&again, row));
+        }
+    }
+}
+
+// A text of a job is for jobs of the row, which have no second one; its choices are some of the
+// row's.
+static void jobs_have_their_own_help(void **state) {
+    (void)state;
+    size_t texts = 0;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        for (size_t j = 0; j < sizeof row->job_helps / sizeof *row->job_helps; j++) {
+            const struct option_help *own = &row->job_helps[j];
+            texts += own->jobs != 0;
+            assert_true((own->jobs & row->jobs) == own->jobs);
+            assert_true((own->jobs == 0) == (own->help == NULL));
+            for (unsigned job = 1; own->choices != NULL && job <= JOB_SERVE; job <<= 1) {
+                const char *choices = option_help(row, job).choices;
+                assert_true((own->jobs & job) == 0 || strcmp(choices, row->choices) != 0);
+            }
+        }
+    }
+    assert_true(texts > 20);
+    assert_string_equal(option_help(option_find("recipe"), JOB_PRETRAIN_MLM).choices,
+                        "hugging-face");
+    assert_string_equal(option_help(option_find("seed"), JOB_BENCH).help,
+                        option_find("seed")->help);
+}
+
+// The recipes that the help of a job lists are those that it takes.
+static void help_lists_the_recipes_of_a_job(void **state) {
+    static const unsigned jobs[] = {JOB_PRETRAIN,          JOB_PRETRAIN_MLM,    JOB_FINETUNE_SQUAD,
+                                    JOB_FINETUNE_CLASSIFY, JOB_FINETUNE_TOKENS, JOB_FINETUNE_EMBED,
+                                    JOB_FINETUNE_RERANK};
+    const struct option_row *row = option_find("recipe");
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        char all[512], *rest = all;
+        snprintf(all, sizeof all, "%s", row->choices);
+        for (char *name; (name = strtok_r(rest, "|", &rest)) != NULL;) {
+            struct settings config;
+            struct berth_error error = {0};
+            settings_init(&config);
+            config.run.recipe = name;
+            const int is_taken = recipe_apply(&config, &config, jobs[i], &error) == BERTH_OK;
+            assert_int_equal(is_taken, words_contain(option_help(row, jobs[i]).choices, '|', name));
         }
     }
 }
@@ -323,6 +371,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_the_rows),
         cmocka_unit_test(jobs_have_their_own_defaults),
+        cmocka_unit_test(jobs_have_their_own_help),
+        cmocka_unit_test(help_lists_the_recipes_of_a_job),
         cmocka_unit_test(groups_are_in_one_piece),
         cmocka_unit_test(a_resumed_run_must_keep_what_its_bytes_depend_on),
         cmocka_unit_test(rows_are_complete_and_names_are_unique),

@@ -50,7 +50,20 @@ run finetune squad $squad --validation_file v2.json --version_2_with_negative --
 expect_code 0
 what="page of SQuAD 2.0"
 grep -q 'update 4 of 4, ended</span>' pages/third.html || fail "state"
-grep -q '<th scope="row">best_metric</th>' pages/third.html || fail "best score"
+grep -q '<th scope="row">Best score</th>' pages/third.html || fail "best score"
+python3 - <<'END' || fail "the outcome is not told in words, or without units"
+import html, json, re
+page = open("pages/first.html", encoding="utf-8").read()
+summary = [json.loads(line) for line in open("first/log.jsonl")][-1]
+rows = dict(re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', page.partition("<h2>Outcome")[2].partition("</table>")[0]))
+rows = {html.unescape(key): html.unescape(value) for key, value in rows.items()}
+assert not [key for key in rows if "_" in key], rows
+assert rows["Time of training"] == "%.2f s" % summary["train_seconds"], rows
+assert rows["F1"].split() == ["%.2f" % summary["f1"]] + ["%"] * (summary["f1"] > 1), rows
+assert re.fullmatch(r"[\d.]+ sequences/s", rows["Speed of training"]) and re.fullmatch(r"[\d.]+ MiB", rows["Largest memory of the process"]), rows
+assert "Model FLOPs utilisation" not in rows or summary["mfu"] is not None, rows
+assert "<h1>first</h1>" in page and f'<p class="headline">F1 <b>{rows["F1"]}</b>' in page
+END
 grep -q 'F1 of questions with an answer' pages/third.html || fail "title"
 grep -q 'No-answer threshold' pages/third.html || fail "curve of thresholds"
 
@@ -94,6 +107,19 @@ for record in map(json.loads, open("classes/log.jsonl")):
 assert counts == {"no": 2, "yes": 1}, counts
 END
 grep -q '<mark class="wrong">&lt;b&gt;</mark>\|<mark class="right">&lt;b&gt;</mark>' pages/fourth.html || fail "no marked word"
+
+# The axis of updates ends with the last one, at whole numbers.
+what="the axis of updates"
+for steps in 6 7 254; do
+    { echo '{"log_history": ['; for step in $(seq "$steps"); do echo "{\"step\": $step, \"loss\": 0.0000$step},"; done
+      echo "{\"step\": $steps, \"eval_f1\": 1}]}"; } >axis.json
+    run report axis.json --output axis.html
+    ticks=$(grep -oE '<div class="xs"[^>]*>(<span>[^<]*</span>)*' axis.html | head -n 1 | grep -oE '[0-9.e-]+</span>' | cut -d '<' -f 1)
+    [ "$(echo "$ticks" | tail -n 1)" = "$steps" ] && [ "$(echo "$ticks" | wc -l)" -gt 2 ] && ! echo "$ticks" | grep -q '\.' ||
+        fail "ticks: $(echo $ticks)"
+    ! grep -oE '<div class="ys"[^>]*>(<span>[^<]*</span>)*' axis.html | head -n 1 | grep -oE '>[0-9.e-]+<' | grep -qE '0\.0000[1-9]' ||
+        fail "small numbers in two notations"
+done
 
 # A dry run leaves neither.
 run finetune squad $squad --output dry --max_steps 6 --report dry.html --dry_run
@@ -154,9 +180,9 @@ for truth in true false; do
 done
 run report done-true.json done-true.json --output same.html
 expect_code 0
-grep -q '<tr><th scope="row">done</th>' same.html || fail "a truth in common differs"
+grep -q '<tr><th scope="row">Done</th>' same.html || fail "a truth in common differs"
 run report done-true.json done-false.json --output other.html
-grep -q '<tr class="differs"><th scope="row">done</th>' other.html || fail "truths do not differ"
+grep -q '<tr class="differs"><th scope="row">Done</th>' other.html || fail "truths do not differ"
 mkdir -p peer/checkpoint-6 peer/checkpoint-8.abandoned peer/checkpoint-best
 cp trainer_state.json peer/checkpoint-6
 echo "{}" | tee peer/checkpoint-8.abandoned/trainer_state.json >peer/checkpoint-best/trainer_state.json

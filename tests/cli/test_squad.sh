@@ -161,6 +161,11 @@ for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best
         fail "$key: the file says $value, the run $number"
 done
 expect_no "$err" null_threshold
+cp "$out" "$work/scores.json"
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_odds "$work/v2-answers/null_odds.json" --json
+[ "$(wc -l <"$out")" -eq 1 ] || fail "--json has several lines"
+python3 -c 'import json, sys; one, other = map(json.load, map(open, sys.argv[1:])); assert one == other and len(one) > 5, one' \
+    "$out" "$work/scores.json" || fail "--json has other scores"
 run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_threshold 0.5
 expect_code 0
 expect_err 'note: --null_threshold has no effect without --null_odds'

@@ -1,43 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the commands of doc/tasks.md on the data that it shows: every task is trained and predicted, and
-# leaves its files.
+# Tests the commands of doc/tasks.md, doc/embeddings.md and doc/tokens.md on the data that they show: every task is
+# trained and predicted, and leaves its files.
 . "$(dirname "$0")/lib.sh"
 document=$documents/tasks.md
 cd "$work" || exit 1
 make_model all-MiniLM-L6-v2
 
-block() { # HEAD: the lines of the block "```HEAD"
-    sed -n '/^```'"$1"'$/,/^```$/p' "$document" | sed '1d;/^```$/,$d'
-}
-put() { # TASK SPLIT FILE...
-    task=$1 split=$2
-    shift 2
-    for file; do
-        mkdir -p "glue/$(dirname "$file")"
-        block "tsv $task $split" >"glue/$file"
-        [ -s "glue/$file" ] || fail "doc/tasks.md has no block \"tsv $task $split\""
-    done
-}
 what="the data of doc/tasks.md"
-put cola train CoLA/train.tsv CoLA/dev.tsv
-put sst2 train SST-2/train.tsv SST-2/dev.tsv
-put mrpc dev MRPC/train.tsv MRPC/dev.tsv
-put qqp train QQP/train.tsv QQP/dev.tsv
-put stsb train STS-B/train.tsv STS-B/dev.tsv
-put mnli train MNLI/train.tsv MNLI/dev_matched.tsv
-put mnli dev_mismatched MNLI/dev_mismatched.tsv
-put qnli train QNLI/train.tsv QNLI/dev.tsv
-put rte dev RTE/train.tsv RTE/dev.tsv
-put wnli dev WNLI/train.tsv WNLI/dev.tsv
-put xnli train multinli.train.zh.tsv
-put xnli dev xnli.dev.tsv
-block "csv own texts" >reviews.csv
-block "json own pairs" >pairs.jsonl
-
+make_glue
 mkdir mrpc
 block "tsv mrpc dev" | tee mrpc/msr_paraphrase_train.txt >mrpc/msr_paraphrase_test.txt
-run_commands_of "$document" 12
+run_commands_of "$document" 9
 for task in cola sst2 mrpc qqp stsb mnli qnli rte wnli xnli; do
     for file in "models/$task/eval_results.txt" "models/$task/model.safetensors" \
         "predictions/$task/test_results.tsv" "predictions/$task/predict_results_$task.txt" \
@@ -50,14 +24,12 @@ grep -q '^eval_matthews_correlation = ' models/cola/eval_results.txt || fail "no
 grep -q '^eval_spearmanr = ' models/stsb/eval_results.txt || fail "no correlation for STS-B"
 [ -s reviews/model.safetensors ] && [ -s reviews-predicted/predict_results.txt ] || fail "own texts"
 grep -q '^eval_mse = ' pairs/eval_results.txt || fail "own pairs"
-[ -s texts.npy ] || fail "no texts.npy"
 [ -s own-predicted/predict_results.txt ] || fail "a table of one's own"
 
+run_commands_of "$documents/embeddings.md" 12
+[ -s texts.npy ] && [ -s searcher/modules.json ] && [ -s judge-scores/eval_results.txt ] || fail "a file of doc/embeddings.md"
 what="the commands of doc/tokens.md"
-document=$documents/tokens.md
-block "conll ner" >train.txt
-block "json ner" >train.jsonl
-run_commands_of "$document" 5
+run_commands_of "$documents/tokens.md" 6
 [ "$(wc -l <tags/predictions.txt)" = 2 ] || fail "predictions.txt has not a line for each sentence"
 for file in ner/all_results.json ner/eval_results.json ner/train_results.json tags/predict_results.json; do
     [ -s "$file" ] || fail "no $file"
@@ -76,7 +48,6 @@ printf 'O O O O\nO O O O O O\n' >said.txt
 run evaluate tokens train.txt said.txt
 expect_code 65
 expect_err 'said.txt: line 1: 4 tags, but the sentence in line 3 of train.txt has 5 words'
-document=$documents/tasks.md
 
 # Whether a run evaluates and predicts.
 put mrpc test MRPC/test.tsv

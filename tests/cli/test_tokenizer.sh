@@ -14,6 +14,11 @@ tokens() { # TEXT EXPECTED [OPTION...]
     [ "$(cat "$out")" = "$expected" ] || fail "other tokens than $expected"
 }
 
+# With --json an object for each line, whose parts are those that the line has without.
+tokens 'Hello, hugo' '{"pieces":["hello",",","hugo"],"ids":[89,6,82],"offsets":[[0,5],[5,6],[7,11]]}' --json
+tokens 'hugo' '{"pieces":["[CLS]","hugo","[SEP]"],"ids":[2,82,3],"offsets":[[0,0],[0,4],[0,0]]}' --json --special
+tokens '"' '{"pieces":["[UNK]"],"ids":[1],"offsets":[[0,1]]}' --json
+
 # An added token is found as it is written, not in normalized text and not in a word.
 echo '{"<Q>": 91, "hell": 92}' >model/added_tokens.json
 echo '{"extra_special_tokens": ["<Q>", "hell"]}' >model/special_tokens_map.json

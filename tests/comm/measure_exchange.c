@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // measure_exchange RANKS [RANKS_PER_HOST [bf16 [WINDOW_MIB]]]: how fast processes on this machine
 // reduce and gather the gradients of BERT-base, compared with a copy of them. Not a test;
-// doc/performance.md has results.
+// doc/develop/performance.md has results.
 #include "comm/courier.h"
 #include "comm/ranks.h"
 #include "core/clock.h"

@@ -55,6 +55,18 @@ static char *example_block(const char *head) {
     return memory_string_of(begin, (size_t)(strstr(begin, "\n```") - begin) + 1);
 }
 
+// The file that a block writes with "cat >NAME <<'END'", newly allocated.
+static char *example_file(const char *name) {
+    char head[64];
+    snprintf(head, sizeof head, "\ncat >%s <<'END'\n", name);
+    const char *begin = strstr(document, head);
+    if (begin == NULL) {
+        fail_msg("doc/tasks.md does not write %s", name);
+    }
+    begin += strlen(head);
+    return memory_string_of(begin, (size_t)(strstr(begin, "\nEND\n") - begin) + 1);
+}
+
 struct layout {
     const char *task, *block;
     enum glue_split split;
@@ -190,7 +202,7 @@ static void labels_stand_in_the_published_order(void **state) {
 static void reads_columns_of_ones_own(void **state) {
     struct pair_settings settings = {
         .table = {.format = TABLE_CSV}, .text_column = "text", .label_column = "label"};
-    char *text = example_block("csv own texts");
+    char *text = example_file("reviews.csv");
     struct pair_dataset set = read_text(text, &settings);
     memory_free(text);
     assert_int_equal(set.count, 3);
@@ -209,7 +221,7 @@ static void reads_columns_of_ones_own(void **state) {
                                       .text_column = "first",
                                       .text_pair_column = "second",
                                       .label_column = "score"};
-    text = example_block("json own pairs");
+    text = example_file("pairs.jsonl");
     set = read_text(text, &settings);
     memory_free(text);
     assert_int_equal(set.target, PAIR_REAL);

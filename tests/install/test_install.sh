@@ -27,6 +27,12 @@ for file in man/man1/berth.1 man/man1/berth-finetune-squad.1 man/man7/berth-envi
     bash-completion/completions/berth zsh/site-functions/_berth fish/vendor_completions.d/berth.fish; do
     [ -s "$share/$file" ] || die "$share/$file is not installed"
 done
+# --help says where the documents are, and each that one of them links to is there.
+index=$("$root/bin/berth" --help | sed -n '/^documents:$/{n;s/^ *//p}')
+[ "$index" = "$(realpath "$share/doc/berth/doc/index.md")" ] || die "--help does not say where the documents are: $index"
+for link in $(grep -oE '\]\([a-z/.-]+\.md' "$index" | cut -c3-); do
+    [ -s "${index%/*}/$link" ] || die "$index: no $link"
+done
 [ -z "$(find "$share/man/man1" -name '*.7')$(find "$share/man/man7" -name '*.1')" ] || die "pages in another section"
 
 for mpi in $BERTH_MPIS; do

@@ -112,7 +112,6 @@ def check_errors(model: berth.Model):
     refuses("a NUL in a path", ValueError, berth.Model, b"a\0b")
     error = refuses("a path in another encoding", berth.Error, berth.Model, "/none/\udce4")
     expect(error.status == 66, f"a path in another encoding: {error}")
-    refuses("one text", TypeError, model.embed, "text")
     refuses("one text of bytes", TypeError, model.embed, b"text")
     error = refuses("a NUL", ValueError, model.embed, ["text", "a\0b"])
     expect("texts[1]" in str(error), f"the text with a NUL: {error}")
@@ -206,6 +205,9 @@ def check_iterables(model: berth.Model):
     scores = model.classify(TEXTS, TEXTS[::-1])
     expect(numpy.array_equal(model.classify(Column(TEXTS), Column(TEXTS[::-1])), scores), "columns: paired by labels")
     expect(numpy.array_equal(model.classify(iter(TEXTS), numpy.array(TEXTS)[::-1]), scores), "an iterator and an array")
+    expect(numpy.array_equal(model.embed(TEXTS[0]), model.embed(TEXTS[:1])[0]), "one text has another embedding")
+    expect(numpy.array_equal(model.classify(TEXTS[0], TEXTS[1]), model.classify(TEXTS[:1], TEXTS[1:2])[0]), "one pair, other classes")
+    expect(berth.__version__ == berth.version() == re.search(r"[0-9.]+$", program("--version").strip())[0], "__version__")
     expect(model.embed([]).shape[0] == model.classify([]).shape[0] == len(model.answers([], [])) == 0, "no texts")
 
 
@@ -448,7 +450,31 @@ def check_training():
     weights = [(SCRATCH / folder / "model.safetensors").read_bytes() for folder in ("library", "program")]
     expect(weights[0] == weights[1], "training gives other weights than the program")
     check_files(settings)
+    check_page()
     expect(refuses("an unknown task", berth.Error, berth.train, settings, "nonsense").status == 2, "an unknown task")
+
+
+def check_page():
+    """What doc/python.md shows as Berth's runs, in its order, on models of such kinds."""
+    folder = SCRATCH / "page"
+    folder.mkdir()
+    golden = SOURCE / "tests/golden"
+    for name, kind in {"squad-minilm": SCRATCH / "library", "minilm": golden / "encoder", "ner": golden / "tags",
+                       "bert": golden / "fill"}.items():
+        (folder / name).symlink_to(kind)
+    judged = [("who has the ball ?", "anna has the ball", 1), ("who has the ball ?", "the red lamp", 0)] * 4
+    berth.open(MODEL).train("rerank", judged, num_train_epochs=1).save(folder / "judge")
+    page = (SOURCE / "doc/python.md").read_text()
+    blocks = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "berth" in block]
+    expect(len(blocks) >= 8, f"only {len(blocks)} blocks on doc/python.md")
+    names: dict = {}
+    before = os.getcwd()
+    os.chdir(folder)
+    for block in blocks:
+        exec(block, names)
+    os.chdir(before)
+    expect((folder / "good-or-bad/config.json").exists() and (folder / "good-or-bad.torch/pytorch_model.bin").exists(),
+           "the page's models are not saved")
 
 
 def check_files(settings: dict):

@@ -110,6 +110,40 @@ HF_HUB_OFFLINE=1 run fetch acme/other
 expect_code 69
 expect_err HF_HUB_OFFLINE
 
+# --- the cache ------------------------------------------------------------------------------------
+
+run fetch --list --json
+expect_code 0
+python3 - "$out" "$HF_HOME" <<'END' || fail "not what the cache holds"
+import json, pathlib, sys
+row, = map(json.loads, open(sys.argv[1]))
+folder = pathlib.Path(sys.argv[2], "hub/models--acme--tiny")
+assert row == {"kind": "model", "name": "acme/tiny", "path": str(folder),
+               "bytes": sum(path.stat().st_size for path in (folder / "blobs").iterdir())}, row
+END
+run fetch --list
+grep -qE '^model +[0-9.]+ [KM]iB  acme/tiny$' "$out" || fail "not the model and its size"
+run fetch --list acme/tiny
+expect_code 2
+run fetch
+expect_code 2
+expect_err "what shall be fetched?"
+cp -a "$HF_HOME" kept
+run fetch acme/other --remove
+expect_code 66
+expect_err 'acme/other is not in the cache'
+run fetch ../hub --remove
+expect_code 2
+[ -d "$snapshot" ] || fail "another model was removed"
+run fetch acme/tiny --remove
+expect_code 0
+expect_err "models--acme--tiny was removed"
+[ ! -e "$HF_HOME/hub/models--acme--tiny" ] && [ ! -e "$HF_HOME/hub/.locks/models--acme--tiny" ] && [ -d "$HF_HOME/hub" ] ||
+    fail "not the model alone"
+run fetch --list
+expect_empty "$out"
+rm -rf "$HF_HOME" && mv kept "$HF_HOME"
+
 # --- what else downloads, and what does not -----------------------------------------------------
 
 rm -rf "$HF_HOME"

@@ -345,16 +345,18 @@ grep -q '^DLLL .*"inference_sequences_per_second".*"e2e_inference_time"' results
 
 mkdir -p page/workspace/download && cp -r data page && cp bare-vocab.txt page/vocab.txt && cp bare/bert_config.json page
 cp -r workspace/download/wikicorpus_en page/workspace/download
-cd page && run_commands_of "$documents/from-habana.md" 5
+cd page || exit 1
+take_section "Habana, Voyager and NVIDIA"
+run_commands_of "$page" 5
 expect_file squad/{predictions.json,pytorch_model.bin} phases/checkpoint-2/model.safetensors
 # What it shows as printed is what is printed, but for names.
 joined() {
     sed -e ':more' -e '/\\$/N; s/ *\\\n */ /; tmore' | grep '^berth' | sed 's/ [^ ]*xml[^ ]*/ DUMP/; s/ [^ ]*hdf5_lower[^ ]*/ DIR/'
 }
 what="the printed commands of the page"
-commands_of "$documents/from-habana.md" | sed 's/berth as/berth as --print_command/; s/\$PWD\///' >printing.sh
+commands_of "$page" | sed 's/berth as/berth as --print_command/; s/\$PWD\///' >printing.sh
 bash printing.sh 2>"$err" | joined >printed
-awk '/^## What is printed/ { on = 1 } /^## V/ { on = 0 } on' "$documents/from-habana.md" | joined >shown
+awk '/^### What is printed/ { on = 1 } /^### V/ { on = 0 } on' "$page" | joined >shown
 [ "$(wc -l <shown)" -eq 6 ] || fail "not six commands"
 diff shown printed >"$out" || fail "other commands"
 finish

@@ -303,10 +303,11 @@ original berth finetune squad --model $lone $words --train $SQUAD_DIR/train-v1.1
 mkdir page && cp -r google data page && cp -r "$records" page/records
 cd page || exit 1
 what="the native commands of the page"
-commands_of "$documents/from-intel.md" >lines
+take_section "Intel and Google"
+commands_of "$page" >lines
 BERTH_PRINT_COMMAND=1 bash -eu lines >printed 2>"$err" || fail "not printed"
-awk '/^```text$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$documents/from-intel.md" | diff - printed >"$out" ||
+awk '/^```text$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$page" | diff - printed >"$out" ||
     fail "the page shows other commands"
-run_commands_of "$documents/from-intel.md" 4
+run_commands_of "$page" 4
 expect_file squad-large/predictions.json mrpc-base/eval_results.txt pre-trained/model.safetensors
 finish

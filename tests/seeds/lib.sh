@@ -84,8 +84,14 @@ launch() { # COUNT COMMAND...
         "$@"
     fi
 }
-# The commands of a page. Its mpirun starts as many processes as it says, or one where there is no MPI.
-run_page() { # DOCUMENT, at least how many commands
+# The section of doc/from.md for the users of a program, as a page of its own.
+page=$work/from.md
+take_section() { # TITLE
+    awk -v title="## $1" '$0 == title { on = 1; next } /^## / { on = 0 } on' "$documents/from.md" >"$page"
+    [ -s "$page" ] || fail "doc/from.md has no section \"$1\""
+}
+# The commands of the section. Its mpirun starts as many processes as it says, or one where there is no MPI.
+run_page() { # at least how many commands
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     if command -v mpirun >/dev/null; then
         mpirun() { with_mpi command mpirun "$@"; }
@@ -93,17 +99,16 @@ run_page() { # DOCUMENT, at least how many commands
         mpirun() { [ "$1" != -np ] || shift 2; "$@"; }
     fi
     export -f with_mpi mpirun
-    run_commands_of "$documents/$1" "$2"
+    run_commands_of "$page" "$1"
 }
-# The page has, as native commands, what --print_command prints for a line.
-printed_on_page() { # DOCUMENT COMMAND...
-    local page=$documents/$1 words=() word
-    shift
+# The section has, as native commands, what --print_command prints for a line.
+printed_on_page() { # COMMAND...
+    local words=() word
     for word; do
         words+=("$word")
         [ "$word" != as ] || words+=(--print_command)
     done
-    what="$* on $(basename "$page")"
+    what="$* on doc/from.md"
     "${words[@]}" >"$out" 2>"$err" </dev/null || fail "nothing is printed"
     python3 -B -c 'import sys; sys.exit(sys.stdin.read() not in open(sys.argv[1]).read())' "$page" <"$out" ||
         fail "the page has other commands"

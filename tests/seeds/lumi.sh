@@ -40,12 +40,13 @@ done
 # The program's name decides the epochs, whatever the recipe.
 original berth as --recipe=piz-daint --output_dir=named --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_line '^  epochs +2$'
-printed_on_page from-lumi.md berth as bert_squad_deepspeed.py --download-only
-printed_on_page from-lumi.md berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
+take_section "CSCS's demo on LUMI"
+printed_on_page berth as bert_squad_deepspeed.py --download-only
+printed_on_page berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
 mkdir page && cd page || exit 1
 cp -r ../ds_config.json ../cache .
 rm -rf cache/model_trained*
-HF_HUB_OFFLINE=1 run_page from-lumi.md 1
+HF_HUB_OFFLINE=1 run_page 1
 [ "$(grep -c '^❓' "$out")" -gt 5 ] || fail "no samples"
 cd ..
 

@@ -93,14 +93,15 @@ run finetune squad --model alone/model_trained_deepspeed_2023-01-31-120000 --con
 expect_code 0
 expect_err "For a state of CSCS's demo of Piz Daint set features keras and keras_end exclusive"
 
-printed_on_page from-piz-daint.md berth as 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
+take_section "CSCS's demo on Piz Daint"
+printed_on_page berth as 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
 mkdir cache/RESULT
-printed_on_page from-piz-daint.md berth as 3_squad_bert_deepspeed_test.py --model-file cache/RESULT --start-sample 24100 \
+printed_on_page berth as 3_squad_bert_deepspeed_test.py --model-file cache/RESULT --start-sample 24100 \
     --num-test-samples 10
 rmdir cache/RESULT
 mkdir page && cd page || exit 1
 cp ../ds_config.json .
-run_page from-piz-daint.md 1
+run_page 1
 [ "$(grep -c '^❓' "$out")" -gt 3 ] || fail "no samples"
 cd ..
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 import time
 import unittest
 import urllib.parse
@@ -207,6 +208,43 @@ class Browser(unittest.TestCase):
             self.assertTrue(self.driver.current_url.endswith("/ask"))
             self.assertEqual(self.driver.find_element(By.CSS_SELECTOR, "#result .text").text, text)
             self.assertEqual(self.driver.title, "Berth")
+
+    def test_bars_of_cosines_begin_at_0(self):
+        self.find("tab-feature-extraction").click()
+        self.ask("Rita lived in Rome\n\nhello world", "hello world")
+        items = self.driver.find_elements(By.CSS_SELECTOR, "#result li")
+        for item in items:
+            meter, shown = item.find_element(By.TAG_NAME, "meter"), item.find_element(By.TAG_NAME, "span")
+            self.assertEqual(float(meter.get_attribute("min")), 0)
+            self.assertAlmostEqual(float(meter.get_attribute("value")), max(float(shown.text), 0), delta=6e-4)
+        self.assertEqual(len(items), 2)
+
+    def test_begins_with_an_example(self):
+        self.assertIn("bridge", self.find("context").get_attribute("value"))
+        self.find("tab-fill-mask").click()  # nothing was typed: that of the task
+        self.assertIn("[MASK]", self.find("context").get_attribute("value"))
+        self.driver.execute_script("arguments[0].value = 'mine'", self.find("context"))
+        self.find("tab-question-answering").click()
+        self.assertEqual(self.find("context").get_attribute("value"), "mine")
+
+    def test_one_task_has_no_tabs_and_a_key_is_asked_for_where_it_is_needed(self):
+        self.assertTrue(self.find("tabs").is_displayed())
+        self.assertFalse(self.find("key").is_displayed())
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("secret\n")
+            file.flush()
+            with Server("--api_key_file", file.name, models=["qa=qa"]) as server:
+                self.driver.get(f"http://127.0.0.1:{server.port}/")
+                self.assertFalse(self.find("tabs").is_displayed())
+                self.assertFalse(self.find("key").is_displayed())
+                self.ask(CONTEXT, "Who?")
+                self.assertTrue(self.find("key").is_displayed())
+                self.find("key").send_keys("secret")
+                self.find("ask").click()
+                end = time.monotonic() + 30
+                while not self.driver.find_elements(By.CSS_SELECTOR, "#result mark") and time.monotonic() < end:
+                    time.sleep(0.02)
+                self.assertTrue(self.driver.find_elements(By.CSS_SELECTOR, "#result mark"))
 
     def test_error_is_shown(self):
         self.assertIn("no words", self.ask("\u200b", "Who?"))

@@ -9,6 +9,8 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import tempfile
+import threading
 import unittest
 
 from server import BERTH, CONTEXT, MODELS, QUESTION, Server, berth
@@ -224,6 +226,38 @@ def folder(name: str, source: str, **files) -> str:
             content = content(json.loads(file.read_text(encoding="utf-8")))
         file.write_text(json.dumps(content), encoding="utf-8")
     return f"{name}={name}"
+
+
+class RequestLog(unittest.TestCase):
+    def test_a_line_for_each_reply(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "requests.jsonl")
+            path.write_text("earlier\n")
+            with Server("--access_log", str(path), models=["qa=qa"]) as server:
+                server.json("/models/qa", {"inputs": QUESTION})
+                server.status("/nowhere%0a%22x")
+                server.status("/models/qa", "{", method="POST")
+                threads = [threading.Thread(target=server.status, args=("/health",)) for _ in range(20)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            first, *lines = path.read_text(encoding="utf-8").splitlines()
+        self.assertEqual(first, "earlier")
+        lines = [json.loads(line) for line in lines]
+        found = [(line["method"], line["path"], line["status"]) for line in lines]
+        self.assertEqual(found[:3], [("POST", "/models/qa", 200), ("GET", "/nowhere\n\"x", 404), ("POST", "/models/qa", 400)])
+        self.assertEqual(found[3:], [("GET", "/health", 200)] * 20)
+        self.assertEqual({line["client"] for line in lines}, {"127.0.0.1"})
+        self.assertEqual(lines[0]["request_bytes"], len(json.dumps({"inputs": QUESTION})))
+        self.assertTrue(all(0 < line["seconds"] < 60 and line["reply_bytes"] > 0 for line in lines), lines)
+        self.assertRegex(lines[0]["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+
+    def test_a_file_that_cannot_be_written(self):
+        done = subprocess.run([BERTH, "serve", "--model", str(MODELS / "qa"), "--port", "0", "--access_log", "/nowhere/log"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 73, done.stderr)
+        self.assertIn("access_log: cannot append to /nowhere/log", done.stderr)
 
 
 class Results(unittest.TestCase):

@@ -201,15 +201,20 @@ static void every_requirement_names_settings_and_their_values(void **state) {
 static void requirements_are_told_in_words(void **state) {
     static const struct {
         const char *option, *text;
-    } cases[] = {{"decay_rate", "only with schedule EE or LE"},
-                 {"save_steps", "not with skip_checkpoint; only with save_strategy steps"},
-                 {"eval_delay", "only with evaluate_every_epoch or only with eval_steps"},
-                 {"warmup_steps", "not with schedule constant"},
-                 {"zero_stage", "only with several processes"}};
+        unsigned jobs;
+    } cases[] = {
+        {"decay_rate", "only with schedule EE or LE", JOB_TRAIN},
+        {"save_steps", "not with skip_checkpoint; only with save_strategy steps", JOB_TRAIN},
+        {"eval_delay", "only with evaluate_every_epoch or only with eval_steps", JOB_TRAIN},
+        {"warmup_steps", "not with schedule constant", JOB_TRAIN},
+        {"zero_stage", "only with several processes", JOB_TRAIN},
+        {"text_column", "not with task_name", JOB_FINETUNE_CLASSIFY},
+        {"text_column", "", JOB_FINETUNE_EMBED}, // which has no task_name
+    };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buffer text = {0};
-        settings_put_only_with(&text, option_find(cases[i].option));
+        settings_put_only_with(&text, option_find(cases[i].option), cases[i].jobs);
         buffer_put_byte(&text, 0);
         assert_string_equal(text.bytes, cases[i].text);
         buffer_done(&text);

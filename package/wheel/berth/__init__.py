@@ -134,6 +134,9 @@ def version() -> str:
     return _library.berth_version().decode()
 
 
+__version__ = version()
+
+
 def _table(function: Callable) -> Iterator[Dict[str, Any]]:
     index = 0
     while row := function(index):
@@ -549,19 +552,24 @@ class Model:
         """The best answer."""
         return self.answers([question], [context])[0][0]
 
-    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None, **settings) -> Numbers:
-        """float32 [texts, classes]: probabilities of the classes, or the number of a regression.
+    def classify(self, texts: Texts, pairs: Optional[Texts] = None, **settings) -> Numbers:
+        """float32 [texts, classes]: probabilities of the classes, or the number of a regression; of one text [classes].
 
         With `candidate_labels` those of these labels, by a model of entailment; also `hypothesis_template`, `multi_label`.
         """
-        with self._run("classify", texts, pairs, ("texts", "pairs"), **settings) as result:
-            return result.matrix(len(self.labels))
+        one = isinstance(texts, str)
+        with self._run("classify", [texts] if one else texts, [pairs] if one and pairs is not None else pairs,
+                       ("texts", "pairs"), **settings) as result:
+            rows = result.matrix(len(self.labels))
+        return rows[0] if one else rows
 
-    def embed(self, texts: Iterable[str], **settings) -> Numbers:
-        """float32 [texts, size]: an embedding for each text, as the settings `normalize` and `dimensions` say, otherwise as
+    def embed(self, texts: Texts, **settings) -> Numbers:
+        """float32 [texts, size]: an embedding for each text, of one text [size], as the settings `normalize` and `dimensions` say, otherwise as
         the model was opened (`pooling`) and its folder says."""
-        with self._run("embed", texts, None, ("texts", "pairs"), **settings) as result:
-            return result.matrix(int(self.number("dimensions")))
+        one = isinstance(texts, str)
+        with self._run("embed", [texts] if one else texts, None, ("texts", "pairs"), **settings) as result:
+            rows = result.matrix(int(self.number("dimensions")))
+        return rows[0] if one else rows
 
     def rerank(self, query: str, documents: Iterable[str], **settings) -> Numbers:
         """float32 [documents]: the score of each for the query, by a cross-encoder; of a model with several classes that
@@ -585,10 +593,8 @@ class Model:
     def encode(self, sentences: Texts, *, prompt_name: Optional[str] = None, prompt: Optional[str] = None,
                normalize_embeddings: Optional[bool] = None, truncate_dim: Optional[int] = None,
                show_progress_bar: Progress = False) -> Numbers:
-        one = isinstance(sentences, str)
-        rows = self.embed([sentences] if one else sentences, prompt_name=prompt_name, prompt=prompt,
-                          normalize=normalize_embeddings, dimensions=truncate_dim, progress=show_progress_bar)
-        return rows[0] if one else rows
+        return self.embed(sentences, prompt_name=prompt_name, prompt=prompt, normalize=normalize_embeddings,
+                          dimensions=truncate_dim, progress=show_progress_bar)
 
     def predict(self, pairs: Sequence[Tuple[str, str]]) -> Numbers:
         with self._run("rerank", [a for a, _ in pairs], [b for _, b in pairs], ("pairs", "pairs")) as result:
