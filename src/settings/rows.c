@@ -776,7 +776,7 @@ const struct option_row option_rows[] = {
      .aliases = "num_threads", .help = "number of threads",
      .shown = "0: all processors that the process may use"},
     {TEXT("machine", machine, instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS,
-     .unit = "SET", .choices = "auto|generic|avx2|avx512|avx512bf16|amx|neonbf16",
+     .unit = "SET", .choices = "auto|generic|fma|avx2|avx512|avx512bf16|amx|neonbf16",
      .help = "instruction set to use"},
 
     {TEXT("ranks", machine, comm, "auto"), FREE, LOCAL, .jobs = JOB_DISTRIBUTED | JOB_BENCH,

@@ -34,6 +34,8 @@ enum berth_status job_measure_plan(struct training_job *job, struct berth_error 
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
     TRY(machine_compute_dtype(&job->config.machine, job->peers, job->device, &job->log,
                               &job->state.compute, error));
+    TRY(machine_compare_devices(job->comm, job->device, job->config.machine.precision,
+                                job->sharding.stage, &job->log, error));
     TRY(find_shape(job, &job->micro_batches, error));
     struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->files.table.head, job->state.compute);
