@@ -9,6 +9,7 @@
 #include "settings/effects.h"
 #include "train/engine/plan.h"
 #include "train/engine/update.h"
+#include "train/job/reduce_choice.h"
 #include "train/job/rules.h"
 #include "train/machine/cores.h"
 #include "train/machine/machine.h"
@@ -22,10 +23,11 @@ struct bench {
     const struct bench_settings *settings;
     struct berth_log log;
     struct comm *comm;
-    struct settings config;    // with the optimizer's defaults
+    struct settings config; // with the optimizer's defaults
     struct state_sharding sharding;
     int64_t parts; // of an update
     int pairs;     // measure each update with and without its exchanges
+    struct reduce_choice reduce;
     struct bench_data data;
     struct device *device;
     struct state state;
@@ -115,8 +117,10 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
 // --- preparation ---------------------------------------------------------------------------------
 
 static struct update_rules rules_of(const struct bench *bench) {
-    return update_rules_of(&bench->config, &bench->data.files.shape, bench->data.files.table.head,
-                           bench->state.compute);
+    struct update_rules rules = update_rules_of(&bench->config, &bench->data.files.shape,
+                                                bench->data.files.table.head, bench->state.compute);
+    rules.exchange.native = bench->reduce.native;
+    return rules;
 }
 
 static struct engine_shape shape_of(const struct bench *bench) {
@@ -172,6 +176,12 @@ static enum berth_status describe_state(struct bench *bench, struct berth_error 
         TRY(recorder_init(&bench->recorder, bench->cluster, table, error));
         bench->recorder.times.zero_stage = bench->sharding.stage;
         bench->comm = &bench->recorder.comm;
+    }
+    if (trains(bench)) {
+        struct update_rules rules = rules_of(bench);
+        rules.exchange.wire = update_wire(&rules);
+        TRY(reduce_choose(&bench->config.engine, bench->comm, &bench->state, &rules.exchange,
+                          &bench->reduce, error));
     }
     return replays(bench) ? rank_times_read(&bench->read, bench->settings->replay_compute, error)
                           : BERTH_OK;

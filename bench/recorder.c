@@ -62,13 +62,9 @@ static int64_t recorder_reduce_begin(struct comm *comm, const struct comm_range 
     return recorder->gradients[index] = ++recorder->tickets;
 }
 
-// Stage 0 gathers gradients, as part of their reduction; the others gather weights.
 static int64_t recorder_gather_begin(struct comm *comm, const struct comm_range *range) {
     struct recorder *recorder = recorder_of(comm);
     const size_t index = range_at(recorder, range->first);
-    if (strcmp(range->name, "gradients") == 0) {
-        return recorder->gradients[index] = ++recorder->tickets;
-    }
     record(recorder, RANK_UPDATED, (int64_t)index);
     return recorder->weights[index] = ++recorder->tickets;
 }

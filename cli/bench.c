@@ -399,7 +399,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
 #define TASKS " vocab_file task_name data_dir doc_stride max_query_length"
 #define TRAINING                                                                                   \
     " gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob zero_stage"          \
-    " virtual_ranks communication_data_type overlap_comm gpu_exchange reduce_bucket_size"          \
+    " virtual_ranks reduce communication_data_type overlap_comm gpu_exchange reduce_bucket_size"   \
     " allgather_bucket_size replica_check_steps"
 #define PROCESSES " no_exchange comm comm_timeout start_timeout"
 

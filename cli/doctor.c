@@ -116,18 +116,22 @@ static void put_processor(struct facts *facts) {
 
 // The instruction sets that this machine supports: "generic avx2 avx512".
 static void put_instructions(struct facts *facts) {
-    static const char *const sets[] = {"generic",    "avx2", "avx512",
-                                       "avx512bf16", "amx",  "neonbf16"};
-    char usable[128] = "";
+    static const char *const sets[] = {"generic",    "fma", "avx2",    "avx512",
+                                       "avx512bf16", "amx", "neonbf16"};
+    char usable[128] = "", portable[128] = "";
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         struct device_options options_of_set = {.threads = 1, .instructions = sets[i]};
         struct device *device;
         if (device_cpu_open(&options_of_set, &device, NULL) == BERTH_OK) {
             add_word(usable, sizeof usable, sets[i]);
+            if (device->is_portable) {
+                add_word(portable, sizeof portable, sets[i]);
+            }
             device->close(device);
         }
     }
     put_text(facts, "instruction_sets", usable);
+    put_text(facts, "same_bytes", portable); // in fp32 and int8, here and elsewhere
 }
 
 // The GPUs of a kind: "cuda:0, NVIDIA H200, ...; ...", or why there are none: "no

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "core/terminal.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -50,6 +51,50 @@ static int finish(void *cookie) {
     return write_out(shown, terminal_filter_end(&guard.filter, shown)) ? 0 : EOF;
 }
 
+// Only glibc lets a program replace stdout. With musl it is linked with --wrap for each name below
+// (cli/CMakeLists.txt), so that a use of NAME, here or elsewhere, is one of __wrap_NAME; musl's own
+// printf and the like have no variable. musl also writes the first line of a file at once, so that
+// the reason of a failure would be lost before cli_flush: here it waits in a buffer, as with glibc.
+#ifdef __GLIBC__
+static void replace_output(FILE *stream) {
+    stdout = stream;
+}
+#else
+extern FILE *const __real_stdout;
+FILE *__wrap_stdout;
+int __wrap_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int __wrap_puts(const char *text);
+int __wrap_putchar(int byte);
+
+int __wrap_printf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vfprintf(__wrap_stdout, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int __wrap_puts(const char *text) {
+    return fprintf(__wrap_stdout, "%s\n", text);
+}
+
+int __wrap_putchar(int byte) {
+    return putc(byte, __wrap_stdout);
+}
+
+static __attribute__((constructor)) void find_output(void) {
+    static char buffer[4096];
+    __wrap_stdout = __real_stdout;
+    if (!terminal_is(STDOUT_FILENO)) {
+        setvbuf(__wrap_stdout, buffer, _IOFBF, sizeof buffer);
+    }
+}
+
+static void replace_output(FILE *stream) {
+    __wrap_stdout = stream;
+}
+#endif
+
 void cli_guard_output(void) {
     if (!terminal_is(STDOUT_FILENO)) {
         return;
@@ -57,7 +102,7 @@ void cli_guard_output(void) {
     FILE *guarded = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take, .close = finish});
     if (guarded != NULL) {
         setvbuf(guarded, NULL, _IOLBF, 0);
-        stdout = guarded;
+        replace_output(guarded);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "core/terminal.h"
 #include "core/utf8.h"
 #include "core/words.h"
+#include "format/checksum/digest.h"
 #include "format/json/json.h"
 #include "output_type.h"
 #include "settings/settings.h"
@@ -49,10 +50,12 @@ struct run {
     size_t done, cut, first_cut;                   // texts, of which so many were truncated
     struct task_ranked *ranked;                    // [count] of a task that ranks; NULL: none
     // The output.
-    const char *output; // NULL: standard output
-    int npy, for_people;
+    const char *output;  // NULL: standard output
+    struct digest *hash; // of the numbers, which are not written; NULL: they are
+    int raw;             // numbers alone, for .npy or the hash; 0: lines
+    int for_people;
     struct typed_output typed;
-    struct json_line line; // the lines of a round; of .npy its numbers
+    struct json_line line; // the lines of a round, or its numbers
     struct file_writer writer;
 };
 
@@ -119,7 +122,7 @@ static enum berth_status refuse_both(const char *name, const char *other, int ar
 // The type of the numbers, and whether it has ranges to calibrate.
 static enum berth_status check_type(struct run *run, struct berth_error *error) {
     const char *type = given(run, "output_type");
-    run->typed.npy = run->npy;
+    run->typed.npy = run->raw;
     run->typed.key = run->task->outputs[0].name;
     run->typed.type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
     return given(run, "calibration_file") == NULL || output_type_has_ranges(run->typed.type)
@@ -140,11 +143,11 @@ static enum berth_status check_flag(const struct run *run, struct berth_error *e
                              others[i], flag);
         }
     }
-    return !run->npy && run->typed.type == OUTPUT_FLOAT32
+    return !run->raw && run->typed.type == OUTPUT_FLOAT32
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "--%s writes JSON lines of different lengths; leave out --output_type, "
-                           "and write to another file than one of .npy",
+                           "--%s writes JSON lines of different lengths; leave out --output_type "
+                           "and --hash, and write to another file than one of .npy",
                            flag);
 }
 
@@ -168,6 +171,10 @@ static enum berth_status choose_row(struct run *run, struct berth_error *error) 
 
 // Checks the options before standard input is read or a model is opened.
 static enum berth_status check_options(const struct run *run, struct berth_error *error) {
+    if (run->output != NULL && cli_flag(run->call, "hash")) {
+        return error_set(error, BERTH_USAGE,
+                         "--hash prints no numbers, and --output asks for them; leave out one");
+    }
     const struct berth_task *about = &run->task->about;
     const char *text = given(run, about->text), *pair = given(run, about->pair);
     const char *file = run->call->argument_count > 0 ? run->call->arguments[0] : NULL;
@@ -335,7 +342,7 @@ static enum berth_status check_output(const struct run *run, struct berth_error 
     if (call->argument_count > 0) {
         TRY(file_check_output(run->output, call->arguments[0], error));
     }
-    return file_check_kind(run->output, &kinds[run->npy], error);
+    return file_check_kind(run->output, &kinds[run->raw], error);
 }
 
 static enum berth_status read_texts(struct run *run, struct berth_error *error) {
@@ -363,6 +370,10 @@ static enum berth_status put_npy_header(struct run *run, size_t width, struct be
 static enum berth_status put_bytes(void *context, const char *bytes, size_t length,
                                    struct berth_error *error) {
     struct run *run = context;
+    if (run->hash != NULL) {
+        digest_add(run->hash, bytes, length);
+        return BERTH_OK;
+    }
     if (run->output != NULL) {
         return file_writer_put(&run->writer, bytes, length, error);
     }
@@ -370,6 +381,19 @@ static enum berth_status put_bytes(void *context, const char *bytes, size_t leng
         fwrite(bytes, 1, length, stdout);
     }
     return cli_flush(error);
+}
+
+// Keeps the file, or prints the hash.
+static enum berth_status end_output(struct run *run, struct berth_error *error) {
+    char hex[DIGEST_HEX_SIZE];
+    if (run->hash != NULL) {
+        const enum berth_status status = digest_close(run->hash, hex, error);
+        run->hash = NULL;
+        TRY(status);
+        printf("%s\n", hex);
+        return cli_flush(error);
+    }
+    return run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
 }
 
 // The width of a model's numbers, or what was asked for.
@@ -380,7 +404,9 @@ static enum berth_status begin(struct run *run, struct berth_error *error) {
     run->typed.context = run;
     run->typed.width = asked > 0 ? (size_t)asked : all > 0 ? (size_t)all : 0;
     TRY(run->output != NULL ? file_writer_open(&run->writer, run->output, error) : BERTH_OK);
-    return run->npy ? put_npy_header(run, run->typed.width, error) : BERTH_OK;
+    TRY(cli_flag(run->call, "hash") ? digest_open(DIGEST_SHA256, &run->hash, error) : BERTH_OK);
+    return run->raw && run->output != NULL ? put_npy_header(run, run->typed.width, error)
+                                           : BERTH_OK;
 }
 
 static void write_row(struct json_line *line, const char *key, const float *row, size_t width) {
@@ -573,7 +599,7 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
             run->ranked[first + i].score = text.rows[0];
         } else if (run->for_people) {
             print_for_people(run, &text);
-        } else if (!run->npy && run->typed.type == OUTPUT_FLOAT32) {
+        } else if (!run->raw && run->typed.type == OUTPUT_FLOAT32) {
             add_json(run, &text);
         } else {
             json_line_bytes(&run->line, text.rows, text.width * sizeof *text.rows);
@@ -882,8 +908,7 @@ static enum berth_status run_task(struct run *run, struct berth_error *error) {
     TRY(run->task->verb.is_ranking ? put_ranking(run, error) : BERTH_OK);
     TRY(comm_settle(comm, put_waiting(run, error), error)); // none in other processes
     TRY(note_cut(run, error));
-    const enum berth_status status =
-        is_first && run->output != NULL ? file_writer_commit(&run->writer, error) : BERTH_OK;
+    const enum berth_status status = is_first ? end_output(run, error) : BERTH_OK;
     return comm_settle(comm, status, error);
 }
 
@@ -908,7 +933,8 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
                       .writer = {.descriptor = -1}};
     const enum task_reader reader = run.task->verb.reader;
     run.output = output != NULL && strcmp(output, "-") == 0 ? NULL : output;
-    run.npy = run.output != NULL && name_has_extension(run.output, ".npy");
+    run.raw =
+        cli_flag(call, "hash") || (run.output != NULL && name_has_extension(run.output, ".npy"));
     run.for_people =
         !cli_flag(call, "json") && (reader == TASK_READ_BY_PEOPLE ||
                                     (reader == TASK_READ_BY_BOTH && terminal_is(STDOUT_FILENO)));
@@ -918,6 +944,7 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     }
     berth_close(run.model);
     file_writer_abort(&run.writer);
+    (void)digest_close(run.hash, NULL, NULL);
     json_line_done(&run.line);
     typed_output_done(&run.typed);
     cli_lines_done(&run.lines);
@@ -1035,6 +1062,10 @@ static void describe(struct cli_verb *verb, struct option_row *next, const struc
                                      .choices = OUTPUT_TYPES,
                                      .help = "type of the numbers: int8 and uint8 in 256 steps of "
                                              "each column's range, (u)binary 1 bit a column"});
+        add_text(verb, &next,
+                 (struct option_row){CLI_FLAG("hash"),
+                                     .help = "print the SHA-256 of the numbers in place of them: "
+                                             "the texts' vectors in order, as in a .npy file"});
         add_text(verb, &next,
                  (struct option_row){CLI_TEXT("calibration_file", NULL), .unit = "FILE",
                                      .shown = "the texts themselves",

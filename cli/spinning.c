@@ -31,7 +31,9 @@ static int has_few_free_threads(void) {
 // Whether the kernel started this program itself. If the dynamic loader was called by its own name,
 // /proc/self/exe is the loader.
 static int was_started_directly(void) {
-    return getauxval(AT_BASE) != 0;
+    extern const char _DYNAMIC[]
+        __attribute__((weak)); // not there: linked statically, without a loader
+    return _DYNAMIC == NULL || getauxval(AT_BASE) != 0;
 }
 
 // OpenMP reads its variables before main.

@@ -3,7 +3,8 @@
 """Checks the dependencies of src/ and of the program's parts beside it (doc/develop/design.md): which room, and which inner room, may include
 which; that no files call each other in a circle; that one source file includes a third-party header; that each
 parallel region says how many threads it has, as OpenMP's default is all processors; that messages name settings as
-all callers do, "max_seq_length", without the dashes that only the command line has; and that the words of other
+all callers do, "max_seq_length", without the dashes that only the command line has; that numbers of models are computed
+by functions that have the same bits everywhere (core/portable_math.h), not by the C library's; and that the words of other
 programs (flags, names, recipes) are in compat/ and a few named files only.
 
 Exits 1 and names each include, circle, header, region, message and word that breaks a rule. Also prints how long files and
@@ -135,6 +136,10 @@ ROW_TEXT = re.compile(r'\.(?:usage|example|notes|help|json)\s*=\s*(?:"(?:\\.|[^"
 FLAG = re.compile(r"(?<![\w-])--([a-z]\w*|%)")  # "--%s" is a setting's name
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
 
+# Functions whose results C libraries round differently, and where they may: of GPUs, of figures and of text.
+ROUNDED = re.compile(r"(?<![\w.>])((?:exp2?|expm1|log(?:2|10|1p)?|pow|erfc?|tanh?|sin|cos|cbrt)f?)\(")
+MAY_ROUND = ("src/device/gpu/", "src/comm/forecast.c", "wiki/", "page/", "bench/")
+
 
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
@@ -147,6 +152,9 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
+        if not str(relative).startswith(MAY_ROUND):
+            problems += [f"{relative}: {name}() is rounded by each C library in its way: see core/portable_math.h"
+                         for name in ROUNDED.findall(NOT_CODE.sub("", text))]
         if room not in PARTS and str(relative) != OPTION_ROWS:
             problems += [f"{relative}: a message says --{name}: leave out the dashes"
                          for name in flags_of(HELP_OF_TASKS.sub("", text)) if name in settings]

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REDIRECTS_MAX 10
 #define DEFAULT_SECONDS 10
@@ -218,15 +219,32 @@ static struct curl_slist *make_headers(const struct http_request *request, int *
     return add_header(list, failed, "If-None-Match: \"%s\"", request->if_none_match);
 }
 
-// The certificates set for other programs on this machine; NULL: the system's.
+// Where systems keep the certificates that they trust, for a libcurl that was not built for one of
+// them: Debian, Alpine and Arch; Fedora and what descends from it; SUSE; Alpine without a package.
+static const char *certificates_of_system(void) {
+    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                        "/etc/pki/tls/certs/ca-bundle.crt",
+                                        "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+    const curl_version_info_data *built = curl_version_info(CURLVERSION_NOW);
+    const int has_own = built->cainfo != NULL || built->capath != NULL;
+    for (size_t i = 0; !has_own && i < sizeof files / sizeof *files; i++) {
+        if (access(files[i], R_OK) == 0) {
+            return files[i];
+        }
+    }
+    return NULL;
+}
+
+// The certificates set for other programs on this machine, or the system's; NULL: those of libcurl.
 static const char *certificates(void) {
     static const char *const names[] = {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"};
-    const char *found = NULL;
-    for (size_t i = 0; found == NULL && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
-        found = value != NULL && value[0] != '\0' ? value : NULL;
+        if (value != NULL && value[0] != '\0') {
+            return value;
+        }
     }
-    return found;
+    return certificates_of_system();
 }
 
 static void set_options(struct exchange *exchange, const char *url, struct curl_slist *list) {
@@ -273,9 +291,13 @@ static int is_out_of_reach(CURLcode code) {
 
 // What to do about it, if that is known.
 static const char *remedy_of(CURLcode code) {
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-        return ". Install certificates of authorities (Debian: ca-certificates), or name a file of "
-               "them in CURL_CA_BUNDLE";
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        return ". Is the server's certificate from an authority that this machine trusts? "
+               "SSL_CERT_FILE names another file of certificates";
+    }
+    if (code == CURLE_SSL_CACERT_BADFILE) {
+        return ". Install the certificates of authorities (Debian: ca-certificates), or name "
+               "their file in SSL_CERT_FILE";
     }
     return is_out_of_reach(code) ? ". Is there a network? Set https_proxy where it needs a proxy, "
                                    "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "

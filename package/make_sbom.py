@@ -20,6 +20,10 @@ LIBRARIES = {  # name: its licence, and the entry of CMakeCache.txt that has its
     "expat": ("MIT", "EXPAT_VERSION"),
     "bzip2": ("bzip2-1.0.6", None),
     "libmicrohttpd": ("LGPL-2.1-or-later", "MICROHTTPD_VERSION"),
+    # Of the static program alone, whose libraries are Debian's source packages (package/static/libraries).
+    "curl": ("curl", None),
+    "musl": ("MIT", None),
+    "gcc-12": ("GPL-3.0-or-later WITH GCC-exception-3.1", None),
 }
 
 
@@ -28,7 +32,10 @@ def cache_of(build: pathlib.Path) -> dict:
 
 
 def versions(cache: dict) -> dict:
-    """Those of the libraries that the build found."""
+    """Those of the libraries that the build found, or that the static program is linked with."""
+    if cache.get("BERTH_STATIC_LIBRARIES"):
+        path = pathlib.Path(cache["BERTH_STATIC_LIBRARIES"]) / cache["BERTH_STATIC_PROCESSOR"] / "versions"
+        return dict(line.split() for line in path.read_text().splitlines())
     found = {name: cache[key] for name, (_, key) in LIBRARIES.items() if key is not None and cache.get(key)}
     if cache.get("BZIP2_INCLUDE_DIR"):
         found["bzip2"] = "1.0"

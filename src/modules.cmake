@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Libraries berth-KIND-NAME.so that are opened at run time (core/modules.h). Each offers one name; of
 # core it has what it needs, visible to itself alone.
+if(NOT BERTH_HAS_MODULES)
+  foreach(kind MPI CUDA HIP EMULATED_DEVICE)
+    set(BERTH_${kind} OFF)
+  endforeach()
+endif()
 add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core> $<TARGET_OBJECTS:berth_device>)
 
 function(berth_module_not_installed module symbol)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes model.safetensors with the encoder's matrices in int8, in the layout "int-quantized" of
-// compressed-tensors, which transformers reads: a tensor "X.weight" I8 [rows, cols] and
-// "X.weight_scale" F32 [rows, groups] for each (core/int8.h); quantization_config in config.json
-// names the layers. All other tensors are F32, also the word table: transformers cannot load one in
-// int8.
+// Writes model.safetensors with the encoder's matrices and the tables of words and positions in
+// int8, in the layout "int-quantized" of compressed-tensors: a tensor "X.weight" I8 [rows, cols]
+// and "X.weight_scale" F32 [rows, groups] for each (core/int8.h); quantization_config in
+// config.json names the layers. All other tensors are F32, also the tables of a model that predicts
+// words, as no device does that in int8.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/int8.h"
@@ -17,9 +17,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static int is_quantized(const struct tensor_out *tensor) {
+static int predicts_words(const struct conversion *conversion) {
+    const struct weights *weights = &conversion->weights;
+    int tables = 0;
+    for (size_t i = 0; i < weights->count; i++) {
+        tables += weight_has_word_rows(weights->list[i].name);
+    }
+    return tables > 1;
+}
+
+static int is_quantized(const struct conversion *conversion, const struct tensor_out *tensor) {
+    const int is_layer = strstr(tensor->name, ".layer.") != NULL;
+    const int is_table = strstr(tensor->name, "embeddings.word_embeddings") != NULL ||
+                         strstr(tensor->name, "embeddings.position_embeddings") != NULL;
     return tensor->rank == 2 && tensor->dtype == TENSOR_F32 &&
-           strstr(tensor->name, ".layer.") != NULL && text_ends_with(tensor->name, ".weight");
+           text_ends_with(tensor->name, ".weight") &&
+           (is_layer || (is_table && !predicts_words(conversion)));
 }
 
 // The tensors to be written: the outgoing ones and the scales.
@@ -29,7 +42,7 @@ struct quantized {
     size_t count;
     float *scales;
     size_t used;
-    const struct berth_log *log;
+    const struct conversion *conversion;
 };
 
 // A group with a number that is not finite has NaN for a scale.
@@ -40,7 +53,7 @@ static void warn_of_nan(const struct quantized *out, const char *name, const flo
         bad += isnan(scales[i]) != 0;
     }
     if (bad > 0) {
-        log_warning(out->log,
+        log_warning(&out->conversion->log,
                     "tensor \"%s\": %zu of %zu groups of numbers have one that is not finite and "
                     "become NaN",
                     name, bad, count);
@@ -80,8 +93,9 @@ static enum berth_status allocate(struct quantized *out, const struct outgoing *
     size_t scales = 0;
     for (size_t i = 0; i < outgoing->count; i++) {
         const struct tensor_out *tensor = &outgoing->list[i];
-        scales +=
-            is_quantized(tensor) ? (size_t)(tensor->shape[0] * int8_groups(tensor->shape[1])) : 0;
+        scales += is_quantized(out->conversion, tensor)
+                      ? (size_t)(tensor->shape[0] * int8_groups(tensor->shape[1]))
+                      : 0;
     }
     out->list = memory_array(2 * outgoing->count + 1, sizeof *out->list);
     out->names = memory_array(2 * outgoing->count + 1, sizeof *out->names);
@@ -97,7 +111,7 @@ static enum berth_status quantize_all(struct quantized *out, const struct outgoi
     for (size_t i = 0; i < outgoing->count; i++) {
         struct tensor_out *tensor = &out->list[out->count++];
         *tensor = outgoing->list[i];
-        if (is_quantized(tensor)) {
+        if (is_quantized(out->conversion, tensor)) {
             TRY(quantize(out, tensor, error));
         }
     }
@@ -114,7 +128,7 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
                                        struct berth_error *error) {
     static const char *const metadata[] = {"format", "pt", NULL};
     struct outgoing outgoing DONE_BY(outgoing_done) = {0};
-    struct quantized out DONE_BY(quantized_done) = {.log = &conversion->log};
+    struct quantized out DONE_BY(quantized_done) = {.conversion = conversion};
     TRY(outgoing_read(conversion, &outgoing, error));
     TRY(quantize_all(&out, &outgoing, error));
     return safetensors_write(path, out.list, out.count, metadata, error);
@@ -122,8 +136,14 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
 
 // --- config.json --------------------------------------------------------------------------------
 
+// Of the layers, whose inputs are quantized when they are known.
+#define INPUTS                                                                                     \
+    "{\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"                \
+    " \"strategy\": \"token\"}"
+
 // One entry of config_groups: the layers whose names match, with rows of so many columns.
-static void write_layers(char *text, size_t size, const char *pattern, int64_t columns) {
+static void write_layers(char *text, size_t size, const char *pattern, int64_t columns,
+                         const char *inputs) {
     char strategy[64] = "\"strategy\": \"channel\"";
     if (int8_group(columns) < columns) {
         snprintf(strategy, sizeof strategy, "\"strategy\": \"group\", \"group_size\": %d",
@@ -131,10 +151,8 @@ static void write_layers(char *text, size_t size, const char *pattern, int64_t c
     }
     snprintf(text, size,
              "{\"targets\": [\"re:%s\"], \"weights\": {\"num_bits\": 8, \"type\": \"int\","
-             " \"symmetric\": true, \"dynamic\": false, %s}, \"input_activations\":"
-             " {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"
-             " \"strategy\": \"token\"}}",
-             pattern, strategy);
+             " \"symmetric\": true, \"dynamic\": false, %s}, \"input_activations\": %s}",
+             pattern, strategy, inputs);
 }
 
 // Adds the architecture's name of a matrix of a layer, with "[.]" for each '.', to alternatives.
@@ -155,32 +173,39 @@ static void add_alternative(char *pattern, size_t size, const struct architectur
     }
 }
 
-static void write_settings(char *text, size_t size, const struct bert_config *config) {
+static void write_settings(char *text, size_t size, const struct conversion *conversion) {
+    const struct bert_config *config = &conversion->config;
     static const char *const narrow[] = {"attention.self.query", "attention.self.key",
                                          "attention.self.value", "attention.output.dense",
                                          "intermediate.dense"};
     const struct architecture *row = bert_architecture(config);
     char names[256] = "", wide[64] = "", pattern[320], hidden[768], intermediate[768];
+    char tables[512] = "", tables_group[528] = "";
     for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
         add_alternative(names, sizeof names, row, narrow[i]);
     }
     add_alternative(wide, sizeof wide, row, "output.dense");
     snprintf(pattern, sizeof pattern, ".*layer[.][0-9]+[.](%s)", names);
-    write_layers(hidden, sizeof hidden, pattern, config->hidden_size);
+    write_layers(hidden, sizeof hidden, pattern, config->hidden_size, INPUTS);
     snprintf(pattern, sizeof pattern, ".*layer[.][0-9]+[.]%s", wide);
-    write_layers(intermediate, sizeof intermediate, pattern, config->intermediate_size);
+    write_layers(intermediate, sizeof intermediate, pattern, config->intermediate_size, INPUTS);
+    if (!predicts_words(conversion)) {
+        write_layers(tables, sizeof tables, ".*embeddings[.](word|position)_embeddings",
+                     bert_embedding_size(config), "null");
+        snprintf(tables_group, sizeof tables_group, ", \"group_2\": %s", tables);
+    }
     snprintf(text, size,
              "{\"quant_method\": \"compressed-tensors\", \"format\": \"int-quantized\","
              " \"quantization_status\": \"compressed\", \"ignore\": [],"
-             " \"config_groups\": {\"group_0\": %s, \"group_1\": %s}}",
-             hidden, intermediate);
+             " \"config_groups\": {\"group_0\": %s, \"group_1\": %s%s}}",
+             hidden, intermediate, tables_group);
 }
 
 static enum berth_status write_config(const struct conversion *conversion, const char *path,
                                       struct berth_error *error) {
-    char text[2048];
+    char text[3072];
     json *config, *settings;
-    write_settings(text, sizeof text, &conversion->config);
+    write_settings(text, sizeof text, conversion);
     TRY(json_read_file(path, &config, error));
     enum berth_status status =
         json_read_memory("quantization_config", text, strlen(text), &settings, error);

@@ -10,7 +10,10 @@ static int64_t chunks_of(const struct comm_range *range, int size, int64_t eleme
     return (largest + elements - 1) / elements;
 }
 
-struct chunking chunking_of(const struct comm_range *range, int size, int64_t max_elements) {
+struct chunking chunking_of(const struct comm_range *range, int size, int hosts,
+                            int64_t max_elements) {
+    const int64_t native = chunking_native_bytes(hosts) / hosts / (int64_t)dtype_size(range->wire);
+    max_elements = range->native && native < max_elements ? native : max_elements;
     const int64_t wanted = range->bucket > size ? range->bucket / size : 1;
     const int64_t elements = range->bucket > 0 && wanted < max_elements ? wanted : max_elements;
     return (struct chunking){elements, chunks_of(range, size, elements)};

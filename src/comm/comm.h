@@ -8,7 +8,8 @@
 // - Operations return no error. A communicator keeps its first error (a peer is gone, a deadline
 //   has passed) and does nothing from then on; `agree` and `status` return it. The other ranks then
 //   get its status as well, without a message.
-// - The order of every sum is fixed by rank, so all ranks get the same bits every time.
+// - All ranks get the same bits of a sum. Its order is fixed by rank, so they are the same every
+//   time, unless the range leaves the order to the library (`native`).
 #ifndef BERTH_COMM_COMM_H
 #define BERTH_COMM_COMM_H
 
@@ -30,6 +31,12 @@ struct comm_range {
                            // to `first + count`
     int64_t bucket;        // maximum number of elements, of all parts together, to exchange at a
                            // time; 0: as many as the communicator's memory holds
+    // 1: by the library's own collectives, if there are any (native_missing): they have an order of
+    // their own, round each sum of two to `wire`, and send no checksums.
+    int native;
+    // 1, of a reduce: every rank gets all sums, rounded to `wire`, as if each range were then
+    // gathered.
+    int to_all;
 };
 
 struct comm_stats {
@@ -58,6 +65,10 @@ struct comm {
     size_t host_bytes;             // of memory that the ranks of the host share
     // Of these, the bytes that this rank uses to reduce, and to gather, values sent as f32.
     size_t reduce_bytes, gather_bytes;
+    const char *native_missing; // why ranges cannot be native; NULL: they can
+    const char *library;        // that would add them: "Open MPI v4.1.4"; NULL: none
+    // 1: its reductions take a number of rounds like the number of hosts, not like its logarithm.
+    int library_is_linear;
 
     void (*close)(struct comm *comm);
     // The first error, which is sticky, or BERTH_OK.
@@ -83,7 +94,7 @@ struct comm {
     // communicator until a wait for this ticket or a later one returns.
     //
     // Reduce-scatter: each rank gets the sums over all ranks of the elements of its own part; the
-    // rest of its range is undefined. dtype is f32.
+    // rest of its range is undefined, unless the range is `to_all`. dtype is f32.
     int64_t (*reduce_begin)(struct comm *comm, const struct comm_range *range);
     // All-gather: every rank gets each rank's part of the range, rounded to `wire` (on the part's
     // owner as well). The range may be the result of a reduce that has not been waited for.

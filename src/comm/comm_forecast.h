@@ -20,6 +20,9 @@ struct comm_costs {
 // Measures all on this machine, in memory and in one thread; takes about a fifth of a second.
 enum berth_status comm_costs_measure(struct comm_costs *costs, struct berth_error *error);
 
+// Those of one core of a server of about 2024, rounded, for what must not depend on a measurement.
+extern const struct comm_costs comm_costs_usual;
+
 struct comm_link {
     double bytes_per_second; // of messages, in each direction of a host's link
     double delay_seconds;    // from one host to another
@@ -30,6 +33,8 @@ struct comm_cluster {
     int hosts, ranks_per_host;
     struct comm_link link;
     struct comm_costs costs;
+    // Of the library's own collectives: 1: rounds like the number of hosts, 0: like its logarithm.
+    int library_is_linear;
     double stolen; // fraction of the costs by which a computing rank is delayed: 1 if it uses all
                    // its cores
 };

@@ -13,15 +13,24 @@ enum { YIELD_POLLS = 20, MIN_SLEEP = 50, MAX_SLEEP = 200 }; // microseconds
 
 // A transport's error only says what its library met. This adds the ranks at both ends, their
 // hosts, and where to look.
-static enum berth_status name_lost_peer(const struct courier *courier, int process,
+static enum berth_status name_lost_peer(const struct courier *courier,
+                                        const struct transport_message *message,
                                         enum berth_status status, struct berth_error *error) {
     const struct topology *topology = courier->topology;
-    const int rank = topology->ranks[process];
+    const int rank = topology->ranks[message->peer];
     struct berth_error cause;
     if (status == BERTH_OK || error == NULL) {
         return status;
     }
     cause = *error;
+    if (message->is_collective) {
+        return error_set(error, status,
+                         "rank %d (host %s): %s, in a collective of %s (reduce native): another "
+                         "rank has ended or cannot be reached: see the launcher's messages, then "
+                         "start the job again",
+                         topology->rank, topology->names[topology->rank], cause.message,
+                         courier->transport->version);
+    }
     return error_set(error, status,
                      "rank %d (host %s) lost rank %d (host %s): %s; it has ended or cannot be "
                      "reached: see the launcher's messages and that host's log, then start the job "
@@ -48,15 +57,27 @@ enum berth_status courier_send(struct courier *courier, struct message_list *lis
         atomic_fetch_add_explicit(&courier->sent, bytes, memory_order_relaxed);
     }
     struct transport_message *message = next_message(courier, list, rank, (void *)data, bytes);
-    return name_lost_peer(courier, message->peer,
+    return name_lost_peer(courier, message,
                           courier->transport->send(courier->transport, message, error), error);
 }
 
 enum berth_status courier_receive(struct courier *courier, struct message_list *list, int rank,
                                   void *data, size_t bytes, struct berth_error *error) {
     struct transport_message *message = next_message(courier, list, rank, data, bytes);
-    return name_lost_peer(courier, message->peer,
+    return name_lost_peer(courier, message,
                           courier->transport->receive(courier->transport, message, error), error);
+}
+
+enum berth_status courier_collect(struct courier *courier, struct message_list *list, int rank,
+                                  void *data, size_t bytes,
+                                  const struct transport_collective *collective,
+                                  struct berth_error *error) {
+    atomic_fetch_add_explicit(&courier->sent, bytes, memory_order_relaxed);
+    struct transport_message *message = next_message(courier, list, rank, data, bytes);
+    message->is_collective = 1;
+    return name_lost_peer(
+        courier, message,
+        courier->transport->collect(courier->transport, message, collective, error), error);
 }
 
 enum berth_status courier_poll(struct courier *courier, struct message_list *list, int *progressed,
@@ -64,7 +85,7 @@ enum berth_status courier_poll(struct courier *courier, struct message_list *lis
     int done = 1;
     while (done && !message_list_is_done(list)) {
         struct transport_message *next = &list->messages[list->done];
-        TRY(name_lost_peer(courier, next->peer,
+        TRY(name_lost_peer(courier, next,
                            courier->transport->test(courier->transport, next, &done, error),
                            error));
         list->done += done;

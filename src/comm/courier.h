@@ -36,6 +36,13 @@ enum berth_status courier_send(struct courier *courier, struct message_list *lis
 enum berth_status courier_receive(struct courier *courier, struct message_list *list, int rank,
                                   void *data, size_t bytes, struct berth_error *error);
 
+// Begins a collective of the library as a message, of which `bytes` leave the host. `rank` is the
+// one that is named if it does not end: any that takes part.
+enum berth_status courier_collect(struct courier *courier, struct message_list *list, int rank,
+                                  void *data, size_t bytes,
+                                  const struct transport_collective *collective,
+                                  struct berth_error *error);
+
 // Makes progress; *progressed becomes 1 if another message is complete.
 enum berth_status courier_poll(struct courier *courier, struct message_list *list, int *progressed,
                                struct berth_error *error);

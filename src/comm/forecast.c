@@ -16,6 +16,7 @@
 struct step_load {
     double out, in;             // bytes on a host's link
     double message;             // bytes of the largest message
+    double delays;              // of the link, until all has arrived
     double begin, pass, finish; // seconds of a rank's processor
 };
 
@@ -141,6 +142,7 @@ static struct step_load reduce_load(const struct forecast *forecast, const struc
         .out = own * rank_work->handled.bytes,
         .in = others * rank_work->own_bytes,
         .message = rank_work->own_bytes,
+        .delays = 1,
         .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
         .pass = costs->addend * added_ranks(topology, host) * rank_work->handled.elements +
                 own * ((costs->checksum + costs->copy) * rank_work->handled.bytes +
@@ -160,6 +162,7 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
         .out = others * rank_work->own_bytes,
         .in = rank_work->handled.bytes,
         .message = rank_work->own_bytes,
+        .delays = 1,
         .begin = conversion_seconds(forecast, range, rounding * rank_work->own) +
                  (others > 0 ? costs->checksum * rank_work->own_bytes : 0) +
                  others * (costs->copy * rank_work->own_bytes +
@@ -169,10 +172,78 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
         .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
 }
 
+// As native.c does it, if the library sends no more than it must: in as many rounds as hosts, or
+// with many hosts a reduce by halves and a gather by doubling, which needs a power of two
+// (chunking.h).
+static double rounds_of(const struct forecast *forecast, int is_gather) {
+    const int hosts = forecast->cluster.hosts, is_power = (hosts & (hosts - 1)) == 0;
+    const int is_linear = forecast->cluster.library_is_linear || hosts <= CHUNKING_FEW_HOSTS;
+    return is_linear || (is_gather && !is_power) ? hosts - 1 : ceil(log2(hosts));
+}
+
+static int is_all_reduce(const struct forecast *forecast, const struct comm_range *range) {
+    return range->native && range->to_all && forecast->cluster.library_is_linear;
+}
+
+static double library_seconds(const struct forecast *forecast, double bytes, double rounds) {
+    const struct comm_costs *costs = &forecast->cluster.costs;
+    return 2 * (costs->copy * bytes + costs->message * rounds);
+}
+
+static struct step_load native_reduce_load(const struct forecast *forecast,
+                                           const struct comm_range *range,
+                                           const struct rank_work *rank_work) {
+    const struct comm_costs *costs = &forecast->cluster.costs;
+    const double hosts = forecast->cluster.hosts, local = forecast->cluster.ranks_per_host;
+    const double passes = is_all_reduce(forecast, range) ? 2 : 1;
+    const double group = rank_work->handled.elements + rank_work->own;
+    const double bytes = group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
+    const double rounds = passes * rounds_of(forecast, 0);
+    return (struct step_load){
+        .out = passes * bytes,
+        .in = passes * bytes,
+        .delays = rounds,
+        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
+        .pass = costs->addend * local * group + library_seconds(forecast, passes * bytes, rounds) +
+                2 * costs->addend * group * (hosts - 1) / hosts,
+        .finish = conversion_seconds(forecast, range, passes > 1 ? group : rank_work->own)};
+}
+
+static struct step_load native_gather_load(const struct forecast *forecast,
+                                           const struct comm_range *range,
+                                           const struct rank_work *rank_work) {
+    const double hosts = forecast->cluster.hosts;
+    const double rounding = range->wire != range->dtype ? 2 : 1;
+    const double group = rank_work->handled.elements + rank_work->own;
+    const double bytes = is_all_reduce(forecast, range)
+                             ? 0
+                             : group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
+    const double rounds = is_all_reduce(forecast, range) ? 0 : rounds_of(forecast, 1);
+    return (struct step_load){
+        .out = bytes,
+        .in = bytes,
+        .delays = rounds,
+        .begin =
+            conversion_seconds(forecast, range, rounding * (rounds > 0 ? rank_work->own : group)) +
+            library_seconds(forecast, bytes, rounds),
+        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
+}
+
+static struct step_load load_of(const struct forecast *forecast, const struct comm_range *range,
+                                const struct rank_work *rank_work, int is_gather, int host) {
+    if (range->native && forecast->comm.native_missing == NULL) {
+        return is_gather ? native_gather_load(forecast, range, rank_work)
+                         : native_reduce_load(forecast, range, rank_work);
+    }
+    return is_gather ? gather_load(forecast, range, rank_work)
+                     : reduce_load(forecast, range, rank_work, host);
+}
+
 static struct step_load max_load(struct step_load x, struct step_load y) {
     return (struct step_load){fmax(x.out, y.out),         fmax(x.in, y.in),
-                              fmax(x.message, y.message), fmax(x.begin, y.begin),
-                              fmax(x.pass, y.pass),       fmax(x.finish, y.finish)};
+                              fmax(x.message, y.message), fmax(x.delays, y.delays),
+                              fmax(x.begin, y.begin),     fmax(x.pass, y.pass),
+                              fmax(x.finish, y.finish)};
 }
 
 // The greeting, which travels around the ring of ranks, leaves each host once.
@@ -191,8 +262,7 @@ static struct step_load plan_step(struct forecast *forecast, const struct comm_r
         for (int rank = first; rank < first + local_size; rank++) {
             const struct rank_work rank_work = rank_work_of(forecast, range, rank, all);
             const struct step_load own =
-                is_gather ? gather_load(forecast, range, &rank_work)
-                          : reduce_load(forecast, range, &rank_work, first / local_size);
+                load_of(forecast, range, &rank_work, is_gather, first / local_size);
             forecast->sent[rank] +=
                 (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
             const struct step_load before = host;
@@ -221,13 +291,13 @@ static void spend(struct forecast *forecast, double seconds) {
 static double transfer(struct forecast *forecast, const struct step_load *load) {
     const struct comm_link *link = &forecast->cluster.link;
     const double waited_for = forecast->cluster.hosts > 2 ? load->message : 0;
-    if (forecast->cluster.hosts == 1) {
+    if (forecast->cluster.hosts == 1 || load->delays == 0) {
         return forecast->now;
     }
     forecast->out_free =
         fmax(forecast->out_free, forecast->now) + load->out / link->bytes_per_second;
     forecast->in_free = fmax(forecast->in_free, forecast->now) + load->in / link->bytes_per_second;
-    return fmax(forecast->out_free, forecast->in_free) + link->delay_seconds +
+    return fmax(forecast->out_free, forecast->in_free) + load->delays * link->delay_seconds +
            waited_for / link->bytes_per_second;
 }
 
@@ -355,7 +425,8 @@ static struct planned_operation *planned_operation_new(struct forecast *forecast
 
 static int64_t begin(struct comm *comm, const struct comm_range *range, int is_gather) {
     struct forecast *forecast = forecast_of(comm);
-    const struct chunking chunking = chunking_of(range, comm->size, forecast->chunk_elements);
+    const struct chunking chunking =
+        chunking_of(range, comm->size, comm->host_count, forecast->chunk_elements);
     charge(forecast);
     struct planned_operation *operation = planned_operation_new(forecast, chunking.chunks);
     if (operation == NULL) {
@@ -373,12 +444,15 @@ static int64_t begin(struct comm *comm, const struct comm_range *range, int is_g
     return (int64_t)forecast->begun_operations;
 }
 
-static int64_t forecast_reduce_begin(struct comm *comm, const struct comm_range *range) {
-    return begin(comm, range, 0);
-}
-
 static int64_t forecast_gather_begin(struct comm *comm, const struct comm_range *range) {
     return begin(comm, range, 1);
+}
+
+static int64_t forecast_reduce_begin(struct comm *comm, const struct comm_range *range) {
+    const int64_t ticket = begin(comm, range, 0);
+    const int has_all = is_all_reduce(forecast_of(comm), range) && comm->local_size == 1 &&
+                        comm->native_missing == NULL;
+    return range->to_all && !has_all ? begin(comm, range, 1) : ticket;
 }
 
 static void forecast_wait(struct comm *comm, int64_t ticket) {
@@ -480,6 +554,8 @@ static void fill_comm(struct forecast *forecast) {
                                    .host_bytes = memory.host,
                                    .reduce_bytes = memory.reduce,
                                    .gather_bytes = memory.gather,
+                                   .native_missing = pipeline_missing_group(&forecast->topology),
+                                   .library_is_linear = forecast->cluster.library_is_linear,
                                    .close = forecast_close,
                                    .status = forecast_status,
                                    .agree = forecast_agree,

@@ -92,5 +92,9 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     return BERTH_OK;
 }
 
-const struct pipeline_phases pipeline_gather = {
-    .begin = begin, .may_pass = may_pass, .pass = pass, .may_finish = may_finish, .finish = finish};
+const struct pipeline_phases pipeline_gather = {.is_gather = 1,
+                                                .begin = begin,
+                                                .may_pass = may_pass,
+                                                .pass = pass,
+                                                .may_finish = may_finish,
+                                                .finish = finish};

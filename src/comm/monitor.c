@@ -399,11 +399,30 @@ static enum berth_status follow_waits(struct monitor *monitor, struct suspect *s
     return BERTH_OK;
 }
 
+// A rank that waits for a collective of the library names only one of those that take part, so
+// waits may close a cycle although another rank keeps them all waiting. Then that one is silent, if
+// any is.
+static enum berth_status find_silent(struct monitor *monitor, struct suspect *suspect,
+                                     struct berth_error *error) {
+    struct rank_state ignored;
+    for (int rank = 0; rank < monitor->topology->size && !suspect->is_silent; rank++) {
+        if (rank != monitor->topology->rank && !query_rank(monitor, rank, &ignored)) {
+            suspect->rank = rank;
+            suspect->is_silent = 1;
+        }
+        TRY(fault_status(monitor->fault, error));
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status check_wait(struct monitor *monitor, struct suspect *suspect,
                                     const char *what, double *seconds, struct berth_error *error) {
     TRY(fault_status(monitor->fault, error));
     TRY(follow_waits(monitor, suspect, error));
     *seconds = suspect->is_silent ? 0 : monitor->timeout_seconds - suspect->seconds;
+    if (*seconds <= 0 && suspect->awaited >= 0) {
+        TRY(find_silent(monitor, suspect, error));
+    }
     return *seconds > 0 ? BERTH_OK : fail(monitor, suspect, what, error);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport over MPI. This file is a module of its own, compiled once for each MPI, because no
-// two of them have the same ABI. It uses only MPI's point-to-point messages.
+// two of them have the same ABI. It uses MPI's point-to-point messages, and its nonblocking
+// collectives for ranges that leave their sums to it (comm/comm.h).
 #include "comm/module.h"
 #include "core/memory.h"
 
@@ -18,6 +19,7 @@ struct mpi_job {
     struct transport transport;
     char version[COMM_VERSION_SIZE];
     MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates, apart from the program's own messages
+    MPI_Comm group;                        // MPI_COMM_NULL: none was joined
     int initialized_here;                  // MPI, so it is also finalized here
     _Atomic char *is_peer; // [size] 1: this process has sent to that one, or received from it
 };
@@ -58,6 +60,14 @@ static enum berth_status mpi_failed(int code, const char *what, struct berth_err
 }
 
 // --- messages -----------------------------------------------------------------------------------
+
+// Open MPI's nonblocking reduce-scatter reduces everything to one process, which then scatters it.
+// MPICH's Iallreduce by a function of the program sends everything in every round.
+#ifdef OPEN_MPI
+#define PREFERS_ALL_REDUCE 1
+#else
+#define PREFERS_ALL_REDUCE 0
+#endif
 
 static struct mpi_job *job_of(struct transport *transport) {
     return transport->state;
@@ -127,6 +137,83 @@ static enum berth_status mpi_receive_any(struct transport *transport,
         code = MPI_Recv(data, (int)bytes, MPI_BYTE, *peer, 0, from, status);
     }
     return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "cannot look for messages", error);
+}
+
+// --- collectives --------------------------------------------------------------------------------
+
+// MPI's own types have neither bf16 nor f16. Its functions get no context, hence the variables.
+static struct {
+    void (*add)(enum dtype dtype, void *to, const void *from, int64_t count);
+    MPI_Op bf16, f16;
+} sums = {.bf16 = MPI_OP_NULL, .f16 = MPI_OP_NULL};
+
+static void add_bf16(void *from, void *to, int *count, MPI_Datatype *type) {
+    sums.add(DTYPE_BF16, to, from, *count);
+}
+
+static void add_f16(void *from, void *to, int *count, MPI_Datatype *type) {
+    sums.add(DTYPE_F16, to, from, *count);
+}
+
+static int make_sums(const struct transport *transport) {
+    sums.add = transport->add;
+    if (sums.f16 != MPI_OP_NULL) {
+        return MPI_SUCCESS;
+    }
+    const int code = MPI_Op_create(add_bf16, 1, &sums.bf16);
+    return code == MPI_SUCCESS ? MPI_Op_create(add_f16, 1, &sums.f16) : code;
+}
+
+static void leave_group(struct mpi_job *job) {
+    if (job->group != MPI_COMM_NULL) {
+        MPI_Comm_free(&job->group);
+    }
+}
+
+static enum berth_status mpi_join_group(struct transport *transport, int color, int place,
+                                        struct berth_error *error) {
+    struct mpi_job *job = job_of(transport);
+    leave_group(job); // of the process's last job
+    int code = make_sums(transport);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_split(job->channels[TRANSPORT_RANGES], color, place, &job->group);
+    }
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_set_errhandler(job->group, MPI_ERRORS_RETURN);
+    }
+    return code == MPI_SUCCESS ? BERTH_OK
+                               : mpi_failed(code, "MPI cannot divide its communicator", error);
+}
+
+static int begin_collective(const struct mpi_job *job, const struct transport_message *message,
+                            const struct transport_collective *collective, MPI_Request *request) {
+    const MPI_Datatype type = collective->dtype == DTYPE_F32 ? MPI_FLOAT : MPI_UINT16_T;
+    const MPI_Op sum = collective->dtype == DTYPE_F32    ? MPI_SUM
+                       : collective->dtype == DTYPE_BF16 ? sums.bf16
+                                                         : sums.f16;
+    int all = 0;
+    for (int i = 0; i < collective->size; i++) {
+        all += collective->counts[i];
+    }
+    switch (collective->kind) {
+    case TRANSPORT_REDUCE_SCATTER:
+        return MPI_Ireduce_scatter(collective->from, message->data, collective->counts, type, sum,
+                                   job->group, request);
+    case TRANSPORT_ALL_REDUCE:
+        return MPI_Iallreduce(collective->from, message->data, all, type, sum, job->group, request);
+    default:
+        return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, message->data, collective->counts,
+                               collective->offsets, type, job->group, request);
+    }
+}
+
+static enum berth_status mpi_collect(struct transport *transport, struct transport_message *message,
+                                     const struct transport_collective *collective,
+                                     struct berth_error *error) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = begin_collective(job_of(transport), message, collective, &request);
+    memcpy(&message->request, &request, sizeof request);
+    return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "cannot begin a collective", error);
 }
 
 // --- joining and leaving ------------------------------------------------------------------------
@@ -275,6 +362,7 @@ static void leave(struct mpi_job *job) {
         if (job->initialized_here) {
             close_connections(job);
         }
+        leave_group(job);
         for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
             MPI_Comm_free(&job->channels[i]);
         }
@@ -351,6 +439,7 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
     if (job->initialized_here && on_exit(leave_at_exit, NULL) != 0) {
         return error_no_memory(error, sizeof(void *), "MPI's end");
     }
+    job->group = MPI_COMM_NULL;
     TRY(open_channels(job, error));
     mpi_version(job->version);
     job->transport = (struct transport){
@@ -361,6 +450,9 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
         .receive = mpi_receive,
         .test = mpi_test,
         .receive_any = mpi_receive_any,
+        .join_group = mpi_join_group,
+        .collect = mpi_collect,
+        .prefers_all_reduce = PREFERS_ALL_REDUCE,
         .close = mpi_close,
         .abandon = mpi_abandon,
     };

@@ -63,6 +63,11 @@ static const struct addend *sum_block(float *to, const struct addend *addends, i
     return addends;
 }
 
+void numbers_add(enum dtype dtype, void *to, const void *from, int64_t count) {
+    const struct addend addends[] = {{to, dtype, 1}, {from, dtype, 1}};
+    numbers_sum(to, dtype, addends, 2, count);
+}
+
 void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int leaves,
                  int64_t count) {
     float sum[BLOCK];

@@ -25,4 +25,7 @@ void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype
 void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int leaves,
                  int64_t count);
 
+// to[i] = to[i] + from[i], added in f32 and rounded to the dtype that both have.
+void numbers_add(enum dtype dtype, void *to, const void *from, int64_t count);
+
 #endif

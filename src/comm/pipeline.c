@@ -38,11 +38,40 @@ static size_t max_messages_of_step(const struct topology *topology, int handled)
     return (size_t)(handled * own + topology_other_blocks(topology, topology->host) + 1);
 }
 
+const char *pipeline_missing_group(const struct topology *topology) {
+    for (int host = 1; host < topology->host_count; host++) {
+        if (topology_local_size(topology, host) != topology_local_size(topology, 0)) {
+            return "the hosts have different numbers of ranks";
+        }
+    }
+    return topology->host_count == 1 ? "all ranks are on one host, which share memory"
+           : topology->host_count > PIPELINE_COUNTED_HOSTS * PIPELINE_COUNTERS
+               ? "there are too many hosts"
+               : NULL;
+}
+
+// Of a library's collective: the most that a step has, with its counters.
+static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
+    const size_t hosts = (size_t)topology->host_count;
+    const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);
+    const size_t limit = (size_t)chunking_native_bytes(topology->host_count);
+    return hosts * sizeof(struct range_header) + (elements < limit ? elements : limit);
+}
+
+// What a step receives from other hosts, or what a library's collective adds and its sums.
+static size_t slot_bytes(const struct topology *topology, int64_t chunk_elements) {
+    const size_t others = (size_t)topology_other_blocks(topology, topology->host);
+    const size_t received = others * received_bytes(chunk_elements);
+    const size_t added =
+        pipeline_missing_group(topology) == NULL ? 2 * native_bytes(topology, chunk_elements) : 0;
+    return received > added ? received : added;
+}
+
 size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements) {
-    const size_t received = (size_t)topology_other_blocks(topology, topology->host);
-    return WINDOW_SLOTS * (received * received_bytes(chunk_elements) +
-                           2 * max_messages_of_step(topology, topology_handled(topology)) *
-                               sizeof(struct transport_message));
+    return WINDOW_SLOTS *
+           (slot_bytes(topology, chunk_elements) + 2 * (size_t)topology->host_count * sizeof(int) +
+            2 * max_messages_of_step(topology, topology_handled(topology)) *
+                sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -68,6 +97,9 @@ static void assign_messages(struct pipeline *pipeline) {
     for (int slot = 0; slot < WINDOW_SLOTS; slot++) {
         pipeline->steps[slot].receives.messages = next;
         pipeline->steps[slot].sends.messages = next + max_messages;
+        pipeline->steps[slot].counts = pipeline->counts + 2 * slot * pipeline->topology->host_count;
+        pipeline->steps[slot].offsets =
+            pipeline->steps[slot].counts + pipeline->topology->host_count;
         next += 2 * max_messages;
     }
 }
@@ -78,19 +110,20 @@ enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *e
     pipeline->local = topology_local(topology, topology->rank);
     pipeline->local_size = topology_local_size(topology, topology->host);
     pipeline->received_bytes = received_bytes(pipeline->chunk_elements);
+    pipeline->slot_bytes = slot_bytes(topology, pipeline->chunk_elements);
     pipeline->hosts = memory_array(hosts, sizeof(int));
     pipeline->handled = memory_array(size, sizeof(int));
     pipeline->addends = memory_array(size, sizeof *pipeline->addends);
-    pipeline->received =
-        memory_array(WINDOW_SLOTS * (size_t)topology_other_blocks(topology, topology->host),
-                     pipeline->received_bytes);
+    pipeline->received = memory_array(WINDOW_SLOTS, pipeline->slot_bytes);
+    pipeline->counts = memory_array(WINDOW_SLOTS * 2 * hosts, sizeof(int));
     if (pipeline->hosts != NULL && pipeline->handled != NULL) {
         find_others(pipeline);
         pipeline->messages =
             memory_array(2 * WINDOW_SLOTS * max_messages_of_step(topology, pipeline->handled_count),
                          sizeof *pipeline->messages);
     }
-    if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL) {
+    if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL ||
+        pipeline->counts == NULL) {
         return error_no_memory(error, pipeline_bytes(topology, pipeline->chunk_elements),
                                "messages of exchanges");
     }
@@ -103,6 +136,7 @@ void pipeline_done(struct pipeline *pipeline) {
     memory_free(pipeline->handled);
     memory_free(pipeline->addends);
     memory_free(pipeline->received);
+    memory_free(pipeline->counts);
     memory_free(pipeline->messages);
     host_window_done(&pipeline->window);
 }
@@ -115,8 +149,9 @@ void pipeline_start_operation(struct pipeline *pipeline, const struct pipeline_p
     pipeline->current =
         (struct operation){.phases = phases,
                            .range = *range,
-                           .label = range_label_of(range, phases == &pipeline_gather, number, size),
-                           .chunking = chunking_of(range, size, pipeline->chunk_elements)};
+                           .label = range_label_of(range, phases->is_gather, number, size),
+                           .chunking = chunking_of(range, size, pipeline->topology->host_count,
+                                                   pipeline->chunk_elements)};
     pipeline->chunks_begun = 0;
 }
 
@@ -137,9 +172,8 @@ static int unemptied(const struct pipeline *pipeline) {
 }
 
 static int may_begin(const struct pipeline *pipeline) {
-    const int is_in_order =
-        pipeline->current.phases == &pipeline_reduce || pipeline->finished >= pipeline->sums_end;
-    return !pipeline_needs_operation(pipeline) && is_in_order &&
+    return !pipeline_needs_operation(pipeline) &&
+           (!pipeline->current.phases->is_gather || pipeline->finished >= pipeline->sums_end) &&
            pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0;
 }
 
@@ -162,7 +196,7 @@ static enum berth_status try_begin(struct pipeline *pipeline, int *progressed,
     TRY(step->operation.phases->begin(pipeline, step, error));
     pipeline->begun++;
     pipeline->chunks_begun++;
-    if (step->operation.phases == &pipeline_reduce) {
+    if (!step->operation.phases->is_gather) {
         pipeline->sums_end = pipeline->begun;
     }
     *progressed = 1;

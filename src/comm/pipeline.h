@@ -37,6 +37,7 @@ struct pipeline;
 struct step;
 
 struct pipeline_phases {
+    int is_gather;
     enum berth_status (*begin)(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error);
     int (*may_pass)(const struct pipeline *pipeline, const struct step *step);
@@ -48,6 +49,8 @@ struct pipeline_phases {
 };
 
 extern const struct pipeline_phases pipeline_reduce, pipeline_gather;
+// The same by the library's collectives (native.c); only if the pipeline has a group.
+extern const struct pipeline_phases pipeline_native_reduce, pipeline_native_gather;
 
 struct operation {
     const struct pipeline_phases *phases;
@@ -64,6 +67,7 @@ struct step {
     // An operation begins with a message without elements from each rank to the next, in a ring. So
     // a rank that calls another operation is detected before message sizes differ.
     struct range_header greeting, greeting_before;
+    int *counts, *offsets; // [host_count] of a collective
 };
 
 struct pipeline {
@@ -76,10 +80,12 @@ struct pipeline {
     int *handled;           // [handled_count] ranks of other hosts whose parts this rank handles
     int handled_count;
     struct addend *addends; // [size] of the current sum
-    char *received;         // [WINDOW_SLOTS][blocks of other hosts] messages to the owner in a
-                            // reduce
+    char *received; // [WINDOW_SLOTS][slot_bytes] messages to the owner in a reduce, or what a
+                    // library's collective adds, and then its sums
     size_t received_bytes;
+    size_t slot_bytes; // of all of a step
     struct transport_message *messages;
+    int *counts; // of all steps
     struct step steps[WINDOW_SLOTS];
     int64_t begun, passed, finished; // steps
     int64_t sums_end;                // the step after the last one that was begun for a reduce
@@ -92,6 +98,17 @@ struct pipeline {
 int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes);
 
 struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements);
+
+// In the library's sums, a counter counts this many hosts, a number that is exact in bf16. The
+// header of a cell has room for so many counters.
+enum {
+    PIPELINE_COUNTED_HOSTS = 256,
+    PIPELINE_COUNTERS = sizeof(struct range_header) / sizeof(float)
+};
+
+// NULL if the ranks with the same local number on all hosts may form a group for the library's
+// collectives, else why they may not.
+const char *pipeline_missing_group(const struct topology *topology);
 
 // The bytes that pipeline_init allocates besides the window.
 size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements);

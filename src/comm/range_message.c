@@ -18,7 +18,8 @@ struct range_label range_label_of(const struct comm_range *range, int is_gather,
         .starts = checksum_bytes(range->starts, ((size_t)size + 1) * sizeof *range->starts),
         .is_gather = (uint16_t)is_gather,
         .dtype = (uint16_t)range->dtype,
-        .wire = (uint16_t)range->wire};
+        .wire = (uint16_t)range->wire,
+        .native = (uint16_t)range->native};
     snprintf(label.name, sizeof label.name, "%s", range->name);
     return label;
 }

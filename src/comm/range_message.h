@@ -15,7 +15,7 @@ struct range_label {
     int64_t number; // of the operation, counted from 1: its ticket
     int64_t first, count, bucket;
     uint64_t starts; // checksum
-    uint16_t is_gather, dtype, wire, unused;
+    uint16_t is_gather, dtype, wire, native;
     char name[40]; // truncated if it is longer
 };
 

@@ -140,12 +140,23 @@ static void ranks_sum(struct comm *comm, double *values, size_t count) {
     }
 }
 
-static int64_t ranks_reduce_begin(struct comm *comm, const struct comm_range *range) {
-    return range_thread_begin(&ranks_of(comm)->thread, &pipeline_reduce, range);
+static int is_native(const struct comm *comm, const struct comm_range *range) {
+    return range->native && comm->native_missing == NULL;
 }
 
 static int64_t ranks_gather_begin(struct comm *comm, const struct comm_range *range) {
-    return range_thread_begin(&ranks_of(comm)->thread, &pipeline_gather, range);
+    return range_thread_begin(&ranks_of(comm)->thread,
+                              is_native(comm, range) ? &pipeline_native_gather : &pipeline_gather,
+                              range);
+}
+
+static int64_t ranks_reduce_begin(struct comm *comm, const struct comm_range *range) {
+    struct ranks *ranks = ranks_of(comm);
+    const int native = is_native(comm, range);
+    const int64_t ticket = range_thread_begin(
+        &ranks->thread, native ? &pipeline_native_reduce : &pipeline_reduce, range);
+    const int has_all = native && ranks->transport->prefers_all_reduce && comm->local_size == 1;
+    return range->to_all && !has_all ? ranks_gather_begin(comm, range) : ticket;
 }
 
 static void ranks_wait(struct comm *comm, int64_t ticket) {
@@ -351,6 +362,8 @@ static void fill_comm(struct ranks *ranks) {
                                 .host = topology->host,
                                 .host_count = topology->host_count,
                                 .host_names = topology->names,
+                                .library = ranks->transport->version,
+                                .library_is_linear = ranks->transport->prefers_all_reduce,
                                 .close = ranks_close,
                                 .status = ranks_status,
                                 .enter = ranks_enter,
@@ -374,6 +387,9 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     status = status == BERTH_OK ? open_monitor(ranks, settings, &own) : status;
     fill_comm(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(settings, &ranks->topology);
+    ranks->comm.native_missing = ranks->transport->join_group != NULL
+                                     ? pipeline_missing_group(&ranks->topology)
+                                     : "the transport has no collectives";
     ranks->comm.timeout_seconds = settings->timeout_seconds;
     ranks->comm.bytes = memory.own;
     ranks->comm.host_bytes = memory.host;
@@ -381,6 +397,10 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     ranks->comm.gather_bytes = memory.gather;
     if (comm_settle(&ranks->comm, status, &own) != BERTH_OK) {
         return error_copy(error, &own);
+    }
+    if (ranks->comm.native_missing == NULL) {
+        TRY(ranks->transport->join_group(ranks->transport, ranks->pipeline.local,
+                                         ranks->topology.host, error));
     }
     atomic_store(&ranks->collectives.courier.sent, 0);
     atomic_store(&ranks->agreements.courier.sent, 0);
@@ -395,6 +415,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
         return error_no_memory(error, sizeof *ranks, "the communicator");
     }
     transport->timeout_seconds = settings->timeout_seconds;
+    transport->add = numbers_add;
     watchdog_init(&ranks->watchdog, transport);
     ranks->transport = &ranks->watchdog.transport;
     fault_init(&ranks->fault);

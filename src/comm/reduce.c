@@ -29,15 +29,8 @@ static enum berth_status receive_sums(struct pipeline *pipeline, struct step *st
 
 static enum berth_status begin(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error) {
-    const struct comm_range *range = &step->operation.range;
     TRY(receive_sums(pipeline, step, error));
-    for (int owner = 0; owner < pipeline->topology->size; owner++) {
-        const struct chunk chunk = step_chunk(step, owner);
-        if (owner != own_rank(pipeline)) {
-            numbers_convert(step_cell(pipeline, step, pipeline->local, owner) + 1, range->wire,
-                            chunk.data, range->dtype, chunk.count);
-        }
-    }
+    step_fill_others(pipeline, step);
     step_mark_filled(pipeline, step);
     return BERTH_OK;
 }

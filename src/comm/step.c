@@ -26,12 +26,22 @@ struct range_header *step_cell(const struct pipeline *pipeline, const struct ste
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
                                    int block) {
     const struct topology *topology = pipeline->topology;
-    const int others = topology_other_blocks(topology, topology->host);
     const int own = topology_host_blocks(topology, topology->host);
     const int i = block < topology->host_blocks[topology->host] ? block : block - own;
     const size_t slot = (size_t)(step->number % WINDOW_SLOTS);
-    return (void *)(pipeline->received +
-                    (slot * (size_t)others + (size_t)i) * pipeline->received_bytes);
+    return (void *)(pipeline->received + slot * pipeline->slot_bytes +
+                    (size_t)i * pipeline->received_bytes);
+}
+
+void step_fill_others(struct pipeline *pipeline, const struct step *step) {
+    const struct comm_range *range = &step->operation.range;
+    for (int owner = 0; owner < pipeline->topology->size; owner++) {
+        const struct chunk chunk = step_chunk(step, owner);
+        if (owner != pipeline->topology->rank) {
+            numbers_convert(step_cell(pipeline, step, pipeline->local, owner) + 1, range->wire,
+                            chunk.data, range->dtype, chunk.count);
+        }
+    }
 }
 
 // --- marks --------------------------------------------------------------------------------------
@@ -104,6 +114,13 @@ enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int
                                struct berth_error *error) {
     return courier_receive(&pipeline->courier, &step->receives, rank, cell,
                            sizeof *cell + chunk->bytes, error);
+}
+
+enum berth_status step_collect(struct pipeline *pipeline, struct step *step, int rank, void *data,
+                               size_t bytes, const struct transport_collective *collective,
+                               struct berth_error *error) {
+    return courier_collect(&pipeline->courier, &step->receives, rank, data, bytes, collective,
+                           error);
 }
 
 enum berth_status step_check(const struct pipeline *pipeline, const struct step *step, int rank,

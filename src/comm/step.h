@@ -23,6 +23,9 @@ struct range_header *step_cell(const struct pipeline *pipeline, const struct ste
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
                                    int block);
 
+// Fills this rank's area with the chunks of all owners but the rank itself.
+void step_fill_others(struct pipeline *pipeline, const struct step *step);
+
 // Marks this rank's area as filled or emptied.
 void step_mark_filled(struct pipeline *pipeline, const struct step *step);
 void step_mark_emptied(struct pipeline *pipeline, const struct step *step);
@@ -47,6 +50,10 @@ enum berth_status step_explain(const struct pipeline *pipeline, const struct ste
 // Fills in the header of a cell whose elements are the sum of `ranks` ranks' values.
 void step_seal(const struct step *step, const struct chunk *chunk, int64_t ranks,
                struct range_header *cell);
+// Begins a collective of the library. `bytes` leave this host, and `rank` takes part.
+enum berth_status step_collect(struct pipeline *pipeline, struct step *step, int rank, void *data,
+                               size_t bytes, const struct transport_collective *collective,
+                               struct berth_error *error);
 // Begin to send or to receive a sealed cell.
 enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
                             const struct chunk *chunk, const struct range_header *cell,

@@ -64,6 +64,28 @@ static enum berth_status counted_receive_any(struct transport *transport,
     return status;
 }
 
+static enum berth_status counted_join_group(struct transport *transport, int color, int place,
+                                            struct berth_error *error) {
+    struct watchdog *watchdog = watchdog_of(transport);
+    count_call(watchdog, TRANSPORT_RANGES);
+    const enum berth_status status =
+        watchdog->inner->join_group(watchdog->inner, color, place, error);
+    count_call(watchdog, TRANSPORT_RANGES);
+    return status;
+}
+
+static enum berth_status counted_collect(struct transport *transport,
+                                         struct transport_message *message,
+                                         const struct transport_collective *collective,
+                                         struct berth_error *error) {
+    struct watchdog *watchdog = watchdog_of(transport);
+    count_call(watchdog, message->channel);
+    const enum berth_status status =
+        watchdog->inner->collect(watchdog->inner, message, collective, error);
+    count_call(watchdog, message->channel);
+    return status;
+}
+
 static void counted_close(struct transport *transport, enum transport_end end) {
     struct transport *inner = watchdog_of(transport)->inner;
     inner->close(inner, end);
@@ -76,6 +98,8 @@ void watchdog_init(struct watchdog *watchdog, struct transport *inner) {
     watchdog->transport.receive = counted_receive;
     watchdog->transport.test = counted_test;
     watchdog->transport.receive_any = counted_receive_any;
+    watchdog->transport.join_group = inner->join_group != NULL ? counted_join_group : NULL;
+    watchdog->transport.collect = counted_collect;
     watchdog->transport.close = counted_close;
 }
 

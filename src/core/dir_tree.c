@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DEPTH_LIMIT 32    // of trees to remove or sync
@@ -89,7 +90,7 @@ static enum berth_status walk_next(struct walk *walk, const char **name,
     for (;;) {
         if (level->at == level->length) {
             const ssize_t length =
-                CALL(getdents64(level->descriptor, level->entries, sizeof level->entries));
+                CALL(getdents64(level->descriptor, (void *)level->entries, sizeof level->entries));
             if (length < 0) {
                 return walk_error(walk, "list", level->name, error);
             }
@@ -235,6 +236,12 @@ static enum berth_status sync_open_folder(struct walk *walk, int folder, int par
                                           const char *name, struct berth_error *error) {
     return file_call_sync_folder(folder) == 0 ? BERTH_OK : walk_error(walk, "sync", name, error);
 }
+
+#ifndef RENAME_NOREPLACE // glibc has both, musl 1.2.3 neither
+#define RENAME_NOREPLACE 1u
+#define renameat2(from_folder, from, to_folder, to, flags)                                         \
+    (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags)
+#endif
 
 // renameat2 checks for an existing target atomically; file systems without it get a separate check.
 static int rename_to_new(const char *from, const char *to) {

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -406,6 +407,36 @@ enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offs
         done += (size_t)count;
     }
     return BERTH_OK;
+}
+
+int file_map(const struct file_reader *reader, uint64_t offset, size_t bytes,
+             struct file_mapping *mapping) {
+    const size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
+    *mapping = (struct file_mapping){.length = before + bytes};
+    if (bytes == 0 || offset > reader->size || bytes > reader->size - offset) {
+        return 0;
+    }
+    void *pages = mmap(NULL, mapping->length, PROT_READ, MAP_PRIVATE, reader->descriptor,
+                       (off_t)(offset - before));
+    if (pages == MAP_FAILED) {
+        return 0;
+    }
+    mapping->pages = pages;
+    mapping->bytes = (const char *)pages + before;
+    return 1;
+}
+
+void file_map_rest(const struct file_mapping *mapping) {
+    if (mapping->pages != NULL) {
+        madvise(mapping->pages, mapping->length, MADV_DONTNEED);
+    }
+}
+
+void file_unmap(struct file_mapping *mapping) {
+    if (mapping->pages != NULL) {
+        munmap(mapping->pages, mapping->length);
+    }
+    *mapping = (struct file_mapping){0};
 }
 
 void file_reader_close(struct file_reader *reader) {

@@ -73,6 +73,20 @@ enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offs
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
 
+// Bytes of a file where they are, also after its reader is closed. Whoever shortens the file
+// meanwhile ends the process.
+struct file_mapping {
+    const void *bytes;
+    void *pages;
+    size_t length; // of the pages
+};
+// 0: this file cannot be mapped, so that it has to be read.
+int file_map(const struct file_reader *reader, uint64_t offset, size_t bytes,
+             struct file_mapping *mapping);
+// Returns its memory until the bytes are used again.
+void file_map_rest(const struct file_mapping *mapping);
+void file_unmap(struct file_mapping *mapping);
+
 // The result of a function that tries to recognise a file and got `status` with the error `own`:
 // BERTH_OK if the file is absent or something else. A read error and a lack of memory, which say
 // nothing about the file, are passed on.

@@ -298,7 +298,9 @@ struct comm_range;
 
 struct device {
     const char *name;    // "cpu"
-    const char *kernels; // "avx2"; devices of a kind with other kernels compute other last digits
+    const char *kernels; // "avx2"; devices of a kind with other kernels compute other last digits,
+    int is_portable; // unless both are portable: fp32 and int8 have the bytes that every processor
+                     // with fused multiply-adds computes
     void *state;
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
     unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; the bit of i8 stands for the
@@ -552,8 +554,8 @@ struct device {
 
 struct device_options {
     int threads; // 0: all processors that the process may use
-    // NULL or "auto": the best of the processor's; "generic", "avx2", "avx512", "avx512bf16", "amx"
-    // and "neonbf16" force one.
+    // NULL or "auto": the best of the processor's; "generic", "fma", "avx2", "avx512",
+    // "avx512bf16", "amx" and "neonbf16" force one.
     const char *instructions;
     // Index of the GPU among those of its kind that the process sees; -1: assigned in turn by
     // local_rank

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/portable_math.h"
 #include "format/json/json.h"
 
 #include <inttypes.h>
@@ -213,7 +214,7 @@ static void identity(const float *logits, size_t width, float *scores) {
 
 static void sigmoid(const float *logits, size_t width, float *scores) {
     for (size_t i = 0; i < width; i++) {
-        scores[i] = (float)(1 / (1 + exp(-(double)logits[i])));
+        scores[i] = (float)(1 / (1 + math_exp(-(double)logits[i])));
     }
 }
 
@@ -224,10 +225,10 @@ static void softmax(const float *logits, size_t width, float *scores) {
         largest = fmaxf(largest, logits[i]);
     }
     for (size_t i = 0; i < width; i++) {
-        sum += exp((double)logits[i] - largest);
+        sum += math_exp((double)logits[i] - largest);
     }
     for (size_t i = 0; i < width; i++) {
-        scores[i] = (float)(exp((double)logits[i] - largest) / sum);
+        scores[i] = (float)(math_exp((double)logits[i] - largest) / sum);
     }
 }
 

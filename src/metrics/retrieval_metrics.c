@@ -3,6 +3,8 @@
 // queries are task/embed_retrieval.c's; which documents are relevant, data/pairs/retrieval_set.h's.
 #include "metrics/retrieval_metrics.h"
 
+#include "core/portable_math.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +55,11 @@ static void look(const struct retrieval_ranking *ranking, struct retrieval_view 
 
 // --- the metrics of a query with a relevant document ---------------------------------------------
 
+// The discount is the natural logarithm: the base cancels in a quotient of gains.
 static double discounted_gain(const int64_t *gains, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
-        sum += (double)gains[i] / log2((double)(i + 2));
+        sum += (double)gains[i] / math_log((double)(i + 2));
     }
     return sum;
 }

@@ -9,6 +9,7 @@
 
 #include "core/finite.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/utf8.h"
 #include "metrics/squad_text.h"
 
@@ -116,15 +117,16 @@ struct window {
 static double log_sum(const struct search *search, const struct squad_feature *feature, int side) {
     const float *logits = logits_of(search, feature) + side;
     const int32_t first = feature->document_begin + side * search->outcome->set->end_shift;
-    double largest = (double)logits[0], sum = 0.0;
+    float largest_logit = logits[0]; // GCC 12 for ARM64 fails where this is a double
     for (int32_t row = first; row < first + feature->document_length; row++) {
-        largest = fmax(largest, (double)logits[2 * row]);
+        largest_logit = fmaxf(largest_logit, logits[2 * row]);
     }
-    sum = exp((double)logits[0] - largest);
+    const double largest = (double)largest_logit;
+    double sum = math_exp((double)logits[0] - largest);
     for (int32_t row = first; row < first + feature->document_length; row++) {
-        sum += exp((double)logits[2 * row] - largest);
+        sum += math_exp((double)logits[2 * row] - largest);
     }
-    return largest + log(sum);
+    return largest + math_log(sum);
 }
 
 static struct window window_of(const struct search *search, const struct squad_feature *feature) {
@@ -307,7 +309,7 @@ static enum berth_status add_plain(const struct search *search, struct squad_res
                                    size_t index, const char *text, const struct span *span) {
     return add_candidate(search, result, index,
                          (struct squad_candidate){.text = memory_string(text),
-                                                  .probability = exp(span->rank),
+                                                  .probability = math_exp(span->rank),
                                                   .start_logit = span->start_logit,
                                                   .end_logit = span->end_logit,
                                                   .begin = -1,
@@ -332,7 +334,7 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
     }
     return add_candidate(search, result, result->count,
                          (struct squad_candidate){.text = answer.text,
-                                                  .probability = exp(span->rank),
+                                                  .probability = math_exp(span->rank),
                                                   .start_logit = span->start_logit,
                                                   .end_logit = span->end_logit,
                                                   .begin = utf8_count(context, answer.begin),
@@ -379,7 +381,8 @@ static void set_probabilities(struct squad_result *result) {
     }
     for (size_t i = 0; i < result->count; i++) {
         struct squad_candidate *candidate = &result->candidates[i];
-        candidate->probability = exp(score(candidate->start_logit, candidate->end_logit) - largest);
+        candidate->probability =
+            math_exp(score(candidate->start_logit, candidate->end_logit) - largest);
         total += candidate->probability;
     }
     for (size_t i = 0; i < result->count; i++) {

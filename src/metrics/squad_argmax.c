@@ -2,6 +2,7 @@
 // The answer of the CSCS demos: the row with the best start logit and, independently, the row with
 // the best end logit.
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/utf8.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_text.h"
@@ -23,7 +24,7 @@ static int32_t best_row(const float *logits, int32_t length, int side) {
 static double probability(const float *logits, int32_t length, int side, int32_t row) {
     double sum = 0.0;
     for (int32_t i = 0; i < length; i++) {
-        sum += exp((double)logits[2 * i + side] - (double)logits[2 * row + side]);
+        sum += math_exp((double)logits[2 * i + side] - (double)logits[2 * row + side]);
     }
     return 1.0 / sum;
 }

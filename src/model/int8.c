@@ -5,6 +5,7 @@
 #include "core/memory.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #define ALIGNMENT 64
@@ -101,6 +102,7 @@ void int8_weights_done(struct int8_weights *weights) {
     if (weights->block != NULL) {
         weights->device->memory_free(weights->device, weights->block, weights->bytes);
     }
+    weight_integers_done(&weights->mapped);
     memory_free(weights->layers);
     *weights = (struct int8_weights){0};
 }
@@ -158,6 +160,37 @@ int int8_weights_set(struct int8_weights *weights, const struct param *param, co
     return 1;
 }
 
+enum berth_status int8_weights_round(const struct int8_weights *weights, const struct param *param,
+                                     float *values, struct berth_error *error) {
+    const int64_t columns = param->cols, group = int8_group(columns);
+    if (param->offset != weights->table->position) {
+        return BERTH_OK;
+    }
+    OWNED signed char *q = memory_new((size_t)columns);
+    OWNED float *scales = memory_array((size_t)int8_groups(columns), sizeof *scales);
+    if (q == NULL || scales == NULL) {
+        return error_no_memory(error, (size_t)columns, param->name);
+    }
+    for (float *row = values; row < values + param->rows * columns; row += columns) {
+        int8_quantize(row, columns, q, scales);
+        for (int64_t c = 0; c < columns; c++) {
+            row[c] = scales[c / group] * (float)q[c];
+        }
+    }
+    return BERTH_OK;
+}
+
+int int8_weights_take(struct int8_weights *weights, const struct param *param,
+                      const struct weights *file, const struct weight *weight) {
+    if (param->offset != weights->table->word || !weights->device->is_host ||
+        !weights_map_integers(file, weight, &weights->mapped)) {
+        return 0;
+    }
+    weights->words.data = (void *)weights->mapped.values.bytes; // only read
+    weights->word_scales = (float *)weights->mapped.scales.bytes;
+    return 1;
+}
+
 // --- wide columns -------------------------------------------------------------------------------
 
 // The tables whose rows an embedding sums, its norm, and what brings it to the layers' columns.
@@ -211,27 +244,42 @@ static const float *project(const struct embeddings *e, const float *embedded, f
     const int64_t count = e->weights->words.cols;
     for (int64_t c = 0; c < e->columns && e->projection != NULL; c++) {
         const float *row = e->projection + c * count;
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < count; i++) {
-            sum += row[i] * embedded[i];
+        float sums[8] = {0}; // in one order, whatever vectors the compiler chooses
+        for (int64_t i = 0; i < count; i += 8) {
+            for (int64_t lane = 0; lane < 8 && i + lane < count; lane++) {
+                sums[lane] += row[i + lane] * embedded[i + lane];
+            }
         }
-        to[c] = sum + e->projection_bias[c];
+        for (int lane = 1; lane < 8; lane++) {
+            sums[0] += sums[lane];
+        }
+        to[c] = sums[0] + e->projection_bias[c];
     }
     return e->projection != NULL ? to : embedded;
 }
 
-// `rows` has memory for an embedding and an input of the layers.
-static void find_sizes(const struct embeddings *e, float *rows, float *sizes) {
-    const struct mat words = e->weights->words;
-    for (int64_t word = 0; word < words.rows; word++) {
-        embed(e, word, rows);
-        const float *row = project(e, rows, rows + words.cols);
+static void keep_larger(float *sizes, const float *row, int64_t count) {
 #pragma omp simd
-        for (int64_t c = 0; c < e->columns; c++) {
-            const float size = fabsf(row[c]);
-            sizes[c] = size > sizes[c] ? size : sizes[c];
+    for (int64_t c = 0; c < count; c++) {
+        const float size = fabsf(row[c]);
+        sizes[c] = size > sizes[c] ? size : sizes[c];
+    }
+}
+
+// Each thread has `each` numbers of zeroed memory, for sizes, an input of the layers and an
+// embedding. The largest are the same whatever the number of threads.
+static void find_sizes(const struct embeddings *e, float *memory, int64_t each, float *sizes) {
+#pragma omp parallel num_threads(e->weights->device->threads)
+    {
+        float *own = memory + omp_get_thread_num() * each;
+        float *input = own + e->columns, *embedded = input + e->columns;
+#pragma omp for schedule(static)
+        for (int64_t word = 0; word < e->weights->words.rows; word++) {
+            embed(e, word, embedded);
+            keep_larger(own, project(e, embedded, input), e->columns);
         }
+#pragma omp critical(int8_sizes)
+        keep_larger(sizes, own, e->columns);
     }
 }
 
@@ -274,13 +322,15 @@ static void finish_layers(struct int8_weights *weights, const float *master, flo
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error) {
     const struct embeddings embeddings = embeddings_of(weights, master);
-    const size_t hidden = (size_t)embeddings.columns;
-    const size_t count = 2 * hidden + (size_t)weights->words.cols;
+    const int64_t each = 2 * embeddings.columns + weights->words.cols;
+    const size_t count = (size_t)(each * (weights->device->threads + 1));
     float *sizes = memory_array_zeroed(count, sizeof *sizes);
     if (sizes == NULL) {
         return error_no_memory(error, count * sizeof *sizes, "the sizes of columns");
     }
-    find_sizes(&embeddings, sizes + hidden, sizes);
+    find_sizes(&embeddings, sizes + each, each, sizes);
+    file_map_rest(&weights->mapped.values); // of all words a text has few
+    file_map_rest(&weights->mapped.scales);
     finish_layers(weights, master, sizes);
     memory_free(sizes);
     return BERTH_OK;

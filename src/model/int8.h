@@ -7,11 +7,13 @@
 #include "core/error.h"
 #include "device/device.h"
 #include "model/params.h"
+#include "model/weights.h"
 
 struct int8_layer {
     struct int8_matrix qkv, attention, intermediate, output;
 };
 
+// The word table may be that of the model's file, where the device is the host.
 struct int8_weights {
     struct device *device;
     const struct param_table *table;
@@ -20,6 +22,7 @@ struct int8_weights {
     float *word_scales;        // [V, int8_groups(H)] of core/int8.h
     void *block;
     size_t bytes;
+    struct weight_integers mapped;
 };
 
 // Bytes of the block.
@@ -30,8 +33,15 @@ int64_t int8_replaced_elements(const struct param_table *table);
 enum berth_status int8_weights_init(struct int8_weights *weights, struct device *device,
                                     const struct param_table *table, struct berth_error *error);
 void int8_weights_done(struct int8_weights *weights);
+// Gives the table of positions, which stays in f32, the numbers that int8 has for it: those of a
+// file in int8 (api/convert_int8.c).
+enum berth_status int8_weights_round(const struct int8_weights *weights, const struct param *param,
+                                     float *values, struct berth_error *error);
 // Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
+// Uses a parameter's integers in its file; 0: it does not, so that the parameter has to be set.
+int int8_weights_take(struct int8_weights *weights, const struct param *param,
+                      const struct weights *file, const struct weight *weight);
 // Called once, after all parameters have been set; `master` is the buffer with those that stay in
 // f32. Finds the wide columns (device/device.h) without any data. The wide inputs of an
 // intermediate layer are those with the largest weights in the norm before it. The outliers of the

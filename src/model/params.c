@@ -8,6 +8,7 @@
 #include "model/params.h"
 
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/rng.h"
 #include "core/words.h"
 #include "model/architectures.h"
@@ -448,9 +449,9 @@ static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double p
     uint64_t index = first;
     double u0 = (rng_draw(seed, stream, &index) + 0.5) * 0x1p-32;
     double u1 = (rng_draw(seed, stream, &index) + 0.5) * 0x1p-32;
-    double radius = sqrt(-2.0 * log(u0));
-    pair[0] = radius * cos(2.0 * M_PI * u1);
-    pair[1] = radius * sin(2.0 * M_PI * u1);
+    double radius = sqrt(-2.0 * math_log(u0));
+    pair[0] = radius * math_cosine_pi(2.0 * u1);
+    pair[1] = radius * math_sine_pi(2.0 * u1);
 }
 
 // Normal values within two standard deviations. A pair with a value beyond them is redrawn from a
@@ -551,5 +552,5 @@ static enum berth_status end_in_buffer(void *buffer, const struct param *param, 
 }
 
 struct param_sink param_sink_of(float *buffer, int threads) {
-    return (struct param_sink){begin_in_buffer, end_in_buffer, buffer, threads};
+    return (struct param_sink){begin_in_buffer, end_in_buffer, NULL, buffer, threads};
 }

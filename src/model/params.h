@@ -132,12 +132,18 @@ const struct param *param_table_find(const struct param_table *table, const char
 
 // Receives the values of parameters, one parameter at a time in the order of the table, so that no
 // memory for all of them is needed.
+struct weights;
+struct weight;
 struct param_sink {
     // Memory of the host for the values [rows * cols]; NULL: out of memory.
     float *(*begin)(void *context, const struct param *param);
     // The values are complete. Not called if an error occurred since `begin`.
     enum berth_status (*end)(void *context, const struct param *param, float *values,
                              struct berth_error *error);
+    // Uses the integers of a weight in its file in place of values; 0: the values are needed. NULL:
+    // they always are.
+    int (*take)(void *context, const struct param *param, const struct weights *weights,
+                const struct weight *weight);
     void *context;
     int threads; // that make initial values; at least 1
 };

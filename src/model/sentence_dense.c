@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/utf8.h"
 #include "core/words.h"
 #include "format/json/json.h"
@@ -23,7 +24,7 @@ static double identity(double x) {
 }
 
 static double gelu(double x) {
-    return x / 2 * (1 + erf(x / sqrt(2)));
+    return x / 2 * (1 + math_erf(x / sqrt(2)));
 }
 
 static double relu(double x) {
@@ -31,7 +32,7 @@ static double relu(double x) {
 }
 
 static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
+    return 1 / (1 + math_exp(-x));
 }
 
 static double silu(double x) {

@@ -4,6 +4,7 @@
 #include "model/weights.h"
 
 #include "core/file.h"
+#include "core/int8.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "model/architectures.h"
@@ -546,6 +547,32 @@ enum berth_status weights_read_f32(const struct weights *weights, const struct w
                ? tensor_file_read_f32(&weights->file, weight->entry, origin(weight),
                                       weight_elements(weight), to, error)
                : read_transposed(weights, weight, 1, to, error);
+}
+
+static int has_our_layout(const struct weights *weights, const struct weight *weight) {
+    const struct tensor_entry *scale = weight->scale;
+    return is_quantized(weight->entry) && weight->use == NAME_KEPT && weight->zero_point == NULL &&
+           weights_check_integers(weights, weight, NULL) == BERTH_OK &&
+           scale->dtype == TENSOR_F32 && scale_groups(scale) == int8_groups(weight->shape[1]);
+}
+
+int weights_map_integers(const struct weights *weights, const struct weight *weight,
+                         struct weight_integers *integers) {
+    const struct tensor_file *file = &weights->file;
+    *integers = (struct weight_integers){0};
+    const int is_mapped = file->format->map != NULL && has_our_layout(weights, weight) &&
+                          file->format->map(file, weight->entry, &integers->values) &&
+                          file->format->map(file, weight->scale, &integers->scales) &&
+                          (uintptr_t)integers->scales.bytes % _Alignof(float) == 0;
+    if (!is_mapped) {
+        weight_integers_done(integers);
+    }
+    return is_mapped;
+}
+
+void weight_integers_done(struct weight_integers *integers) {
+    file_unmap(&integers->values);
+    file_unmap(&integers->scales);
 }
 
 // --- ties, by their numbers ---------------------------------------------------------------------

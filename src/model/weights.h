@@ -93,4 +93,14 @@ enum berth_status weights_check_integers(const struct weights *weights, const st
 enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
                                    float *to, struct berth_error *error);
 
+// The integers of an I8 matrix [rows, columns] and their factors where the file has them.
+struct weight_integers {
+    struct file_mapping values; // signed char [rows, columns]
+    struct file_mapping scales; // float [rows, int8_groups(columns)] of core/int8.h
+};
+// 0: the file has no such matrix, or in another layout, or cannot be mapped.
+int weights_map_integers(const struct weights *weights, const struct weight *weight,
+                         struct weight_integers *integers);
+void weight_integers_done(struct weight_integers *integers);
+
 #endif

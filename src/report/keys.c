@@ -108,7 +108,7 @@ const struct key_row key_rows[] = {
     {"row_length mean_length labels eval_features", .brief = ""},
     {"train_batch_size", .brief = "%s per update"},
     {"processes", .brief = "%s processes", .usual = "1"},
-    {"train_batch_size_means tokens_per_micro_batch micro_batch_means sequences_per_update updates_per_epoch"
+    {"train_batch_size_means tokens_per_micro_batch micro_batch_means sequences_per_update updates_per_epoch reduce"
      " expected_time", .brief = ""},
     {.keys = "epochs"},
     {"warmup_steps", .brief = "%s warm-up updates", .usual = "0"},

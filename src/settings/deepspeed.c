@@ -10,6 +10,7 @@
 #include "settings/recipes.h"
 #include "settings/settings.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -356,9 +357,10 @@ static int has_any(const struct reading *r, const char *const *keys) {
 static enum berth_status apply_initial_scale(struct reading *r, int fallback,
                                              struct berth_error *error) {
     const json *power = deepspeed_value(r->root, "fp16.initial_scale_power");
+    const int64_t exponent = power != NULL ? json_as_integer(power) : fallback;
+    const int64_t least = exponent < DBL_MAX_EXP ? exponent : DBL_MAX_EXP; // infinite then
     char text[NUMBER_TEXT_SIZE];
-    number_print_real(text, sizeof text,
-                      exp2(power != NULL ? (double)json_as_integer(power) : (double)fallback));
+    number_print_real(text, sizeof text, ldexp(1, least > DBL_MIN_EXP ? (int)least : DBL_MIN_EXP));
     return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
 }
 

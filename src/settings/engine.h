@@ -21,6 +21,7 @@ struct engine_settings {
     int64_t zero_stage;       /* what they divide: 1 moments and master weights, 2 gradients too */
     int64_t virtual_ranks;    /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order;  /* of pre-training: "global", one stream; "rank", files by process */
+    const char *reduce; /* who adds gradients: "exact", Berth; "native", MPI or NCCL; "auto" */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16", "fp16"; NULL:
                                             bf16 with the precision bf16, else fp32 */
     int overlap_comm;                    /* 0: computing waits for every exchange */

@@ -16,7 +16,7 @@ enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRE
 struct machine_settings {
     const char *device;       /* "auto", "cpu", "cuda", "cuda:1", "hip", "emulated" */
     int64_t threads;          /* 0: all that the process may use */
-    const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
+    const char *instructions; /* "auto", "generic", "fma", "avx2", ... */
     int tf32;                 /* round the operands of fp32 products to TF32, on devices that do */
     enum berth_precision precision;
     const char *comm;      /* "openmpi", "mpich"; "self": none, refused in one of several that

@@ -776,7 +776,7 @@ const struct option_row option_rows[] = {
      .aliases = "num_threads", .help = "number of threads",
      .shown = "0: all processors that the process may use"},
     {TEXT("machine", machine, instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS,
-     .unit = "SET", .choices = "auto|generic|avx2|avx512|avx512bf16|amx|neonbf16",
+     .unit = "SET", .choices = "auto|generic|fma|avx2|avx512|avx512bf16|amx|neonbf16",
      .help = "instruction set to use"},
 
     {TEXT("ranks", machine, comm, "auto"), FREE, LOCAL, .jobs = JOB_DISTRIBUTED | JOB_BENCH,
@@ -806,6 +806,11 @@ const struct option_row option_rows[] = {
      .choices = "global|rank",
      .help = "how sequences are assigned to processes; global: in one order for any number of "
              "processes; rank: whole files to each process"},
+    {TEXT("ranks", engine, reduce, "auto"), ONLY_WITH("ranks"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
+     .unit = "RULE", .choices = "auto|exact|native",
+     .help = "who adds the gradients of several processes; exact: Berth, in an order that does not "
+             "depend on hosts; native: MPI or NCCL, in theirs; auto: exact, unless a forecast for "
+             "this number of hosts says that native is 5 % faster"},
     {TEXT("ranks", engine, communication_data_type, NULL), ONLY_WITH("ranks; !virtual_ranks"), FREE,
      .jobs = JOB_TRAIN | JOB_BENCH, .unit = "TYPE", .choices = "fp32|bf16|fp16",
      DEEPSPEED("communication_data_type", NULL),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns logits into the benchmark's scores and the files that the original programs write.
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "data/tables/label_names.h"
 #include "metrics/glue_metrics.h"
 #include "task/classify.h"
@@ -58,7 +59,7 @@ static enum berth_status outcome_init(struct outcome *outcome, const struct clas
 static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
     double sum = 0;
     for (size_t k = 0; k < width; k++) {
-        sum += fmax((double)logits[k], 0) + log1p(exp(-fabs((double)logits[k])));
+        sum += fmax((double)logits[k], 0) + math_log1p(math_exp(-fabs((double)logits[k])));
     }
     for (int32_t i = 0; i < feature->label_count; i++) {
         sum -= (double)logits[feature->labels[i]];

@@ -5,6 +5,7 @@
 //
 // Leaves out training, and other poolings and activations (model/sentence.h refuses them).
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "task/fill.h"
 #include "task/network.h"
 #include "task/prompts.h"
@@ -84,7 +85,7 @@ static void make_items(const struct pass *pass, size_t index) {
     for (size_t i = 0; i < pass->words && items != NULL; i++) {
         if (largest[i] > 0) {
             next->text = word_of(pass->model->tokenizer, i);
-            next->score = (double)log1pf(largest[i]);
+            next->score = math_log1p((double)largest[i]);
             next++->id = (int64_t)i;
         }
     }

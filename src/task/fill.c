@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/portable_math.h"
 #include "core/utf8.h"
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"
@@ -251,10 +252,10 @@ static void extract_words(void *context, size_t index, const float *logits, int6
         max = logits[i] > max ? logits[i] : max;
     }
     for (int64_t i = 0; i < words; i++) {
-        sum += exp((double)logits[i] - (double)max);
+        sum += math_exp((double)logits[i] - (double)max);
     }
     for (size_t i = 0; i < count; i++) {
-        extracted[2 * i] = (float)(exp((double)extracted[2 * i] - (double)max) / sum);
+        extracted[2 * i] = (float)(math_exp((double)extracted[2 * i] - (double)max) / sum);
     }
     memset(extracted + 2 * count, 0, (pass->top - count) * 2 * sizeof *extracted);
 }
@@ -592,7 +593,7 @@ static enum berth_status score_set(const struct task_set *set, struct task_score
     *score = (struct task_score){
         .lower_is_better = 1, .best_by = 1, .loss = task_masked_mean(sums, sums->loss)};
     task_score_add(score, "accuracy", task_masked_mean(sums, (double)sums->hits));
-    task_score_add(score, "perplexity", exp(score->loss));
+    task_score_add(score, "perplexity", math_exp(score->loss));
     *sums = (struct task_masked){0};
     return BERTH_OK;
 }

@@ -4,6 +4,7 @@
 // max_eval_samples held-out sequences are in memory.
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/shard_list.h"
 #include "data/pretraining/shard_origin.h"
@@ -219,7 +220,8 @@ static void done(void *own) {
 // -log softmax(logits)[label], of two logits
 static double cross_entropy(const float *logits, int label) {
     double difference = (double)logits[!label] - (double)logits[label];
-    return difference > 0 ? difference + log1p(exp(-difference)) : log1p(exp(difference));
+    return difference > 0 ? difference + math_log1p(math_exp(-difference))
+                          : math_log1p(math_exp(difference));
 }
 
 static void receive(void *set, size_t index, const float *logits, int64_t count) {

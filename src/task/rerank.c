@@ -6,6 +6,7 @@
 // is a label of multi_label_classification, so that transformers computes the same loss and the
 // same score, a sigmoid.
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/words.h"
 #include "metrics/binary_metrics.h"
 #include "metrics/glue_metrics.h"
@@ -113,12 +114,12 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
 }
 
 static double sigmoid(double logit) {
-    return 1 / (1 + exp(-logit));
+    return 1 / (1 + math_exp(-logit));
 }
 
 // log(1 + e^x)
 static double soft_plus(double x) {
-    return log1p(exp(-fabs(x))) + (x > 0 ? x : 0);
+    return math_log1p(math_exp(-fabs(x))) + (x > 0 ? x : 0);
 }
 
 static double mean_loss(const struct classify *own) {

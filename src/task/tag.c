@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "data/pairs/pairs.h"
 #include "data/tagging/tagged.h"
 #include "data/tagging/word_windows.h"
@@ -167,7 +168,7 @@ static enum berth_status make_windows(struct pass *pass, struct berth_error *err
 
 // The softmax probability of a class.
 static double probability_of(const float *logits, size_t classes, int32_t label) {
-    return exp(-task_cross_entropy(logits, classes, label));
+    return math_exp(-task_cross_entropy(logits, classes, label));
 }
 
 // The label that is the most likely in the mean of the probabilities of rows[count][classes].

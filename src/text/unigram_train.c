@@ -5,6 +5,7 @@
 #include "text/unigram_train.h"
 
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "core/utf8.h"
 #include "text/vocabulary.h"
 
@@ -284,7 +285,7 @@ static enum berth_status find_seeds(struct unigram *unigram, struct berth_error 
         sum += (double)unigram->seeds[i].weight;
     }
     for (size_t i = 0; i < count; i++) {
-        unigram->scores[i] = log((double)unigram->seeds[i].weight) - log(sum);
+        unigram->scores[i] = math_log((double)unigram->seeds[i].weight) - math_log(sum);
         unigram->order[i] = (uint32_t)i;
         unigram->is_in[i] = 1;
     }
@@ -372,7 +373,7 @@ static void find_best(struct unigram *unigram) {
 // The logarithm of the sum of two numbers that are given by theirs.
 static double add_logs(double a, double b) {
     const double low = a > b ? b : a, high = a > b ? a : b;
-    return high > low + NEGLIGIBLE ? high : high + log(exp(low - high) + 1.0);
+    return high > low + NEGLIGIBLE ? high : high + math_log(math_exp(low - high) + 1.0);
 }
 
 static void sum_before(struct unigram *unigram) {
@@ -412,7 +413,7 @@ static enum berth_status expect(struct unigram *unigram, struct berth_error *err
             const struct fit *fit = &unigram->fits[i];
             const double share = unigram->places[fit->begin].before + unigram->scores[fit->piece] +
                                  unigram->places[fit->end].after - all;
-            unigram->expected[fit->piece] += word->count * exp(share);
+            unigram->expected[fit->piece] += word->count * math_exp(share);
         }
     }
     return BERTH_OK;
@@ -426,7 +427,7 @@ static double digamma(double x) {
     }
     x -= 0.5;
     const double inverse = 1 / x, square = inverse * inverse, fourth = square * square;
-    return result + (log(x) + 1.0 / 24 * square - 7.0 / 960 * fourth +
+    return result + (math_log(x) + 1.0 / 24 * square - 7.0 / 960 * fourth +
                      31.0 / 8064 * fourth * square - 127.0 / 30720 * fourth * fourth);
 }
 
@@ -496,7 +497,7 @@ struct replacement {
 // there. The library counts the parts of all pieces as if each had one, not those of this piece.
 static void add_shares(const struct unigram *unigram, size_t length, double moved, double sum,
                        struct replacement *found) {
-    const double all = log(sum + moved * (double)unigram->pruned_from);
+    const double all = math_log(sum + moved * (double)unigram->pruned_from);
     for (size_t at = length; at > 0;) {
         const uint32_t from = unigram->places[at].from;
         at = unigram->fits[from].begin;
@@ -504,7 +505,7 @@ static void add_shares(const struct unigram *unigram, size_t length, double move
     }
     for (size_t at = 0; at < length; found->parts++) {
         const struct fit *fit = &unigram->fits[unigram->places[at].last];
-        found->logs += log(unigram->expected[fit->piece] + moved) - all;
+        found->logs += math_log(unigram->expected[fit->piece] + moved) - all;
         at = fit->end;
     }
 }
@@ -540,7 +541,7 @@ static double sum_counts(const struct unigram *unigram) {
 static enum berth_status find_candidates(struct unigram *unigram, double words,
                                          struct candidate *candidates, size_t *candidate_count,
                                          size_t *kept, struct berth_error *error) {
-    const double sum = sum_counts(unigram), log_sum = log(sum);
+    const double sum = sum_counts(unigram), log_sum = math_log(sum);
     for (size_t i = 0; i < unigram->count; i++) {
         const uint32_t piece = unigram->order[i];
         const double count = unigram->expected[piece];
@@ -554,7 +555,7 @@ static enum berth_status find_candidates(struct unigram *unigram, double words,
             unigram->is_in[piece] = LEFT_OUT_NEXT;
         } else {
             candidates[*candidate_count] =
-                (struct candidate){count / words * (log(count) - log_sum - found.logs), piece,
+                (struct candidate){count / words * (math_log(count) - log_sum - found.logs), piece,
                                    (uint32_t)*candidate_count};
             (*candidate_count)++;
         }

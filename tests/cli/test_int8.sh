@@ -41,7 +41,7 @@ cp -r int8 scaled
 python3 -B "$here/check_int8.py" --scale int8/model.safetensors scaled/model.safetensors || exit 1
 run compare int8 scaled
 expect_code 1
-expect_out "12 differ"
+expect_out "14 differ"
 run convert copy again --to int8
 expect_code 0
 cmp -s int8/model.safetensors again/model.safetensors || fail "numbers that were quantized before change"
@@ -102,6 +102,33 @@ for model in kinds kinds-int8; do
     expect_code 0
 done
 cmp -s kinds-classes/test_results.tsv kinds-int8-classes/test_results.tsv || fail "other classes"
+
+# --- the tables: words are used where they are in the file, unless they are predicted -------------------
+
+is_mapped() { # FOLDER PRECISION: while a program embeds many texts
+    "$BERTH" embed --model "$1" $small --precision "$2" --threads 1 many.txt >/dev/null 2>&1 &
+    local program=$! found=no
+    while kill -0 $program 2>/dev/null && [ $found = no ]; do
+        ! grep -q "$1/model.safetensors" /proc/$program/maps 2>/dev/null || found=yes
+    done
+    kill $program 2>/dev/null
+    wait $program 2>/dev/null
+    echo $found
+}
+for i in $(seq 100); do cat texts.txt; done >many.txt
+what="the mapped word table"
+[ "$(is_mapped int8 int8)" = yes ] || fail "the file is not mapped"
+: >"$out"
+[ "$(is_mapped model int8)$(is_mapped int8 fp32)" = nono ] || fail "a file is mapped that cannot be used"
+run finetune fill --model model --train texts.txt --output filling --max_steps 1 --train_batch_size 2 $small --threads 1
+expect_code 0
+run convert filling filling-int8 --to int8
+expect_code 0
+for table in word position; do
+    ! grep -aq "${table}_embeddings.weight_scale" filling-int8/model.safetensors || fail "the table of ${table}s is int8"
+    grep -aq "${table}_embeddings.weight_scale" int8/model.safetensors || fail "the table of ${table}s is not int8"
+done
+expect_no filling-int8/config.json '(word|position)'
 
 # --- what a machine says of int8 --------------------------------------------------------------------
 

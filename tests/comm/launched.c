@@ -8,8 +8,10 @@
 //        launched MODULE letter FILE       two processes of a host: the first one sends and then
 //                                          creates FILE; the second one waits for FILE and must
 //                                          find the message in its first poll
-//        launched NAME ranks ELEMENTS      a communicator: a sum, and a range of so many elements
-//                                          reduced and gathered
+//        launched NAME ranks ELEMENTS [native]   a communicator: a sum, and a range of so many
+//        elements
+//                                          reduced and gathered, then reduced to all; in bf16 once
+//                                          more
 //        launched NAME expect              expects others for half a second, and none comes
 #include "comm/comm.h"
 #include "comm/mpi.h"
@@ -100,40 +102,70 @@ static void *run_lane(void *argument) {
 
 // --- a communicator -----------------------------------------------------------------------------
 
-// Element i of rank r's range is (r + 1) (i % 1000), so that sums are exact in fp32.
-static int run_ranks(const char *name, int64_t count) {
+// Element i of rank r's range is (r + 1) (i % period), so that sums are exact.
+static void fill(float *values, const struct comm *comm, int64_t count, int period) {
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(comm->rank + 1) * (float)(i % period);
+    }
+}
+
+static int64_t count_wrong(const float *values, const struct comm *comm, int64_t count,
+                           int period) {
+    const float total = (float)comm->size * (float)(comm->size + 1) / 2.0f;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += values[i] != total * (float)(i % period);
+    }
+    return wrong;
+}
+
+// Reduces and gathers, then reduces to all.
+static int64_t exchange_range(struct comm *comm, struct comm_range range, int period) {
+    int64_t wrong = 0;
+    fill(range.data, comm, range.count, period);
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    comm->wait(comm, comm->gather_begin(comm, &range));
+    wrong += count_wrong(range.data, comm, range.count, period);
+    fill(range.data, comm, range.count, period);
+    range.to_all = 1;
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    return wrong + count_wrong(range.data, comm, range.count, period);
+}
+
+static int run_ranks(const char *name, int64_t count, int native) {
     const struct comm_options options = {.name = name, .timeout_seconds = 60.0};
     struct comm *comm;
     struct berth_error error;
     must(comm_open(&options, &comm, &error), &error);
     const int size = comm->size;
-    const float total = (float)size * (float)(size + 1) / 2.0f;
     float *values = malloc((size_t)count * sizeof *values);
     int64_t *starts = malloc(((size_t)size + 1) * sizeof *starts);
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)(comm->rank + 1) * (float)(i % 1000);
-    }
     for (int i = 0; i <= size; i++) {
         starts[i] = count * i / size;
     }
-    const struct comm_range range = {.name = "test",
-                                     .data = values,
-                                     .count = count,
-                                     .dtype = DTYPE_F32,
-                                     .wire = DTYPE_F32,
-                                     .starts = starts};
-    comm->wait(comm, comm->reduce_begin(comm, &range));
-    comm->wait(comm, comm->gather_begin(comm, &range));
+    struct comm_range range = {.name = "test",
+                               .data = values,
+                               .count = count,
+                               .dtype = DTYPE_F32,
+                               .wire = DTYPE_F32,
+                               .starts = starts,
+                               .native = native};
+    if (native && comm->native_missing != NULL) {
+        printf("%s\n", comm->native_missing);
+    }
     double sum = comm->rank;
     comm->sum(comm, &sum, 1);
     int64_t wrong = sum != size * (size - 1) / 2.0;
-    for (int64_t i = 0; i < count; i++) {
-        wrong += values[i] != total * (float)(i % 1000);
-    }
+    wrong += exchange_range(comm, range, 1000);
+    const uint64_t sent = comm->stats(comm).bytes;
+    range.wire = DTYPE_BF16;
+    wrong += exchange_range(comm, range, 3);
+    range.wire = DTYPE_F16;
+    wrong += exchange_range(comm, range, 3);
     must(comm->agree(comm, BERTH_OK, &(int){0}, &error), &error);
     printf("%s rank %d of %d, local rank %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
            comm->name, comm->rank, size, comm->local_rank, comm->local_size, comm->host,
-           comm->host_count, (unsigned long long)comm->stats(comm).bytes, (long long)wrong);
+           comm->host_count, (unsigned long long)sent, (long long)wrong);
     comm->close(comm);
     free(values);
     free(starts);
@@ -199,7 +231,7 @@ int main(int count, char **words) {
         return run_letter(words[1], words[3]);
     }
     if (count > 3) {
-        return run_ranks(words[1], atoll(words[3]));
+        return run_ranks(words[1], atoll(words[3]), count > 4 && strcmp(words[4], "native") == 0);
     }
     const char *mode = count > 2 ? words[2] : "";
     if (strcmp(mode, "expect") == 0) {

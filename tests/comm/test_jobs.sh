@@ -69,6 +69,7 @@ for mpi in $mpis; do
         [ $stage -ne 2 ] || expect_err "save_steps auto: the next checkpoint is due in"
         once "ranks: 2 on 1 host, connected by $mpi"
         once "samples_per_second "
+        grep -qE '^  reduce +exact \(auto; virtual_ranks needs sums of a fixed order\)' "$err" || fail "the plan does not say who adds"
         [ "$(grep -c '^  comm_exposed_seconds ' "$err")" -eq 1 ] || fail "no seconds of exchanges in the summary"
         same alone-$precision "$mpi-$stage"
     done
@@ -173,9 +174,12 @@ END
         once "rank 1 (host $(hostname)) has other kernels than rank 0"
     grep -qE '^  precision +fp32$' "$err" || fail "not fp32"
     if "$BERTH" doctor | grep -qE '^precision +bf16$'; then
-        once "rank 1 on host $(hostname) has no fast bf16, so all ranks compute in fp32"
+        once "rank 1 (host $(hostname)) has no fast bf16, so all ranks compute in fp32"
     fi
 
+    launch "$mpi" 2 finetune squad $settings --reduce native --output "$work/$mpi-one-host" --verbose
+    expect_code 0
+    grep -qE '^  reduce +exact \(all ranks are on one host, which share memory\)' "$err" || fail "the plan does not say who adds"
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
     expect_code 78
     once "virtual_ranks 3: expected a multiple of the number of processes, 2"

@@ -670,12 +670,15 @@ static void test_the_memory_that_will_be_taken_is_known(void **state) {
     const size_t cell = 4096 + sizeof(struct range_header);
     assert_in_range(memory_of(1, 1, 8).host, WINDOW_SLOTS * 8 * 8 * cell,
                     WINDOW_SLOTS * 8 * (8 * cell + 256) + 64);
-    // In each slot, messages from 7 other hosts and the structures that describe messages.
-    assert_in_range(memory_of(1, 8, 1).own, WINDOW_SLOTS * 7 * cell,
-                    WINDOW_SLOTS * (7 * cell + 2 * 15 * 64));
-    // Two hosts of three ranks send the sums of two blocks each.
-    assert_in_range(memory_of(1, 2, 3).own, WINDOW_SLOTS * 2 * cell,
-                    WINDOW_SLOTS * (2 * cell + 2 * 5 * 64));
+    // In each slot, what a library adds of 8 hosts, its sums, and the structures that describe
+    // messages.
+    assert_in_range(memory_of(1, 8, 1).own, WINDOW_SLOTS * 16 * cell,
+                    WINDOW_SLOTS * (16 * cell + 2 * 15 * 64));
+    // The same of 4 hosts with 256 KB each; from 17 hosts on all have 448 KB, less than messages.
+    assert_in_range(memory_of(0, 4, 1).own, WINDOW_SLOTS * 8 * (size_t)(256 << 10),
+                    WINDOW_SLOTS * 8 * (size_t)(257 << 10));
+    assert_in_range(memory_of(0, 32, 1).own, WINDOW_SLOTS * 31 * (size_t)(256 << 10),
+                    WINDOW_SLOTS * 31 * (size_t)(257 << 10));
     for (int size = 1; size <= 32; size *= 2) {
         assert_true(memory_of(0, 1, size).host < (size_t)66 << 20);
     }

@@ -15,9 +15,9 @@
 #define INSTRUCTION_SET(test, name)                                                                \
     { #test ": " name, test, NULL, NULL, name }
 #define INSTRUCTION_SETS                                                                           \
-    "generic", "avx2", "avx512", "avx512bf16", "amx", "amx-emulated", "neonbf16"
+    "generic", "fma", "avx2", "avx512", "avx512bf16", "amx", "amx-emulated", "neonbf16"
 #define EACH_INSTRUCTION_SET(test)                                                                 \
-    INSTRUCTION_SET(test, "generic"), INSTRUCTION_SET(test, "avx2"),                               \
+    INSTRUCTION_SET(test, "generic"), INSTRUCTION_SET(test, "fma"), INSTRUCTION_SET(test, "avx2"), \
         INSTRUCTION_SET(test, "avx512"), INSTRUCTION_SET(test, "avx512bf16"),                      \
         INSTRUCTION_SET(test, "amx"), INSTRUCTION_SET(test, "amx-emulated"),                       \
         INSTRUCTION_SET(test, "neonbf16")

@@ -32,6 +32,7 @@ static_assert((int)ncclSuccess == NCCL(SUCCESS) && (int)ncclInProgress == NCCL(I
 static_assert((int)ncclFloat16 == NCCL(F16) && (int)ncclFloat32 == NCCL(F32) &&
                   (int)ncclBfloat16 == NCCL(BF16),
               "types");
+static_assert((int)ncclSum == NCCL(SUM), "reductions");
 static_assert(sizeof(struct NCCL(id)) == NCCL_UNIQUE_ID_BYTES, "the id");
 static_assert(offsetof(struct NCCL(settings), magic) == offsetof(ncclConfig_t, magic) &&
                   offsetof(struct NCCL(settings), version) == offsetof(ncclConfig_t, version) &&

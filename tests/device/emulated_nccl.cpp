@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A substitute for NCCL on emulated GPUs, as far as peers.cu uses it: messages between processes
-// through shared memory, in the emulation's streams, which continue while a message waits. The real
+// through shared memory, in the emulation's streams, which continue while a message waits. Its
+// reductions add in the order of a ring and round each sum to the type, unlike Berth's. The real
 // library needs GPUs. Its header is not included, so that our declarations are checked
 // independently. A message of another size or type than its receiver expects, which in NCCL would
 // hang or go unnoticed, ends the process.
@@ -12,6 +13,7 @@
 
 #include <atomic>
 #include <fcntl.h>
+#include <functional>
 #include <memory>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,6 +238,17 @@ static bool advance(struct message *message) {
     return message->done == all;
 }
 
+static struct message message_of(const struct comm &comm, bool is_sent, void *data, uint64_t count,
+                                 int type, int peer) {
+    const int to = is_sent ? peer : comm.rank, from = is_sent ? comm.rank : peer;
+    struct greeting greeting;
+    memset(&greeting, 0, sizeof greeting);
+    greeting.count = count;
+    greeting.type = type;
+    return {is_sent, (unsigned char *)data, greeting, &comm.shared->rings[to * comm.size + from],
+            0};
+}
+
 static int add(bool is_sent, void *data, uint64_t count, int type, int peer, struct handle *handle,
                struct emulated_stream *stream) {
     struct comm &comm = *handle->comm;
@@ -244,13 +257,7 @@ static int add(bool is_sent, void *data, uint64_t count, int type, int peer, str
     }
     require(is_in_group && count > 0, "a message alone, or an empty one");
     require(group.empty() || (group_comm == handle && group_stream == stream), "two streams");
-    const int to = is_sent ? peer : comm.rank, from = is_sent ? comm.rank : peer;
-    struct greeting greeting;
-    memset(&greeting, 0, sizeof greeting);
-    greeting.count = count;
-    greeting.type = type;
-    group.push_back(
-        {is_sent, (unsigned char *)data, greeting, &comm.shared->rings[to * comm.size + from], 0});
+    group.push_back(message_of(comm, is_sent, data, count, type, peer));
     group_comm = handle;
     group_stream = stream;
     return OK;
@@ -273,24 +280,108 @@ EXPORTED int ncclGroupStart(void) {
     return OK;
 }
 
+// Exchanges the messages in the stream, then calls `complete`.
+static int begin(const std::shared_ptr<struct comm> &comm, struct emulated_stream *stream,
+                 const std::vector<struct message> &begun, const std::function<void()> &complete) {
+    const std::shared_ptr<std::vector<struct message>> messages(
+        new std::vector<struct message>(begun));
+    const bool is_silent = ++comm->groups == FAULTY_GROUP && has_fault("silent", comm->rank);
+    emulated_stream_add(stream, {[](int) {},
+                                 [=] {
+                                     bool all = !is_silent;
+                                     for (struct message &each : *messages) {
+                                         all = !is_silent && !comm->ended && advance(&each) && all;
+                                     }
+                                     if (all && !comm->ended) {
+                                         complete();
+                                     }
+                                     return all || comm->ended;
+                                 }});
+    return IN_PROGRESS;
+}
+
 EXPORTED int ncclGroupEnd(void) {
     require(is_in_group, "the end of no group");
     is_in_group = false;
-    if (group.empty()) {
-        return OK;
+    return group.empty() ? OK : begin(group_comm->comm, group_stream, group, [] {});
+}
+
+// --- collectives --------------------------------------------------------------------------------
+
+static uint64_t size_of(int type) {
+    return bytes_of({1, type});
+}
+
+static float read_number(const unsigned char *from, int type) {
+    uint32_t bits = 0;
+    memcpy(&bits, from, size_of(type));
+    if (type == 6) {
+        _Float16 half;
+        memcpy(&half, from, sizeof half);
+        return (float)half;
     }
-    const std::shared_ptr<struct comm> comm = group_comm->comm;
-    const std::shared_ptr<std::vector<struct message>> messages(
-        new std::vector<struct message>(group));
-    const bool is_silent = ++comm->groups == FAULTY_GROUP && has_fault("silent", comm->rank);
-    emulated_stream_add(group_stream, {[](int) {},
-                                       [=] {
-                                           bool all = !is_silent;
-                                           for (struct message &each : *messages) {
-                                               all = !is_silent && !comm->ended && advance(&each) &&
-                                                     all;
-                                           }
-                                           return all || comm->ended;
-                                       }});
-    return IN_PROGRESS;
+    bits = type == 9 ? bits << 16 : bits;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+// bf16 is rounded to nearest, ties to even; there are no NaNs among the numbers that are used.
+static void write_number(unsigned char *to, int type, float number) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    if (type == 6) {
+        const _Float16 half = (_Float16)number;
+        memcpy(to, &half, sizeof half);
+        return;
+    }
+    bits = type == 9 ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits;
+    memcpy(to, &bits, size_of(type));
+}
+
+// Messages of `bytes` to and from every other rank r, at sent + r * step and received + r * bytes.
+static std::vector<struct message> to_and_from_all(const struct comm &comm, unsigned char *sent,
+                                                   uint64_t step, unsigned char *received,
+                                                   uint64_t count, int type) {
+    std::vector<struct message> messages;
+    require(!is_in_group && count > 0, "a collective in a group, or of nothing");
+    for (int r = 0; r < comm.size; r++) {
+        if (r != comm.rank) {
+            messages.push_back(message_of(comm, true, sent + r * step, count, type, r));
+            messages.push_back(
+                message_of(comm, false, received + r * count * size_of(type), count, type, r));
+        }
+    }
+    return messages;
+}
+
+EXPORTED int ncclAllGather(const void *from, void *to, size_t count, int type,
+                           struct handle *handle, struct emulated_stream *stream) {
+    const struct comm &comm = *handle->comm;
+    unsigned char *own = (unsigned char *)to + comm.rank * count * size_of(type);
+    require(from == own, "not in place");
+    return begin(handle->comm, stream,
+                 to_and_from_all(comm, own, 0, (unsigned char *)to, count, type), [] {});
+}
+
+EXPORTED int ncclReduceScatter(const void *from, void *to, size_t count, int type, int operation,
+                               struct handle *handle, struct emulated_stream *stream) {
+    const std::shared_ptr<struct comm> comm = handle->comm;
+    const uint64_t size = size_of(type), part = count * size;
+    unsigned char *sent = (unsigned char *)from, *sums = (unsigned char *)to;
+    require(operation == 0, "not a sum");
+    const std::shared_ptr<std::vector<unsigned char>> parts(
+        new std::vector<unsigned char>((size_t)comm->size * part));
+    return begin(comm, stream, to_and_from_all(*comm, sent, part, parts->data(), count, type), [=] {
+        memcpy(parts->data() + comm->rank * part, sent + comm->rank * part, part);
+        for (uint64_t i = 0; i < part; i += size) {
+            memcpy(sums + i, parts->data() + (comm->rank + 1) % comm->size * part + i, size);
+            for (int k = 2; k <= comm->size; k++) {
+                const int r = (comm->rank + k) % comm->size;
+                write_number(sums + i, type,
+                             read_number(sums + i, type) +
+                                 read_number(parts->data() + r * part + i, type));
+            }
+        }
+    });
 }

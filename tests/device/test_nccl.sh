@@ -47,6 +47,24 @@ for type in bf16 fp16; do
     done
 done
 
+# Sums of the library, whose order is another one: the same bytes every time, and numbers near those of Berth's order.
+for type in fp32 bf16; do
+    for stage in 0 1 2; do
+        for form in exact native again; do
+            launch "$mpi" 3 $settings --precision $type --train_batch_size 6 --zero_stage $stage \
+                --reduce ${form/again/native} --reduce_bucket_size 700 --output "$work/$form-$type-$stage" --verbose
+            expect_code 0
+            [ $form = exact ] || expect_err "reduce native: NCCL adds the gradients"
+        done
+        cmp "$work/native-$type-$stage/model.safetensors" "$work/again-$type-$stage/model.safetensors" ||
+            fail "other bytes the second time"
+        [ $type = fp32 ] || ! cmp -s "$work/exact-$type-$stage/model.safetensors" "$work/native-$type-$stage/model.safetensors" ||
+            fail "the bytes of Berth's order: nothing was left to the library"
+        run compare "$work/exact-$type-$stage" "$work/native-$type-$stage" --tolerance 4e-3
+        expect_code 0
+    done
+done
+
 # A library that one of the ranks cannot use.
 export BERTH_TEST_NCCL
 BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --zero_stage 1 --output "$work/old"
@@ -67,13 +85,15 @@ for fault in refused:1 refused:-1 alone:1; do
     expect_err "through the hosts' memory (rank 0: "
     cmp "$work/alone-fp32/model.safetensors" "$work/$fault/model.safetensors" || fail "other bytes by the other way"
 done
-for fault in silent broken; do
-    BERTH_TEST_NCCL=$fault:1 launch "$mpi" 2 $settings --precision fp32 --comm_timeout 5 --output "$work/$fault"
+for fault in silent broken silent-native broken-native; do
+    reduce=$([ "${fault#*-}" = native ] && echo native || echo exact)
+    BERTH_TEST_NCCL=${fault%-native}:1 launch "$mpi" 2 $settings --precision fp32 --comm_timeout 5 --reduce $reduce \
+        --output "$work/$fault"
     [ $code -ne 0 ] || fail "it trains on"
     [ $code -ne 124 ] || fail "it does not end"
     case $fault in
-    silent) expect_err "did not arrive before the deadline" ;;
-    broken) expect_err "remote process exited or there was a network error" ;;
+    silent*) expect_err "did not arrive before the deadline" ;;
+    broken*) expect_err "remote process exited or there was a network error" ;;
     esac
     expect_err "exchange with other ranks"
 done

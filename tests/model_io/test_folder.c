@@ -577,7 +577,7 @@ static void test_read_fails_at_every_call(void **state) {
 static void test_sinks_that_fail(void **state) {
     (void)state;
     static struct short_sink sink;
-    const struct param_sink failing = {begin_some, end_some, &sink, 1};
+    const struct param_sink failing = {begin_some, end_some, NULL, &sink, 1};
     struct small small;
     struct berth_error error;
     small_open(&small);

@@ -285,7 +285,7 @@ static void test_streams_are_by_name(void **state) {
 static void test_sinks_that_fail(void **state) {
     (void)state;
     static struct short_sink sink;
-    const struct param_sink failing = {begin_some, end_some, &sink, 1};
+    const struct param_sink failing = {begin_some, end_some, NULL, &sink, 1};
     struct bert_config config;
     struct param_table table;
     struct berth_error error;

@@ -188,8 +188,10 @@ else
     port=$(sed -n 's/^ACCEPT .*:\([0-9]*\).*/\1/p' tls.log) # any that is free
     run fetch "https://localhost:$port/text"
     expect_code 69
-    expect_err certificate
-    expect_err "name a file of them in CURL_CA_BUNDLE"
+    expect_err "SSL_CERT_FILE names another file of certificates"
+    SSL_CERT_FILE=$work/nowhere.pem run fetch "https://localhost:$port/text"
+    expect_code 69
+    expect_err "Install the certificates of authorities (Debian: ca-certificates)"
     SSL_CERT_FILE=$work/cert.pem run fetch "https://localhost:$port/text"
     expect_code 0
     grep -q safe "$(cat "$out")" || fail "what TLS brought"

@@ -34,6 +34,7 @@ original() { # COMMAND...
     local flags flag word program words
     what="$*"
     with_options "" "$@"
+    [[ $(program_of "$@") != *run_*.sh ]] || local -x BERTH_OPTIONS="--verbose ${BERTH_OPTIONS:-}" # of the scripts
     "${words[@]}" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0

@@ -206,6 +206,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device = operations;
     cpu->device.state = cpu;
     cpu->device.kernels = kernels->name;
+    cpu->device.is_portable = kernels->fused;
     cpu->device.threads = cpu->threads;
     cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();
@@ -214,8 +215,9 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         memory_free(cpu);
         return status;
     }
-    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s",
-             kernels->name, cpu->threads, number_plural(cpu->threads));
+    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels%s, %d thread%s",
+             kernels->name, kernels->fused ? "" : " (bytes of their own: no fused multiply-add)",
+             cpu->threads, number_plural(cpu->threads));
     *device = &cpu->device;
     return BERTH_OK;
 }

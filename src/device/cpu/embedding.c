@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sentence embeddings: pooling the rows of a sequence, normalizing vectors, and the losses of
 // examples of two or three texts. Sums are in double. Token embeddings are in norm.c.
+#include "core/portable_math.h"
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -296,9 +297,9 @@ static struct order_terms order_terms_of(const struct similarity_args *args, int
     for (int64_t j = 0; j < count; j++) {
         const double x = (double)args->factor * ((double)products[j] - (double)products[i]);
         if (targets[i] > targets[j]) {
-            terms.above += exp(x - shift);
+            terms.above += math_exp(x - shift);
         } else if (targets[i] < targets[j]) {
-            terms.below += exp(-x - shift);
+            terms.below += math_exp(-x - shift);
         }
     }
     return terms;
@@ -308,7 +309,7 @@ static struct order_terms order_terms_of(const struct similarity_args *args, int
 static double order_derivatives(const struct similarity_args *args, int64_t first, int64_t count,
                                 double shift) {
     float *derivatives = args->losses + first + count;
-    double sum = exp(-shift);
+    double sum = math_exp(-shift);
     for (int64_t i = 0; i < count; i++) {
         const struct order_terms terms = order_terms_of(args, first, count, i, shift);
         sum += terms.above;
@@ -333,7 +334,7 @@ static void order_loss(const struct similarity_args *args, int64_t first, int64_
         }
     }
     memset(args->losses + first, 0, (size_t)(2 * count) * sizeof *args->losses);
-    args->losses[first] = (float)((double)count * (shift + log(sum)));
+    args->losses[first] = (float)((double)count * (shift + math_log(sum)));
 }
 
 typedef void example_loss(const struct similarity_args *args, int64_t first);

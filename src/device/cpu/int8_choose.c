@@ -69,7 +69,7 @@ static const struct candidate candidates[] = {
 #elif defined(__aarch64__)
     {&int8_dotprod, "neonbf16 generic", has_dotprod},
 #endif
-    {&int8_generic, AVX512_BF16 " avx512 avx2 neonbf16 generic", is_there},
+    {&int8_generic, AVX512_BF16 " avx512 avx2 fma neonbf16 generic", is_there},
 };
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };

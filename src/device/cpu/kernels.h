@@ -158,6 +158,7 @@ struct adamw_range {
 
 struct kernels {
     const char *name;
+    int fused; // 1: multiply-adds are rounded once, and f32 has the bits that all such tables give
 
     // Rows [first, last) of the device operations of the same name. `partial` gets the partial sums
     // of the gradients of parameters over those rows:
@@ -244,6 +245,7 @@ struct kernels {
 
 extern const struct kernels kernels_generic;
 #if defined(__x86_64__)
+extern const struct kernels kernels_fma; // the generic source with fused multiply-adds
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx512bf16;

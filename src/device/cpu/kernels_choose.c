@@ -16,9 +16,13 @@ static int is_there(void) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int has_avx2(void) {
+static int has_fma(void) {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("fma");
+}
+
+static int has_avx2(void) {
+    return has_fma() && __builtin_cpu_supports("avx2");
 }
 
 static int has_avx512(void) {
@@ -72,6 +76,7 @@ static const struct candidate candidates[] = {
     X86("avx512bf16", kernels_avx512bf16, has_avx512bf16),
     X86("avx512", kernels_avx512, has_avx512),
     X86("avx2", kernels_avx2, has_avx2),
+    X86("fma", kernels_fma, has_fma),
     ARM("neonbf16", kernels_neonbf16, has_neonbf16),
     {"generic", &kernels_generic, is_there},
     X86("amx-emulated", kernels_amx_emulated, has_avx512bf16),
@@ -96,8 +101,8 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
     }
     (void)error_set(
         error, BERTH_USAGE,
-        "instructions: expected auto, generic, avx2, avx512, avx512bf16, amx or neonbf16, found "
-        "\"%s\"",
+        "instructions: expected auto, generic, fma, avx2, avx512, avx512bf16, amx or neonbf16, "
+        "found \"%s\"",
         instructions);
     return NULL;
 }

@@ -3,6 +3,7 @@
 // entropy over the columns of a row (kernels/cross_entropy.h), optionally with class weights and
 // label smoothing. Real numbers: the squared difference. Several labels: a cross entropy for each.
 // All but the kernel compute in double.
+#include "core/portable_math.h"
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -30,9 +31,9 @@ static double log_sum_exp(struct mat logits, int column) {
         max = logit > max ? logit : max; // fmax crashes GCC 12 for AArch64
     }
     for (int64_t row = 0; row < logits.rows; row++) {
-        sum += exp((double)x[row * logits.stride] - max);
+        sum += math_exp((double)x[row * logits.stride] - max);
     }
-    return max + log(sum);
+    return max + math_log(sum);
 }
 
 // Over the rows of one column; writes the gradient when `dlogits` is not empty; dlogits may be the
@@ -44,7 +45,7 @@ static double cross_entropy(struct mat dlogits, struct mat logits, int column, i
     const double shift = log_sum_exp(logits, column);
     const double wanted = used ? (double)x[label * logits.stride] : 0.0;
     for (int64_t row = 0; !mat_is_empty(dlogits) && row < logits.rows; row++) {
-        double p = exp((double)x[row * logits.stride] - shift);
+        double p = math_exp((double)x[row * logits.stride] - shift);
         double gradient = used ? scale * (p - (row == label)) : 0.0;
         store_gradient(dlogits, row, column, (float)gradient);
     }
@@ -126,7 +127,7 @@ static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
     }
     for (int64_t k = 0; !mat_is_empty(dlogits) && k < logits.cols; k++) {
         const double target = used ? class_target(weighting, k, label, logits.cols) : 0.0;
-        const double gradient = total * exp((double)x[k] - shift) - target;
+        const double gradient = total * math_exp((double)x[k] - shift) - target;
         store_gradient(dlogits, i, (int)k, used ? (float)(scale * gradient) : 0.0f);
     }
     return sum;
@@ -168,7 +169,7 @@ void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_
 
 // log(1 + e^x)
 static double soft_plus(double x) {
-    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+    return fmax(x, 0.0) + math_log1p(math_exp(-fabs(x)));
 }
 
 void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
@@ -182,7 +183,7 @@ void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
         for (int64_t k = 0; k < width; k++) {
             double logit = x[k], target = used ? (double)t[k] : 0.0;
             double total = 1.0 + (w - 1.0) * target; // of both terms' weights
-            double gradient = used ? total / (1.0 + exp(-logit)) - w * target : 0.0;
+            double gradient = used ? total / (1.0 + math_exp(-logit)) - w * target : 0.0;
             sum += total * soft_plus(logit) - w * target * logit;
             if (!mat_is_empty(dlogits)) { // may be the memory of the logits
                 store_gradient(dlogits, i, (int)k,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations between the last layer and a head: gather and scatter of rows, the pooler's tanh
 // with dropout, the dropout of all rows.
+#include "core/portable_math.h"
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -81,7 +82,7 @@ void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
         const float *from = row_of(u, i);
         float *to = row_of(t, i);
         for (int64_t c = 0; c < t.cols; c++) {
-            to[c] = tanhf(from[c]);
+            to[c] = (float)math_tanh((double)from[c]);
         }
         cpu->kernels->drop_row(mat_rows(y, i, 1), mat_rows(t, i, 1), &dropout,
                                batch->global_indices[i], 0);

@@ -22,10 +22,12 @@
 
 typedef int NCCL(result);
 typedef int NCCL(type);
+typedef int NCCL(reduction);
 typedef struct NCCL(state) * NCCL(comm);
 
 enum { NCCL(SUCCESS) = 0, NCCL(IN_PROGRESS) = 7 };
 enum { NCCL(F16) = 6, NCCL(F32) = 7, NCCL(BF16) = 9 };
+enum { NCCL(SUM) = 0 };
 enum { NCCL(OLDEST) = 21400 }; // 2.14, the first with nonblocking calls
 static const unsigned NCCL(MAGIC) = 0xcafebeef;
 
@@ -54,7 +56,10 @@ struct NCCL(settings) {
     CALL(NCCL(result), GroupStart, void)                                                           \
     CALL(NCCL(result), GroupEnd, void)                                                             \
     CALL(NCCL(result), Send, const void *, size_t, NCCL(type), int, NCCL(comm), void *)            \
-    CALL(NCCL(result), Recv, void *, size_t, NCCL(type), int, NCCL(comm), void *)
+    CALL(NCCL(result), Recv, void *, size_t, NCCL(type), int, NCCL(comm), void *)                  \
+    CALL(NCCL(result), ReduceScatter, const void *, void *, size_t, NCCL(type), NCCL(reduction),   \
+         NCCL(comm), void *)                                                                       \
+    CALL(NCCL(result), AllGather, const void *, void *, size_t, NCCL(type), NCCL(comm), void *)
 
 #define NCCL_DECLARE(result, name, ...) static result (*NCCL(name))(__VA_ARGS__);
 NCCL_FUNCTIONS(NCCL_DECLARE)

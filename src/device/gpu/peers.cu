@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. Sums are not left to
-// the library, which has its own order: every rank sends each owner its part, and the owner adds
-// what it receives along the tree of core/reduction_tree.h. So the bytes are those of an exchange
-// through the host in which each rank is a host of its own.
+// Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. Sums are left to the
+// library, which has its own order, only in ranges that say so (`native`). In others every rank
+// sends each owner its part, and the owner adds what it receives along the tree of
+// core/reduction_tree.h. So the bytes are those of an exchange through the host in which each rank
+// is a host of its own.
 //
 // Calls are nonblocking, and while the host waits, it keeps asking the library and the communicator
 // whether the other ranks are still there: a lost rank ends the wait.
@@ -297,7 +298,8 @@ static void launch(struct gpu *gpu, const char *name, int64_t count, void (*kern
 
 // --- messages -----------------------------------------------------------------------------------
 
-// A step of an exchange: up to max_count elements of each rank's part, from element `from` on.
+// A step of an exchange: up to max_count elements of each rank's part, from element `from` on. The
+// largest part has that many.
 struct step {
     const struct comm_range *range;
     int64_t from, max_count;
@@ -349,15 +351,19 @@ static void copy_numbers(struct gpu *gpu, struct mat to, struct mat from) {
     launch(gpu, "copy_numbers", to.cols, copy_numbers_kernel, copy_numbers_cost, to, from);
 }
 
+static bool may_exchange(struct gpu *gpu) {
+    if (gpu->peers->library == NULL) {
+        fail(gpu, "it was aborted earlier");
+    }
+    return gpu->status == BERTH_OK;
+}
+
 // Sends outgoing(r) to rank r and receives incoming(r) from it.
 template <class Outgoing, class Incoming>
 static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
     struct gpu_peers *peers = gpu->peers;
     const int size = peers->comm->size;
-    if (peers->library == NULL) {
-        fail(gpu, "it was aborted earlier");
-    }
-    if (gpu->status != BERTH_OK) {
+    if (!may_exchange(gpu)) {
         return;
     }
     nccl_result result = NCCL(GroupStart)();
@@ -417,6 +423,37 @@ static void gather_step(struct gpu *gpu, const struct step *step) {
     }
 }
 
+// The library's parts have one size, so shorter ones end with numbers that nobody uses.
+static void native_reduce_step(struct gpu *gpu, const struct step *step) {
+    struct gpu_peers *peers = gpu->peers;
+    const enum dtype wire = step->range->wire;
+    const int rank = peers->comm->rank;
+    for (int r = 0; r < peers->comm->size; r++) {
+        copy_numbers(gpu, in_transit(step, peers->sent, r), in_buffer(step, r));
+    }
+    if (may_exchange(gpu)) {
+        wait_for_call(gpu, NCCL(ReduceScatter)(peers->sent, peers->received,
+                                               (size_t)step->max_count, type_of(wire), NCCL(SUM),
+                                               peers->library, gpu_native(peers->stream)));
+    }
+    copy_numbers(gpu, in_buffer(step, rank),
+                 mat_of(peers->received, 1, count_of(step, rank), wire));
+}
+
+static void native_gather_step(struct gpu *gpu, const struct step *step) {
+    struct gpu_peers *peers = gpu->peers;
+    const struct mat own = in_transit(step, peers->received, peers->comm->rank);
+    copy_numbers(gpu, own, in_buffer(step, peers->comm->rank));
+    if (may_exchange(gpu)) {
+        wait_for_call(gpu, NCCL(AllGather)(own.data, peers->received, (size_t)step->max_count,
+                                           type_of(own.dtype), peers->library,
+                                           gpu_native(peers->stream)));
+    }
+    for (int r = 0; r < peers->comm->size; r++) {
+        copy_numbers(gpu, in_buffer(step, r), in_transit(step, peers->received, r));
+    }
+}
+
 static int64_t largest_part(const struct comm_range *range, int64_t size) {
     int64_t longest = 0;
     for (int64_t r = 0; r < size; r++) {
@@ -438,7 +475,7 @@ static int64_t begin_exchange(struct gpu *gpu, const struct comm_range *range,
     gpu_fail(gpu, "exchange", gpu_event_record(&peers->computed, gpu->stream));
     gpu_fail(gpu, "exchange", gpu_stream_wait(peers->stream, &peers->computed));
     for (int64_t from = 0; from < parts && gpu->status == BERTH_OK; from += max_count) {
-        const struct step step = {range, from, max_count};
+        const struct step step = {range, from, parts - from < max_count ? parts - from : max_count};
         run(gpu, &step);
     }
     gpu_fail(gpu, "exchange",
@@ -446,12 +483,14 @@ static int64_t begin_exchange(struct gpu *gpu, const struct comm_range *range,
     return exchange;
 }
 
-int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range) {
-    return begin_exchange(gpu_of(dev), range, reduce_step);
+int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range) {
+    return begin_exchange(gpu_of(dev), range, range->native ? native_gather_step : gather_step);
 }
 
-int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range) {
-    return begin_exchange(gpu_of(dev), range, gather_step);
+int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range) {
+    const int64_t reduced =
+        begin_exchange(gpu_of(dev), range, range->native ? native_reduce_step : reduce_step);
+    return range->to_all ? gpu_peers_gather(dev, range) : reduced;
 }
 
 // The event may already belong to a later exchange; waiting for that is correct, too.

@@ -64,6 +64,43 @@ static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int 
     return BERTH_OK;
 }
 
+struct digest {
+    EVP_MD_CTX *context;
+    enum digest_kind kind;
+    int succeeded;
+};
+
+enum berth_status digest_open(enum digest_kind kind, struct digest **digest,
+                              struct berth_error *error) {
+    struct digest *new = memory_new(sizeof *new);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    if (new == NULL || context == NULL) {
+        memory_free(new);
+        EVP_MD_CTX_free(context);
+        return no_memory(kind, error);
+    }
+    *new = (struct digest){context, kind, begin(context, kind, 0)};
+    *digest = new;
+    return BERTH_OK;
+}
+
+void digest_add(struct digest *digest, const void *bytes, size_t length) {
+    digest->succeeded = digest->succeeded && EVP_DigestUpdate(digest->context, bytes, length) == 1;
+}
+
+enum berth_status digest_close(struct digest *digest, char hex[DIGEST_HEX_SIZE],
+                               struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    if (digest != NULL && hex != NULL) {
+        status = finish(digest->context, digest->kind, digest->succeeded, hex, error);
+    }
+    if (digest != NULL) {
+        EVP_MD_CTX_free(digest->context);
+    }
+    memory_free(digest);
+    return status;
+}
+
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     EVP_MD_CTX *context = EVP_MD_CTX_new();

@@ -22,6 +22,16 @@ size_t digest_length(enum digest_kind kind);
 // Whether `text` is a digest in lower case.
 int digest_is_hex(enum digest_kind kind, const char *text);
 
+// A digest of bytes that come piece by piece; not DIGEST_GIT_BLOB, which begins with their length.
+struct digest;
+enum berth_status digest_open(enum digest_kind kind, struct digest **digest,
+                              struct berth_error *error);
+void digest_add(struct digest *digest, const void *bytes, size_t length);
+// Frees the digest, which may be NULL; without `hex` it only does that. An error of digest_add
+// comes out here.
+enum berth_status digest_close(struct digest *digest, char hex[DIGEST_HEX_SIZE],
+                               struct berth_error *error);
+
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error);
 // Reads the file in blocks, so that memory does not grow with it.

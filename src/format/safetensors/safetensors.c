@@ -360,6 +360,13 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     return safetensors_read_raw(file->container, entry, first, bytes, to, error);
 }
 
+static int map_file(const struct tensor_file *file, const struct tensor_entry *entry,
+                    struct file_mapping *mapping) {
+    const struct safetensors *container = file->container;
+    return file_map(&container->file, container->data_begin + entry->begin,
+                    (size_t)(entry->end - entry->begin), mapping);
+}
+
 static void close_file(void *container) {
     safetensors_close(container);
 }
@@ -369,4 +376,5 @@ const struct tensor_format safetensors_format = {.name = "safetensors",
                                                  .container_size = sizeof(struct safetensors),
                                                  .open = open_file,
                                                  .read = read_file,
+                                                 .map = map_file,
                                                  .close = close_file};

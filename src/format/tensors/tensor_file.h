@@ -5,6 +5,7 @@
 #define BERTH_FORMAT_TENSOR_FILE_H
 
 #include "core/error.h"
+#include "core/file.h"
 #include "format/tensors/tensor.h"
 
 struct tensor_file {
@@ -30,6 +31,10 @@ struct tensor_format {
     // multiples of the data type's size. Thread-safe.
     enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
                               uint64_t first, size_t bytes, void *to, struct berth_error *error);
+    // Maps the bytes of a tensor instead; 0: they cannot be. NULL for formats that do not hold them
+    // as one piece.
+    int (*map)(const struct tensor_file *file, const struct tensor_entry *entry,
+               struct file_mapping *mapping);
     // Called also after `open` failed. The caller owns the container's memory.
     void (*close)(void *container);
     // Finds the newest file of the format in a folder with other files: *path is newly allocated,

@@ -81,9 +81,8 @@ size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_shard
     return bytes < comm->host_bytes ? bytes : comm->host_bytes;
 }
 
-// Exchanges of one segment that may be in progress: its gradients reduced, then gathered, its
-// weights gathered.
-enum { EXCHANGES = 3 };
+// Exchanges of one segment that may be in progress: its gradients reduced, its weights gathered.
+enum { EXCHANGES = 2 };
 
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
@@ -142,7 +141,9 @@ static struct comm_range gradients_of(const struct all_reduce *all_reduce,
                                .dtype = DTYPE_F32,
                                .wire = all_reduce->rules.wire,
                                .starts = segment->starts,
-                               .bucket = all_reduce->rules.gradient_bucket};
+                               .bucket = all_reduce->rules.gradient_bucket,
+                               .native = all_reduce->rules.native,
+                               .to_all = all_reduce->state->sharding.stage == 0};
 }
 
 static struct comm_range master_of(const struct all_reduce *all_reduce,
@@ -154,7 +155,8 @@ static struct comm_range master_of(const struct all_reduce *all_reduce,
                                .dtype = DTYPE_F32,
                                .wire = DTYPE_F32,
                                .starts = segment->starts,
-                               .bucket = all_reduce->rules.weight_bucket};
+                               .bucket = all_reduce->rules.weight_bucket,
+                               .native = all_reduce->rules.native};
 }
 
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
@@ -169,9 +171,6 @@ void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
          i++) {
         const struct comm_range gradients = gradients_of(all_reduce, &all_reduce->segments[i]);
         all_reduce->gradients[range] = range_exchange_reduce(exchange, &gradients);
-        if (all_reduce->state->sharding.stage == 0) {
-            all_reduce->gradients[range] = range_exchange_gather(exchange, &gradients);
-        }
     }
     if (all_reduce->rules.blocking) {
         all_reduce_wait_gradients(all_reduce, range);

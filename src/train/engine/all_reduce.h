@@ -3,7 +3,7 @@
 // is still running, and the weights that their owners have updated, while the next forward pass
 // begins. comm/comm.h moves the numbers; update.h decides when.
 //
-//   stage 0   reduce each range, then gather the sums: every rank updates everything
+//   stage 0   reduce each range to all: every rank updates everything
 //   stage 1   reduce each range; its owners update their parts; gather the weights
 //   stage 2   as stage 1, and what a rank does not own of the gradients is dropped
 #ifndef BERTH_TRAIN_ALL_REDUCE_H
@@ -27,6 +27,7 @@ struct all_reduce_segment {
 
 struct all_reduce_rules {
     enum dtype wire;               // of gradients
+    int native;                    // 1: the library adds them (comm_range.native)
     int blocking;                  // 1: computation waits for every exchange; 0: they overlap
     enum range_exchange_mode mode; // on GPUs
     // Largest number of elements exchanged at a time; 0: as many as fit in the communicator's
@@ -66,7 +67,7 @@ int all_reduce_has_peers(const struct all_reduce *all_reduce);
 // embeddings, biases and norms.
 int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range);
 
-// Starts summing the gradients of a range over all ranks; stage 0 also gathers the sums.
+// Starts summing the gradients of a range over all ranks, in stage 0 for all of them.
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range);
 // Stages 1 and 2: starts gathering the weights of a range, of which this rank has updated its part.
 void all_reduce_gather(struct all_reduce *all_reduce, size_t range);

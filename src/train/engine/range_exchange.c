@@ -11,7 +11,7 @@ enum operation { REDUCE, GATHER };
 struct mirrored_range {
     enum operation operation;
     struct comm_range range; // in device memory
-    int64_t fetch;           // ticket of the copy to the mirror; 0: the mirror has it already
+    int64_t fetch;           // ticket of the copy to the mirror
     int64_t ticket;          // of the communicator
 };
 
@@ -132,18 +132,6 @@ static void *mirror_of(const struct range_exchange *exchange, int64_t element) {
     return (char *)exchange->mirror + (size_t)element * element_bytes;
 }
 
-// Whether an exchange from that ticket on passes through the same part of the mirror.
-static int is_under_way(const struct range_exchange *exchange, enum operation operation,
-                        int64_t ticket, const struct comm_range *range) {
-    for (; ticket <= exchange->begun; ticket++) {
-        const struct mirrored_range *other = slot_of(exchange, ticket);
-        if (other->operation == operation && other->range.first == range->first) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // Starts copying elements [from, to) of a range to the mirror, even if there are none: waiting for
 // the copy ensures that earlier uploads have read the mirror before it is written.
 static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
@@ -159,12 +147,9 @@ static int64_t begin(struct range_exchange *exchange, enum operation operation,
                      const struct comm_range *range) {
     const int rank = exchange->comm->rank;
     struct mirrored_range own = {.operation = operation, .range = *range};
-    if (operation == REDUCE) {
-        assert(!is_under_way(exchange, GATHER, exchange->finished + 1, range));
-        own.fetch = fetch(exchange, range, range->first, range->first + range->count);
-    } else if (!is_under_way(exchange, REDUCE, exchange->finished + 1, range)) {
-        own.fetch = fetch(exchange, range, range->starts[rank], range->starts[rank + 1]);
-    }
+    own.fetch = operation == REDUCE
+                    ? fetch(exchange, range, range->first, range->first + range->count)
+                    : fetch(exchange, range, range->starts[rank], range->starts[rank + 1]);
     assert(exchange->begun - exchange->finished < exchange->capacity);
     exchange->begun++;
     *slot_of(exchange, exchange->begun) = own;
@@ -178,9 +163,7 @@ static void submit(struct range_exchange *exchange, int64_t last) {
         struct mirrored_range *own = slot_of(exchange, ++exchange->submitted);
         struct comm_range mirrored = own->range;
         mirrored.data = mirror_of(exchange, own->range.first);
-        if (own->fetch > 0) {
-            device->fetch_wait(device, own->fetch);
-        }
+        device->fetch_wait(device, own->fetch);
         own->ticket = own->operation == REDUCE ? comm->reduce_begin(comm, &mirrored)
                                                : comm->gather_begin(comm, &mirrored);
     }
@@ -195,15 +178,15 @@ static void copy_back(const struct range_exchange *exchange, const struct comm_r
                    (size_t)(to - from) * size);
 }
 
-// Copies back what the exchange wrote. Sums that are also gathered are copied back then.
+// Copies back what the exchange wrote.
 static void finish(struct range_exchange *exchange, int64_t ticket) {
     const struct mirrored_range *own = slot_of(exchange, ticket);
     const struct comm_range *range = &own->range;
     const int64_t *part = &range->starts[exchange->comm->rank];
     exchange->comm->wait(exchange->comm, own->ticket);
-    if (own->operation == GATHER) {
+    if (own->operation == GATHER || range->to_all) {
         copy_back(exchange, range, range->first, range->first + range->count);
-    } else if (part[0] < part[1] && !is_under_way(exchange, GATHER, ticket, range)) {
+    } else if (part[0] < part[1]) {
         copy_back(exchange, range, part[0], part[1]);
     }
 }

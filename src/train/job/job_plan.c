@@ -34,7 +34,14 @@ enum berth_status job_measure_plan(struct training_job *job, struct berth_error 
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
     TRY(machine_compute_dtype(&job->config.machine, job->peers, job->device, &job->log,
                               &job->state.compute, error));
-    return find_shape(job, &job->micro_batches, error);
+    TRY(machine_compare_devices(job->comm, job->device, job->config.machine.precision,
+                                job->sharding.stage, &job->log, error));
+    TRY(find_shape(job, &job->micro_batches, error));
+    struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->files.table.head, job->state.compute);
+    rules.exchange.wire = update_wire(&rules);
+    return reduce_choose(&job->config.engine, job->comm, &job->state, &rules.exchange, &job->reduce,
+                         error);
 }
 
 static size_t saving_bytes(const struct training_job *job) {
@@ -106,6 +113,7 @@ enum berth_status job_make_plan(const struct training_job *job, struct berth_err
                                        .batching = &job->batching,
                                        .schedule = &job->schedule,
                                        .rules = &rules,
+                                       .reduce = &job->reduce,
                                        .micro_batches = job->micro_batches,
                                        .train = &job->train,
                                        .evaluation = job->has_evaluation ? &job->evaluation : NULL,

@@ -128,7 +128,6 @@ enum berth_status job_compare_inputs(const struct training_job *job, struct bert
     if (job->comm->size == 1) {
         return BERTH_OK;
     }
-    TRY(machine_compare_devices(job->comm, job->device, job->sharding.stage, &job->log, error));
     TRY(comm_settle(job->comm,
                     checkpoint != NULL ? checkpoint_manifest_checksum(checkpoint, &manifest, error)
                                        : BERTH_OK,

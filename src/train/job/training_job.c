@@ -341,6 +341,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->files.table.head, compute);
     rules.class_weights = job->train.class_weights;
+    rules.exchange.native = job->reduce.native;
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
     job->content = (struct checkpoint_content){
@@ -383,6 +384,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
     range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
+    reduce_choice_note(&job->reduce, &job->updater.all_reduce, &job->log);
     return job_saves_in_background(job)
                ? saver_init(&job->saver, &job->content, job->config.run.output_dir, error)
                : BERTH_OK;

@@ -10,6 +10,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
+#include "train/job/reduce_choice.h"
 #include "train/job/resume.h"
 #include "train/job/training_job.h"
 #include "train/job/training_loop.h"
@@ -39,6 +40,7 @@ struct training_job {
     struct schedule schedule;
     struct engine_shape shape;
     int64_t micro_batches; // of this rank, in the largest update
+    struct reduce_choice reduce;
     struct state state;
     struct engine engine;
     struct updater updater;

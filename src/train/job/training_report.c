@@ -95,6 +95,12 @@ static void report_batches(const struct training_plan *plan, const struct berth_
             log_real("epochs", batching_epochs(batching, batching->total_steps)),
             log_text("expected_time", "printed after the first updates, which are timed"));
     add_meanings(batching, &record);
+    char reduce[sizeof plan->reduce->reason + 16];
+    if (plan->ranks > 1) {
+        snprintf(reduce, sizeof reduce, "%s (%s)", plan->reduce->native ? "native" : "exact",
+                 plan->reduce->reason);
+        LOG_ADD(&record, log_text("reduce", reduce));
+    }
     log_record(log, BERTH_PLAN, "batches", &record);
 }
 

@@ -10,6 +10,7 @@
 #include "train/engine/batching.h"
 #include "train/engine/inputs.h"
 #include "train/inference/evaluate.h"
+#include "train/job/reduce_choice.h"
 #include "train/job/training_loop.h"
 #include "train/optimizer/schedule.h"
 #include "train/progress/progress.h"
@@ -23,6 +24,7 @@ struct training_plan {
     const struct batching *batching;
     const struct schedule *schedule;
     const struct update_rules *rules;
+    const struct reduce_choice *reduce;
     int64_t micro_batches; // largest number in one update
     const struct task_set *train;
     const struct evaluation *evaluation; // NULL: none

@@ -114,8 +114,10 @@ static uint64_t stack_size(void) {
 // Not inlined: clang calls its OpenMP at the beginning of a function with a parallel region. That
 // call maps memory and ends the process if it cannot, so the limit must have been checked before.
 static __attribute__((noinline)) void start_threads(int threads) {
-    // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
+#ifdef __GLIBC__
+    // Otherwise it reserves 64 MiB of addresses as a heap for each thread, if available.
     mallopt(M_ARENA_MAX, 1);
+#endif
 #pragma omp parallel num_threads(threads)
     memory_free(memory_new(1)); // keeps the region from being empty
 }
@@ -261,13 +263,14 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
 }
 
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
-                                          int zero_stage, const struct berth_log *log,
-                                          struct berth_error *error) {
+                                          enum berth_precision precision, int zero_stage,
+                                          const struct berth_log *log, struct berth_error *error) {
     char own[64], first[64];
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    (void)snprintf(own, sizeof own, "%s with %s kernels", device->name, device->kernels);
+    (void)snprintf(own, sizeof own, "%s with %s kernels", device->name,
+                   precision == BERTH_FP32 && device->is_portable ? "portable" : device->kernels);
     memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
     TRY(comm->status(comm, error));
@@ -396,7 +399,7 @@ enum berth_status machine_inference_dtype(struct machine_settings *settings, str
     if (settings->precision != BERTH_INT8) {
         return machine_compute_dtype(settings, comm, device, log, compute, error);
     }
-    TRY(find_fast_dtype(comm, device, log, compute, error));
+    *compute = DTYPE_F32; // whose bytes are the same with every instruction set
     // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(settings, device, DTYPE_I8, error)

@@ -37,10 +37,11 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
                                       struct device **device, struct berth_error *error);
 
 // BERTH_CONFIG: a rank has another kind of device than rank 0 or, where each rank keeps its own
-// copy of the weights (zero_stage 0), other kernels. All ranks call it.
+// copy of the weights (zero_stage 0), other kernels, unless both give the same bytes in
+// `precision`. All ranks call it.
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
-                                          int zero_stage, const struct berth_log *log,
-                                          struct berth_error *error);
+                                          enum berth_precision precision, int zero_stage,
+                                          const struct berth_log *log, struct berth_error *error);
 
 // Opens the communicator config->comm ("auto": that of the launcher), which the caller closes. All
 // processes that were started together call this before the job divides its work. `job` is what
@@ -60,8 +61,8 @@ const char *machine_precision_name(enum berth_precision precision);
 enum berth_status machine_compute_dtype(struct machine_settings *settings, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error);
-// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): then the dtype
-// of everything else. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
+// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): everything else
+// is f32 then. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
 enum berth_status machine_inference_dtype(struct machine_settings *settings, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
                                           enum dtype *compute, struct berth_error *error);

@@ -3,6 +3,7 @@
 
 #include "core/arena.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 
 #include <assert.h>
 #include <math.h>
@@ -270,8 +271,8 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     const struct optimizer *optimizer = plan->optimizer;
     const struct state *state = plan->state;
     const double t = (double)step->number + 1;
-    const double correction1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
-    const double correction2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
+    const double correction1 = optimizer->bias_correction ? 1 - math_power(optimizer->beta1, t) : 1;
+    const double correction2 = optimizer->bias_correction ? 1 - math_power(optimizer->beta2, t) : 1;
     const int in_rate = optimizer->row->corrects_rate;
     const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
     // With both kinds of clipping, the global factor scales the gradients before the tensors'

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/schedule.h"
 
+#include "core/portable_math.h"
+
 #include <math.h>
 #include <string.h>
-
-static const double PI = 3.14159265358979323846;
 
 static double fraction_done(const struct schedule *s, int64_t step) {
     return s->total_steps > 0 ? (double)step / (double)s->total_steps : 1.0;
@@ -57,7 +57,7 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
         return s->peak * x / s->warmup;
     }
     double rest = s->warmup < 1 ? (x - s->warmup) / (1 - s->warmup) : 1;
-    return s->peak * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
+    return s->peak * 0.5 * (1 + math_cosine_pi(rest < 1 ? rest : 1));
 }
 
 // As transformers with its defaults: power 1 and a final rate of 1e-7.
@@ -91,7 +91,7 @@ static int is_warming(const struct schedule *s, int64_t step) {
 }
 
 static double gamma_log(const struct schedule *s, int64_t step) {
-    return step < 1 ? 0 : log((double)step) / log((double)warmup_of_deepspeed(s));
+    return step < 1 ? 0 : math_log((double)step) / math_log((double)warmup_of_deepspeed(s));
 }
 
 static double gamma_linear(const struct schedule *s, int64_t step) {
@@ -131,7 +131,7 @@ static double cosine_decay(const struct schedule *s, int64_t step) {
     int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
     double done = fmin(1, (double)(step - steps) / (double)length);
-    return s->peak * (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + cos(PI * done)) / 2);
+    return s->peak * (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + math_cosine_pi(done)) / 2);
 }
 
 static double rate_warmup_cosine_log(const struct schedule *s, int64_t step) {
@@ -150,12 +150,12 @@ static double rate_warmup_cosine_linear(const struct schedule *s, int64_t step) 
 // at 1).
 static double exponential(const struct schedule *s, int64_t step) {
     double end = s->warmup * (double)s->total_steps;
-    return pow(s->decay_rate, ((double)step - end) / (double)s->decay_steps);
+    return math_power(s->decay_rate, ((double)step - end) / (double)s->decay_steps);
 }
 
 static double rate_ee(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    return s->peak * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
+    return s->peak * (x < s->warmup ? math_power(x / s->warmup, 2) : exponential(s, step));
 }
 
 static double rate_le(const struct schedule *s, int64_t step) {
@@ -165,7 +165,8 @@ static double rate_le(const struct schedule *s, int64_t step) {
 
 static double rate_ep(const struct schedule *s, int64_t step) {
     double x = fraction_done(s, step);
-    double factor = x < s->warmup ? pow(x / s->warmup, 1.5) : pow(at_least_zero(1 - x), 2);
+    double factor =
+        x < s->warmup ? math_power(x / s->warmup, 1.5) : math_power(at_least_zero(1 - x), 2);
     return s->peak * factor;
 }
 

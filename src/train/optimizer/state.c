@@ -347,6 +347,9 @@ static enum berth_status end_param(void *context, const struct param *param, flo
     struct state *state = loader->state;
     const int64_t count = param->rows * param->cols;
     TRY(check_finite(loader, param, values, inspect(state, param, values), error));
+    if (state->is_int8) {
+        TRY(int8_weights_round(&state->int8, param, values, error));
+    }
     if (loader->staging != NULL) {
         state->device->upload(state->device, state->master + param->offset, values,
                               bytes_of(param));
@@ -376,6 +379,15 @@ enum berth_status state_loader_finish(struct state_loader *loader, const struct 
     return state->device->status(state->device, error);
 }
 
+static int take_param(void *context, const struct param *param, const struct weights *weights,
+                      const struct weight *weight) {
+    const struct state_loader *loader = context;
+    return int8_weights_take(&loader->state->int8, param, weights, weight);
+}
+
 struct param_sink state_loader_sink(struct state_loader *loader) {
-    return (struct param_sink){begin_param, end_param, loader, loader->state->device->threads};
+    const struct state *state = loader->state;
+    const int may_take = state->is_int8 && !state->is_compared; // which needs all values
+    return (struct param_sink){begin_param, end_param, may_take ? take_param : NULL, loader,
+                               state->device->threads};
 }

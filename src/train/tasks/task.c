@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/portable_math.h"
 #include "metrics/results.h"
 #include "settings/settings.h"
 #include "train/engine/infer.h"
@@ -84,9 +85,9 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label) {
         largest = logit > largest ? logit : largest; // as in cpu/loss.c: no fmax
     }
     for (size_t i = 0; i < width; i++) {
-        sum += exp((double)logits[i] - largest);
+        sum += math_exp((double)logits[i] - largest);
     }
-    return log(sum) + largest - (double)logits[label];
+    return math_log(sum) + largest - (double)logits[label];
 }
 
 double task_smoothed_loss(const float *logits, size_t width, int32_t label, double smoothing) {

@@ -11,25 +11,6 @@
 
 // --- one number ---------------------------------------------------------------------------------
 
-// x Phi(x)
-ALWAYS_INLINE float gelu_erf(float x) {
-    return 0.5f * x * (1.0f + erf_of(x * 0.70710678118654752f));
-}
-
-// Phi(x) + x phi(x), with erfc(z) = e^(-z^2) t (a1 + a2 t + ...), t = 1 / (1 + 0.3275911 z)
-// (Abramowitz and Stegun 7.1.26, 1.5e-7 absolute), which shares the exponential with phi.
-ALWAYS_INLINE float gelu_erf_slope(float x) {
-    float e = exp_negative(-0.5f * x * x);
-    float t = 1.0f / (1.0f + 0.3275911f * 0.70710678118654752f * fabsf(x));
-    float p = 0.5f * 1.061405429f;
-    p = p * t + 0.5f * -1.453152027f;
-    p = p * t + 0.5f * 1.421413741f;
-    p = p * t + 0.5f * -0.284496736f;
-    p = p * t + 0.5f * 0.254829592f;
-    float tail = p * t * e;
-    return (x < 0.0f ? tail : 1.0f - tail) + x * 0.39894228040143268f * e;
-}
-
 // x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi)
 ALWAYS_INLINE float gelu_tanh(float x) {
     float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
@@ -40,16 +21,6 @@ ALWAYS_INLINE float gelu_tanh_slope(float x) {
     float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
     float inner = 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
-}
-
-ALWAYS_INLINE float gelu_clipped(float x) {
-    float y = gelu_erf(x);
-    y = y > 10.0f ? 10.0f : y;
-    return y < -10.0f ? -10.0f : y;
-}
-
-ALWAYS_INLINE float gelu_clipped_slope(float x) {
-    return gelu_erf(x) > 10.0f ? 0.0f : gelu_erf_slope(x);
 }
 
 ALWAYS_INLINE float gelu_quick(float x) {
@@ -182,49 +153,56 @@ ALWAYS_INLINE float identity_slope(float x) {
         }                                                                                          \
     }
 
-#if defined(__AVX512F__)
-// x is in the polynomial piece around the nearest point, whose index the lookup instructions read
-// from the low bits. The absolute error is 3e-8 besides rounding.
-ALWAYS_INLINE lanes gelu_lookup(const float table[GELU_DEGREE + 1][GELU_PIECES], lanes x) {
+// x is in the polynomial piece around the nearest point, whose index is in the low bits of the
+// float. The absolute error is 3e-8 besides rounding.
+ALWAYS_INLINE lanes gelu_lookup(const float (*table)[GELU_PIECES], int degree, lanes x) {
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
-    const __m512 size = _mm512_min_ps(_mm512_set1_ps(GELU_LIMIT), _mm512_abs_ps((__m512)x));
-    const lanes place = (lanes)size * ((GELU_PIECES - 1) / GELU_LIMIT), n = place + magic;
-    const lanes r = place - (n - magic);
-    lanes y = {0};
-#pragma GCC unroll 5
-    for (int k = GELU_DEGREE; k >= 0; k--) {
-        const __m512 low = _mm512_loadu_ps(table[k]), high = _mm512_loadu_ps(table[k] + LANES);
-        y = y * r + (lanes)_mm512_permutex2var_ps(low, (__m512i)n, high);
+    const lanes size = (lanes)((lane_words)x & 0x7FFFFFFFu), limit = lanes_all(GELU_LIMIT);
+    const lanes place = lanes_min(limit, size) * ((GELU_PIECES - 1) / GELU_LIMIT);
+    const lanes n = place + magic, r = place - (n - magic);
+    lanes y = lanes_lookup(table[degree], (lane_words)n);
+#pragma GCC unroll 6
+    for (int k = degree - 1; k >= 0; k--) {
+        y = lanes_fused(y, r, lanes_lookup(table[k], (lane_words)n));
     }
     return y;
 }
 
+// x Phi(x)
 ALWAYS_INLINE lanes gelu_erf_lanes(lanes x) {
-    return lanes_max(x, lanes_all(0.0f)) - gelu_lookup(gelu_tail, x);
+    return lanes_max(x, lanes_all(0.0f)) - gelu_lookup(gelu_tail, GELU_TAIL_DEGREE, x);
 }
 
+// Phi(x) + x phi(x)
 ALWAYS_INLINE lanes gelu_erf_slope_lanes(lanes x) {
-    const __m512 slope = (__m512)gelu_lookup(gelu_slope, x), one = _mm512_set1_ps(1.0f);
-    const __mmask16 rising = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GE_OQ);
-    return (lanes)_mm512_mask_sub_ps(slope, rising, one, slope);
+    const lanes slope = gelu_lookup(gelu_slope, GELU_SLOPE_DEGREE, x);
+    return lanes_chosen(x >= 0.0f, 1.0f - slope, slope);
 }
 
-static void gelu_erf_chunk(float *restrict x, int64_t count) {
-    for (int64_t v = 0; v < count; v += LANES) {
-        lanes_store(x + v, gelu_erf_lanes(lanes_load(x + v)));
-    }
+ALWAYS_INLINE lanes gelu_clipped_lanes(lanes x) {
+    return lanes_max(lanes_all(-10.0f), lanes_min(lanes_all(10.0f), gelu_erf_lanes(x)));
 }
 
-static void gelu_erf_slope_chunk(float *restrict g, const float *restrict x, int64_t count) {
-    for (int64_t v = 0; v < count; v += LANES) {
-        lanes_store(g + v, lanes_load(g + v) * gelu_erf_slope_lanes(lanes_load(x + v)));
-    }
+ALWAYS_INLINE lanes gelu_clipped_slope_lanes(lanes x) {
+    return lanes_chosen(gelu_erf_lanes(x) > 10.0f, lanes_all(0.0f), gelu_erf_slope_lanes(x));
 }
-#else
-ACTIVATION_CHUNKS(gelu_erf, gelu_erf, gelu_erf_slope)
-#endif
+
+// The chunks of functions of vectors.
+#define LANE_CHUNKS(name)                                                                          \
+    static void name##_chunk(float *restrict x, int64_t count) {                                   \
+        for (int64_t v = 0; v < count; v += LANES) {                                               \
+            lanes_store(x + v, name##_lanes(lanes_load(x + v)));                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_slope_chunk(float *restrict g, const float *restrict x, int64_t count) {    \
+        for (int64_t v = 0; v < count; v += LANES) {                                               \
+            lanes_store(g + v, lanes_load(g + v) * name##_slope_lanes(lanes_load(x + v)));         \
+        }                                                                                          \
+    }
+
+LANE_CHUNKS(gelu_erf)
+LANE_CHUNKS(gelu_clipped)
 ACTIVATION_CHUNKS(gelu_tanh, gelu_tanh, gelu_tanh_slope)
-ACTIVATION_CHUNKS(gelu_clipped, gelu_clipped, gelu_clipped_slope)
 ACTIVATION_CHUNKS(gelu_quick, gelu_quick, gelu_quick_slope)
 ACTIVATION_CHUNKS(relu, relu, relu_slope)
 ACTIVATION_CHUNKS(relu_squared, relu_squared, relu_squared_slope)

@@ -5,32 +5,32 @@
 
 #include "device/cpu/kernels/math.h"
 
-// Loads `count` columns of a row into x; the rest of the last vector is so low that it adds
+// Loads `count` columns of a row into x; what they lack of SUM_LANES is so low that it adds
 // nothing.
 ALWAYS_INLINE void load_logits(float *restrict x, struct mat logits, int64_t row, int64_t column,
                                int64_t count) {
     load(x, logits, row, column, count);
-    for (int64_t i = count; i < lanes_of(count); i++) {
+    for (int64_t i = count; i % SUM_LANES != 0; i++) {
         x[i] = -1e30f;
     }
 }
 
 ALWAYS_INLINE float largest_logit(struct mat logits, int64_t row) {
-    float lane[LANES], x[KERNEL_COLUMNS], max = -1e30f;
-    for (int i = 0; i < LANES; i++) {
+    float lane[SUM_LANES], x[KERNEL_COLUMNS], max = -1e30f;
+    for (int i = 0; i < SUM_LANES; i++) {
         lane[i] = -1e30f;
     }
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
         const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
-        for (int64_t v = 0; v < count; v += LANES) {
+        for (int64_t v = 0; v < count; v += SUM_LANES) {
 #pragma omp simd
-            for (int i = 0; i < LANES; i++) {
+            for (int i = 0; i < SUM_LANES; i++) {
                 lane[i] = lane[i] > x[v + i] ? lane[i] : x[v + i];
             }
         }
     }
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < SUM_LANES; i++) {
         max = lane[i] > max ? lane[i] : max;
     }
     return max;
@@ -39,18 +39,18 @@ ALWAYS_INLINE float largest_logit(struct mat logits, int64_t row) {
 // The sum of exp(x - shift) over a row, in double: near 1 its digits determine a small loss.
 ALWAYS_INLINE double sum_of_exps(struct mat logits, int64_t row, float shift) {
     float x[KERNEL_COLUMNS];
-    double lane[LANES] = {0}, sum = 0.0;
+    double lane[SUM_LANES] = {0}, sum = 0.0;
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
         const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
-        for (int64_t v = 0; v < count; v += LANES) {
+        for (int64_t v = 0; v < count; v += SUM_LANES) {
 #pragma omp simd
-            for (int i = 0; i < LANES; i++) {
+            for (int i = 0; i < SUM_LANES; i++) {
                 lane[i] += (double)exp_negative(x[v + i] - shift);
             }
         }
     }
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < SUM_LANES; i++) {
         sum += lane[i];
     }
     return sum;
@@ -64,9 +64,9 @@ ALWAYS_INLINE void scaled_exps(struct mat gradient, struct mat logits, int64_t r
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
         const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
-        for (int64_t v = 0; v < count; v += LANES) {
+        for (int64_t v = 0; v < count; v += SUM_LANES) {
 #pragma omp simd
-            for (int i = 0; i < LANES; i++) {
+            for (int i = 0; i < SUM_LANES; i++) {
                 x[v + i] = factor * exp_negative(x[v + i] - shift);
             }
         }
@@ -97,7 +97,7 @@ static double cross_entropy(struct mat dlogits, struct mat logits, int64_t row, 
         const float slope = (float)(-(double)scale * others / sum);
         store(dlogits, row, label, &slope, 1);
     }
-    return (double)max + log(sum) - (double)wanted;
+    return (double)max + math_log(sum) - (double)wanted;
 }
 
 #endif

@@ -8,8 +8,10 @@
 
 #include "device/cpu/kernels/math.h"
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__FMA__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 typedef float lanes __attribute__((vector_size(LANES * 4)));
@@ -31,6 +33,21 @@ ALWAYS_INLINE void lanes_store(float *to, lanes x) {
     memcpy(to, &x, sizeof x);
 }
 
+// x y + z, rounded once where KERNELS_FUSE.
+ALWAYS_INLINE lanes lanes_fused(lanes x, lanes y, lanes z) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
+#elif defined(__AVX2__)
+    return (lanes)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
+#elif defined(__FMA__)
+    return (lanes)_mm_fmadd_ps((__m128)x, (__m128)y, (__m128)z);
+#elif defined(__ARM_FEATURE_FMA)
+    return (lanes)vfmaq_f32((float32x4_t)z, (float32x4_t)x, (float32x4_t)y);
+#else
+    return x * y + z;
+#endif
+}
+
 // The first `count` lanes of x, `other` in those past them.
 ALWAYS_INLINE lanes lanes_first(lanes x, int64_t count, float other) {
 #if defined(__AVX512F__)
@@ -43,6 +60,11 @@ ALWAYS_INLINE lanes lanes_first(lanes x, int64_t count, float other) {
 #endif
 }
 
+// x where the condition, the result of a comparison, holds, else y.
+ALWAYS_INLINE lanes lanes_chosen(lane_integers holds, lanes x, lanes y) {
+    return (lanes)((holds & (lane_integers)x) | (~holds & (lane_integers)y));
+}
+
 // The element-wise maximum; that of y if either is a NaN.
 ALWAYS_INLINE lanes lanes_max(lanes x, lanes y) {
 #if defined(__AVX512F__)
@@ -50,8 +72,18 @@ ALWAYS_INLINE lanes lanes_max(lanes x, lanes y) {
 #elif defined(__AVX2__)
     return (lanes)_mm256_max_ps((__m256)x, (__m256)y);
 #else
-    const lane_words larger = (lane_words)(x > y);
-    return (lanes)(((lane_words)x & larger) | ((lane_words)y & ~larger));
+    return lanes_chosen(x > y, x, y);
+#endif
+}
+
+// The element-wise minimum; that of y if either is a NaN.
+ALWAYS_INLINE lanes lanes_min(lanes x, lanes y) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_min_ps((__m512)x, (__m512)y);
+#elif defined(__AVX2__)
+    return (lanes)_mm256_min_ps((__m256)x, (__m256)y);
+#else
+    return lanes_chosen(x < y, x, y);
 #endif
 }
 
@@ -76,11 +108,20 @@ ALWAYS_INLINE lanes lanes_masked(lanes x, uint32_t bits) {
 #define LANES_OF_BOTH(x, y, ...) __builtin_shuffle(x, y, (lane_words){__VA_ARGS__})
 #endif
 
+// The partial sums of a row.
+struct lane_sums {
+    lanes part[SUM_VECTORS];
+};
+
+// Stands before a loop over the parts of SUM_LANES columns.
+#define EACH_PART _Pragma("GCC unroll 4") for (int part = 0; part < SUM_VECTORS; part++)
+
 #if defined(__AVX512F__)
 #define LANES_IN_ORDER(x, ...) LANES_OF_BOTH(x, x, __VA_ARGS__)
 
-// By halves, whatever the instruction set.
-ALWAYS_INLINE float lanes_sum(lanes x) {
+// The total of all partial sums, by halves.
+ALWAYS_INLINE float lane_total(struct lane_sums sums) {
+    lanes x = sums.part[0];
     x += LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x += LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
     x += LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
@@ -100,14 +141,16 @@ ALWAYS_INLINE float larger_of(float x, float y) {
     return x > y ? x : y;
 }
 
-ALWAYS_INLINE float lanes_sum(lanes x) {
+// The total of all partial sums, by halves.
+ALWAYS_INLINE float lane_total(struct lane_sums sums) {
 #if defined(__AVX2__)
-    const four_lanes sum = (four_lanes)_mm256_castps256_ps128((__m256)x) +
-                           (four_lanes)_mm256_extractf128_ps((__m256)x, 1);
+    const lanes eight = sums.part[0] + sums.part[1];
+    const four_lanes sum = (four_lanes)_mm256_castps256_ps128((__m256)eight) +
+                           (four_lanes)_mm256_extractf128_ps((__m256)eight, 1);
 #else
-    const four_lanes sum = x;
+    const four_lanes sum = (sums.part[0] + sums.part[2]) + (sums.part[1] + sums.part[3]);
 #endif
-    return sum[0] + sum[2] + (sum[1] + sum[3]);
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 ALWAYS_INLINE float lanes_reduce_max(lanes x) {
@@ -138,8 +181,8 @@ ALWAYS_INLINE lane_halves halves_of_lanes(lanes x) {
 }
 #endif
 
-// The first `left` of a vector's columns of a matrix, all where `left` is larger; 0 in the other
-// lanes.
+// The first `left` of a vector's columns of a matrix, all where `left` is larger, none where it is
+// not positive; 0 in the other lanes.
 ALWAYS_INLINE lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
 #if defined(__AVX512F__)
     const __mmask16 mask = lanes_left(left);
@@ -149,7 +192,7 @@ ALWAYS_INLINE lanes lanes_from(const void *from, enum dtype dtype, int64_t left)
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
     return (lanes)_mm512_slli_epi32(wide, 16);
 #else
-    const size_t count = (size_t)chunk_length(0, left, LANES);
+    const size_t count = left > 0 ? (size_t)chunk_length(0, left, LANES) : 0;
     lanes x = {0};
     lane_halves half = {0};
     if (dtype == DTYPE_F32) {
@@ -175,7 +218,7 @@ ALWAYS_INLINE void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
     store_bf16(to, lane, chunk_length(0, left, LANES));
 #endif
 #else
-    const size_t count = (size_t)chunk_length(0, left, LANES);
+    const size_t count = left > 0 ? (size_t)chunk_length(0, left, LANES) : 0;
     if (dtype == DTYPE_F32) {
         memcpy(to, &x, count * sizeof(float));
     } else {
@@ -185,7 +228,7 @@ ALWAYS_INLINE void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
 #endif
 }
 
-// Two neighbouring vectors.
+// Two vectors whose columns are SUM_LANES apart.
 ALWAYS_INLINE void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
 #if defined(__AVX512BF16__)
     if (dtype == DTYPE_BF16) {
@@ -194,10 +237,10 @@ ALWAYS_INLINE void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
     }
 #endif
     lanes_to(to, x, dtype, LANES);
-    lanes_to((char *)to + LANES * dtype_size(dtype), y, dtype, LANES);
+    lanes_to((char *)to + SUM_LANES * dtype_size(dtype), y, dtype, LANES);
 }
 
-// x times y where their bits are set, else 0.
+// x times y where the bits of both are set, those of the second vectors SUM_LANES further; else 0.
 ALWAYS_INLINE void lanes_pair_products(lanes product[2], const lanes x[2], const lanes y[2],
                                        uint32_t bits) {
 #if defined(__AVX512BW__)
@@ -206,11 +249,11 @@ ALWAYS_INLINE void lanes_pair_products(lanes product[2], const lanes x[2], const
                                             (__m512)y[1]);
 #else
     product[0] = lanes_masked(x[0] * y[0], bits);
-    product[1] = lanes_masked(x[1] * y[1], bits >> LANES);
+    product[1] = lanes_masked(x[1] * y[1], bits >> SUM_LANES);
 #endif
 }
 
-// Two neighbouring vectors where their bits are set; 0 in place of the others.
+// lanes_pair_to where the bits are set; 0 in place of the others.
 ALWAYS_INLINE void lanes_pair_masked_to(void *to, lanes x, lanes y, uint32_t bits,
                                         enum dtype dtype) {
 #if defined(__AVX512BF16__)
@@ -219,7 +262,7 @@ ALWAYS_INLINE void lanes_pair_masked_to(void *to, lanes x, lanes y, uint32_t bit
         return;
     }
 #endif
-    lanes_pair_to(to, lanes_masked(x, bits), lanes_masked(y, bits >> LANES), dtype);
+    lanes_pair_to(to, lanes_masked(x, bits), lanes_masked(y, bits >> SUM_LANES), dtype);
 }
 
 // 2^r for r in [-1/2, 1/2]: polynomials fitted for the least relative error, 7e-8 for results that
@@ -228,30 +271,30 @@ ALWAYS_INLINE lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {
     lanes p;
     if (dtype == DTYPE_BF16) {
         p = lanes_all(9.582853876e-03f);
-        p = p * r + 5.590642616e-02f;
-        p = p * r + 2.402409911e-01f;
-        p = p * r + 6.931241751e-01f;
+        p = lanes_fused(p, r, lanes_all(5.590642616e-02f));
+        p = lanes_fused(p, r, lanes_all(2.402409911e-01f));
+        p = lanes_fused(p, r, lanes_all(6.931241751e-01f));
     } else {
         p = lanes_all(1.535336050e-04f);
-        p = p * r + 1.339887502e-03f;
-        p = p * r + 9.618436918e-03f;
-        p = p * r + 5.550332367e-02f;
-        p = p * r + 2.402264774e-01f;
-        p = p * r + 6.931471825e-01f;
+        p = lanes_fused(p, r, lanes_all(1.339887502e-03f));
+        p = lanes_fused(p, r, lanes_all(9.618436918e-03f));
+        p = lanes_fused(p, r, lanes_all(5.550332367e-02f));
+        p = lanes_fused(p, r, lanes_all(2.402264774e-01f));
+        p = lanes_fused(p, r, lanes_all(6.931471825e-01f));
     }
-    return p * r + 1.0f;
+    return lanes_fused(p, r, lanes_all(1.0f));
 }
 
-// 2^x for x up to 127, at most 1e-38 below -126; a NaN stays a NaN. `dtype` is what the result will
-// be rounded to.
+// 2^x for x up to 127, 2^-126 below -126; a NaN stays a NaN. `dtype` is what the result will be
+// rounded to.
 ALWAYS_INLINE lanes lanes_exp2(lanes x, enum dtype dtype) {
+    x = lanes_max(lanes_all(-126.0f), x);
 #if defined(__AVX512F__)
     const lanes r = (lanes)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT);
     const lanes power = lanes_exp2_fraction(r, dtype);
     return (lanes)_mm512_scalef_ps((__m512)power, (__m512)(x - r));
 #else
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
-    x = lanes_max(lanes_all(-126.0f), x);
     const lanes n = x + magic;
     const lanes power = lanes_exp2_fraction(x - (n - magic), dtype);
     return (lanes)((lane_words)power + ((lane_words)n << 23));
@@ -266,11 +309,33 @@ ALWAYS_INLINE lanes lanes_log(lanes x) {
     const lanes r = (lanes)((lane_words)x - (n << 23)) - 1.0f;
     const lanes z = r / (r + 2.0f), square = z * z;
     lanes p = lanes_all(2.0f / 9.0f);
-    p = p * square + 2.0f / 7.0f;
-    p = p * square + 2.0f / 5.0f;
-    p = p * square + 2.0f / 3.0f;
-    p = p * square + 2.0f;
-    return __builtin_convertvector((lane_integers)n, lanes) * 6.93147181e-01f + z * p;
+    p = lanes_fused(p, square, lanes_all(2.0f / 7.0f));
+    p = lanes_fused(p, square, lanes_all(2.0f / 5.0f));
+    p = lanes_fused(p, square, lanes_all(2.0f / 3.0f));
+    p = lanes_fused(p, square, lanes_all(2.0f));
+    const lanes whole = __builtin_convertvector((lane_integers)n, lanes);
+    return lanes_fused(whole, lanes_all(6.93147181e-01f), z * p);
+}
+
+// The number of each lane's index in a table; only the lowest four bits of an index count.
+ALWAYS_INLINE lanes lanes_lookup(const float table[16], lane_words index) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+#elif defined(__AVX2__)
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)index);
+    return (lanes)_mm256_blendv_ps(low, high, (__m256)(index << 28));
+#elif defined(__aarch64__)
+    const uint8x16x4_t bytes = vld1q_u8_x4((const uint8_t *)table);
+    const lane_words first = (index & 15u) * 0x04040404u + 0x03020100u;
+    return (lanes)vqtbl4q_u8(bytes, (uint8x16_t)first);
+#else
+    lanes x;
+    for (int i = 0; i < LANES; i++) {
+        x[i] = table[index[i] & 15u];
+    }
+    return x;
+#endif
 }
 
 #endif

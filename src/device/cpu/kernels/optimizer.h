@@ -21,13 +21,32 @@ static void copy(struct mat to, struct mat from) {
     }
 }
 
-static double sum_squares(const float *x, int64_t count) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++) {
-        sum += (double)x[i] * (double)x[i];
+// Products of two floats are exact in double.
+ALWAYS_INLINE double square_of(float x) {
+    return (double)x * (double)x;
+}
+
+ALWAYS_INLINE double total_of(const double sums[SUM_LANES]) {
+    double total = 0.0;
+    for (int i = 0; i < SUM_LANES; i++) {
+        total += sums[i];
     }
-    return sum;
+    return total;
+}
+
+static double sum_squares(const float *x, int64_t count) {
+    double sums[SUM_LANES] = {0};
+    int64_t i = 0;
+    for (; i + SUM_LANES <= count; i += SUM_LANES) {
+#pragma omp simd
+        for (int lane = 0; lane < SUM_LANES; lane++) {
+            sums[lane] += square_of(x[i + lane]);
+        }
+    }
+    for (int lane = 0; i + lane < count; lane++) {
+        sums[lane] += square_of(x[i + lane]);
+    }
+    return total_of(sums);
 }
 
 // The scalars of one update in the width of the loop.
@@ -56,20 +75,24 @@ static struct adamw_factors adamw_factors_of(const struct adamw_range *range, do
     };
 }
 
+ALWAYS_INLINE void next_moments(const struct adamw_factors *f, float gradient, float *m, float *v) {
+    *m = fused(f->beta1, *m, f->rest1 * gradient);
+    *v = fused(f->beta2, *v, f->rest2 * gradient * gradient);
+}
+
 // The update to multiply by the rate: the quotient of the moments and the decoupled decay.
 ALWAYS_INLINE float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
-    float root = sqrtf(v * f->inverse2 + f->inner_epsilon) + f->epsilon;
-    return m * f->inverse1 / root + f->decay * p;
+    float root = sqrtf(fused(v, f->inverse2, f->inner_epsilon)) + f->epsilon;
+    return fused(f->decay, p, m * f->inverse1 / root);
 }
 
 ALWAYS_INLINE void adamw_chunk(const struct adamw_factors *f, float *restrict p, float *restrict g,
                                float *restrict m, float *restrict v, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        float gradient = g[i] * f->gradient + f->decay_into_gradient * p[i];
-        m[i] = f->beta1 * m[i] + f->rest1 * gradient;
-        v[i] = f->beta2 * v[i] + f->rest2 * gradient * gradient;
-        p[i] -= f->rate * adamw_update(f, p[i], m[i], v[i]);
+        float gradient = fused(f->decay_into_gradient, p[i], g[i] * f->gradient);
+        next_moments(f, gradient, &m[i], &v[i]);
+        p[i] = fused(-f->rate, adamw_update(f, p[i], m[i], v[i]), p[i]);
         g[i] = 0.0f;
     }
 }
@@ -96,19 +119,20 @@ static void lamb_moments(const struct adamw_range *range, double factor, int64_t
     float *restrict g = range->gradients;
     float *restrict m = range->first_moment;
     float *restrict v = range->second_moment;
-    double parameters = 0.0, updates = 0.0;
-#pragma omp simd reduction(+ : parameters, updates)
-    for (int64_t i = first; i < last; i++) {
-        float gradient = g[i] * f.gradient;
-        m[i] = f.beta1 * m[i] + f.rest1 * gradient;
-        v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
-        float update = adamw_update(&f, p[i], m[i], v[i]);
-        parameters += (double)p[i] * (double)p[i];
-        updates += (double)update * (double)update;
-        g[i] = 0.0f;
+    double parameters[SUM_LANES] = {0}, updates[SUM_LANES] = {0};
+    for (int64_t group = first; group < last; group += SUM_LANES) {
+        const int64_t count = chunk_length(group, last, SUM_LANES);
+#pragma omp simd
+        for (int64_t lane = 0; lane < count; lane++) {
+            const int64_t i = group + lane;
+            next_moments(&f, g[i] * f.gradient, &m[i], &v[i]);
+            parameters[lane] += square_of(p[i]);
+            updates[lane] += square_of(adamw_update(&f, p[i], m[i], v[i]));
+            g[i] = 0.0f;
+        }
     }
-    squares[0] = parameters;
-    squares[1] = updates;
+    squares[0] = total_of(parameters);
+    squares[1] = total_of(updates);
 }
 
 static void lamb_apply(const struct adamw_range *range, double rate, int64_t first, int64_t last) {
@@ -120,7 +144,7 @@ static void lamb_apply(const struct adamw_range *range, double rate, int64_t fir
         float *restrict p = range->parameters + i;
 #pragma omp simd
         for (int64_t j = 0; j < count; j++) {
-            p[j] -= (float)rate * adamw_update(&f, p[j], m[i + j], v[i + j]);
+            p[j] = fused(-(float)rate, adamw_update(&f, p[j], m[i + j], v[i + j]), p[j]);
         }
         if (!mat_is_empty(range->compute)) {
             store(range->compute, 0, i, p, count);

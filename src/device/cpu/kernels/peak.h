@@ -42,7 +42,7 @@ NO_SANITIZE static double peak_f32(int64_t rounds) {
     for (int64_t round = 0; round < rounds; round++) {
 #pragma omp simd
         for (int i = 0; i < CHAINS; i++) {
-            sum[i] = sum[i] * x + 1e-6f;
+            sum[i] = fused(sum[i], x, 1e-6f);
         }
     }
     volatile float sink = sum[0] + sum[CHAINS - 1];

@@ -36,7 +36,7 @@ enum { FETCHED_STEPS = 16 };
 // What a block reads, and its sums of earlier steps.
 struct block {
     lanes (*sums)[VECTORS];
-    int begins;                  // 1: there are no earlier steps
+    const lanes *begin;          // what the sums begin with; NULL: there are earlier steps
     const char *row[BLOCK_ROWS]; // of a
     int64_t step;                // bytes of a from one step to the next
     const uint32_t *columns;     // of a panel of b
@@ -76,7 +76,7 @@ ALWAYS_INLINE lanes multiply_add(lanes sum, lanes a, lanes b, enum word_kind kin
         return (lanes)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
     }
 #endif
-    return sum + a * b;
+    return lanes_fused(a, b, sum);
 }
 
 // Adds the products of some rows and a panel to their sums.
@@ -90,7 +90,7 @@ ALWAYS_INLINE void add_products(const struct block *block, int rows, enum word_k
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++) {
-            sum[i][j] = block->begins ? (lanes){0} : block->sums[i][j];
+            sum[i][j] = block->begin != NULL ? block->begin[j] : block->sums[i][j];
         }
     }
     for (int64_t at = 0; b < end;) {
@@ -154,14 +154,11 @@ ALWAYS_INLINE void write_sums(const struct product *p, lanes sum[BLOCK_ROWS][VEC
         if (left <= 0) {
             break;
         }
-        const lanes bias =
-            p->bias == NULL ? (lanes){0} : lanes_from(p->bias + first, DTYPE_F32, left);
 #pragma GCC unroll 6
         for (int i = 0; i < BLOCK_ROWS; i++) {
             if (i < rows) {
                 void *to = row_at(p->c, row + i, first);
-                const float factor = p->factors == NULL ? 1.0f : p->factors[row + i];
-                lanes x = sum[i][j] * factor + bias;
+                lanes x = sum[i][j] * (p->factors == NULL ? 1.0f : p->factors[row + i]);
                 x = p->accumulate ? x + lanes_from(to, DTYPE_F32, left) : x;
                 lanes_to(to, x, p->c.dtype, left);
             }
@@ -186,7 +183,17 @@ ALWAYS_INLINE void write_block(const struct product *p, lanes sum[BLOCK_ROWS][VE
 struct part {
     int64_t row, end, column; // of c
     int64_t first, last;      // steps
+    lanes bias[VECTORS];      // of the panel, or zeros
 };
+
+ALWAYS_INLINE void set_bias(const struct product *p, struct part *part) {
+#pragma GCC unroll 4
+    for (int j = 0; j < VECTORS; j++) {
+        const int64_t first = part->column + j * LANES;
+        part->bias[j] = p->bias == NULL ? (lanes){0}
+                                        : lanes_from(p->bias + first, DTYPE_F32, p->c.cols - first);
+    }
+}
 
 // Rows that a block lacks are read as its last one.
 ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *part,
@@ -224,7 +231,7 @@ ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *par
     const int64_t blocks = (part->end - part->row + BLOCK_ROWS - 1) / BLOCK_ROWS;
     const uint32_t *panel = (const uint32_t *)p->b + part->column * p->depth;
     struct block block = {
-        .begins = part->first == p->first,
+        .begin = part->first == p->first ? part->bias : NULL,
         .step = p->a_step,
         .columns = panel + part->first * PANEL,
         .steps = part->last - part->first,
@@ -242,6 +249,7 @@ ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *par
 // A group of rows and a panel, at least once where there are no steps.
 ALWAYS_INLINE void multiply_group(const struct product *p, struct part part, enum word_kind kind) {
     lanes sums[GROUP_ROWS + BLOCK_ROWS][VECTORS];
+    set_bias(p, &part);
     part.last = p->first;
     do {
         part.first = part.last;

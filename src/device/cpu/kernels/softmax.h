@@ -29,6 +29,9 @@ ALWAYS_INLINE void set_tail(float *row, int64_t length, float value) {
     if (whole < length) {
         lanes_store(row + whole, lanes_first(lanes_load(row + whole), length - whole, value));
     }
+    for (int64_t c = lanes_of(length); c % SUM_LANES != 0; c += LANES) {
+        lanes_store(row + c, lanes_all(value));
+    }
 }
 
 ALWAYS_INLINE float row_max(const float *scores, int64_t length) {
@@ -48,7 +51,8 @@ struct row_scores {
 };
 
 ALWAYS_INLINE lanes power_at(const struct row_scores *row, int64_t c, enum dtype dtype) {
-    return lanes_exp2(lanes_load(row->from + c) * row->scale - row->shift, dtype);
+    const lanes x = lanes_load(row->from + c);
+    return lanes_exp2(lanes_fused(x, lanes_all(row->scale), lanes_all(-row->shift)), dtype);
 }
 
 // Those of a vector's columns from c on that are kept.
@@ -57,28 +61,35 @@ ALWAYS_INLINE uint32_t bits_at(const struct row_scores *row, int64_t c) {
     return row->drops ? (uint32_t)row->mask[c / MASK_COLUMNS] >> c % MASK_COLUMNS & all : all;
 }
 
-// Those of two vectors' columns; c is a multiple of both.
+// Those of two vectors' columns, from c and from c + SUM_LANES on.
 ALWAYS_INLINE uint32_t pair_bits_at(const struct row_scores *row, int64_t c) {
-    return bits_at(row, c) | bits_at(row, c + LANES) << LANES;
+    return bits_at(row, c) | bits_at(row, c + SUM_LANES) << SUM_LANES;
 }
 
 // Writes the powers that the mask keeps; returns the sum of all.
 ALWAYS_INLINE float row_powers(void *to, const struct row_scores *row, int64_t length,
                                enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
-    lanes sum = {0};
-    int64_t c = 0;
-    for (; c + LANES < length; c += 2 * LANES) {
-        const lanes first = power_at(row, c, dtype), second = power_at(row, c + LANES, dtype);
-        sum += first + second;
-        lanes_pair_masked_to((char *)to + c * size, first, second, pair_bits_at(row, c), dtype);
+    struct lane_sums sum = {0};
+    int64_t group = 0;
+    for (; group + SUM_LANES < length; group += 2 * SUM_LANES) {
+        EACH_PART {
+            const int64_t c = group + part * LANES;
+            const lanes first = power_at(row, c, dtype);
+            const lanes second = power_at(row, c + SUM_LANES, dtype);
+            sum.part[part] += first + second;
+            lanes_pair_masked_to((char *)to + c * size, first, second, pair_bits_at(row, c), dtype);
+        }
     }
-    if (c < length) {
-        const lanes last = power_at(row, c, dtype);
-        sum += last;
-        lanes_to((char *)to + c * size, lanes_masked(last, bits_at(row, c)), dtype, LANES);
+    if (group < length) {
+        EACH_PART {
+            const int64_t c = group + part * LANES;
+            const lanes last = power_at(row, c, dtype);
+            sum.part[part] += last;
+            lanes_to((char *)to + c * size, lanes_masked(last, bits_at(row, c)), dtype, LANES);
+        }
     }
-    return lanes_sum(sum);
+    return lane_total(sum);
 }
 
 ALWAYS_INLINE struct row_scores scores_of(const struct softmax_group *group, int64_t i,
@@ -170,47 +181,59 @@ ALWAYS_INLINE float row_products(const struct row_slopes *row, void *to, int64_t
                                  enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
     const struct row_scores *scores = &row->scores;
-    lanes dot = {0};
-    int64_t c = 0;
-    for (; c + LANES < length; c += 2 * LANES) {
-        const uint32_t bits = pair_bits_at(scores, c);
-        const lanes p[2] = {power_at(scores, c, dtype), power_at(scores, c + LANES, dtype)};
-        const lanes dp[2] = {lanes_load(row->dp + c), lanes_load(row->dp + c + LANES)};
-        lanes products[2];
-        lanes_pair_products(products, p, dp, bits);
-        dot += products[0] + products[1];
-        lanes_pair_masked_to((char *)to + c * size, p[0], p[1], bits, dtype);
-        lanes_store(row->p + c, p[0]);
-        lanes_store(row->p + c + LANES, p[1]);
-        lanes_store(row->dp + c, products[0]);
-        lanes_store(row->dp + c + LANES, products[1]);
+    struct lane_sums dot = {0};
+    int64_t group = 0;
+    for (; group + SUM_LANES < length; group += 2 * SUM_LANES) {
+        EACH_PART {
+            const int64_t c = group + part * LANES, next = c + SUM_LANES;
+            const uint32_t bits = pair_bits_at(scores, c);
+            const lanes p[2] = {power_at(scores, c, dtype), power_at(scores, next, dtype)};
+            const lanes dp[2] = {lanes_load(row->dp + c), lanes_load(row->dp + next)};
+            lanes products[2];
+            lanes_pair_products(products, p, dp, bits);
+            dot.part[part] += products[0] + products[1];
+            lanes_pair_masked_to((char *)to + c * size, p[0], p[1], bits, dtype);
+            lanes_store(row->p + c, p[0]);
+            lanes_store(row->p + next, p[1]);
+            lanes_store(row->dp + c, products[0]);
+            lanes_store(row->dp + next, products[1]);
+        }
     }
-    if (c < length) {
-        const uint32_t bits = bits_at(scores, c);
-        const lanes p = power_at(scores, c, dtype);
-        const lanes product = lanes_masked(p * lanes_load(row->dp + c), bits);
-        dot += product;
-        lanes_to((char *)to + c * size, lanes_masked(p, bits), dtype, LANES);
-        lanes_store(row->p + c, p);
-        lanes_store(row->dp + c, product);
+    if (group < length) {
+        EACH_PART {
+            const int64_t c = group + part * LANES;
+            const uint32_t bits = bits_at(scores, c);
+            const lanes p = power_at(scores, c, dtype);
+            const lanes product = lanes_masked(p * lanes_load(row->dp + c), bits);
+            dot.part[part] += product;
+            lanes_to((char *)to + c * size, lanes_masked(p, bits), dtype, LANES);
+            lanes_store(row->p + c, p);
+            lanes_store(row->dp + c, product);
+        }
     }
-    return lanes_sum(dot);
+    return lane_total(dot);
 }
 
 ALWAYS_INLINE lanes dscores_at(const struct row_slopes *row, int64_t c, float scale, float move) {
-    return lanes_load(row->dp + c) * scale - lanes_load(row->p + c) * move;
+    return lanes_fused(lanes_load(row->dp + c), lanes_all(scale), lanes_load(row->p + c) * -move);
 }
 
 ALWAYS_INLINE void row_dscores(const struct row_slopes *row, void *to, int64_t length, float scale,
                                float move, enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
-    int64_t c = 0;
-    for (; c + LANES < length; c += 2 * LANES) {
-        lanes_pair_to((char *)to + c * size, dscores_at(row, c, scale, move),
-                      dscores_at(row, c + LANES, scale, move), dtype);
+    int64_t group = 0;
+    for (; group + SUM_LANES < length; group += 2 * SUM_LANES) {
+        EACH_PART {
+            const int64_t c = group + part * LANES;
+            lanes_pair_to((char *)to + c * size, dscores_at(row, c, scale, move),
+                          dscores_at(row, c + SUM_LANES, scale, move), dtype);
+        }
     }
-    if (c < length) {
-        lanes_to((char *)to + c * size, dscores_at(row, c, scale, move), dtype, LANES);
+    if (group < length) {
+        EACH_PART {
+            const int64_t c = group + part * LANES;
+            lanes_to((char *)to + c * size, dscores_at(row, c, scale, move), dtype, LANES);
+        }
     }
 }
 
@@ -249,7 +272,7 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
         .scores = scores,
         .dp = dprobabilities};
     const int drops = rows->masks != NULL;
-    const float keep_exponent = log2f(rows->keep_scale);
+    const float keep_exponent = (float)math_log((double)rows->keep_scale) * LOG2_E;
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
         for (int64_t i = 0; i < group.count; i++) {

@@ -11,6 +11,7 @@
 
 // clang-format off
 #define KERNELS_SHARED                                                                             \
+    .fused = KERNELS_FUSE,                                                                         \
     .embed_forward = embed_forward,                                                                \
     .embed_backward = embed_backward,                                                              \
     .norm_forward = norm_forward,                                                                  \
