@@ -13,9 +13,8 @@ import textwrap
 from mpmath import cos, erfc, exp, lu_solve, matrix, mp, mpf, nstr, pi, sqrt
 
 mp.dps = 40
-PIECES = 16
-TAIL_DEGREE = 5
-SLOPE_DEGREE = 6
+PIECES = 8
+DEGREE = 7
 LIMIT = mpf("5.75")
 
 
@@ -35,18 +34,18 @@ def chebyshev(count):
     return [cos((2 * k + 1) * pi / (2 * count)) / 2 for k in range(count)]
 
 
-def coefficients(function, degree, i):
+def coefficients(function, i):
     # The first piece has no negative r, and is exact at 0, so that zeros stay zeros.
-    points = chebyshev(degree + 1) if i > 0 else [mpf(0)] + [(r + mpf("0.5")) / 2 for r in chebyshev(degree)]
-    powers = matrix([[r**k for k in range(degree + 1)] for r in points])
+    points = chebyshev(DEGREE + 1) if i > 0 else [mpf(0)] + [(r + mpf("0.5")) / 2 for r in chebyshev(DEGREE)]
+    powers = matrix([[r**k for k in range(DEGREE + 1)] for r in points])
     return lu_solve(powers, matrix([function((i + r) * LIMIT / (PIECES - 1)) for r in points]))
 
 
-def array(name, degree, function):
-    pieces = [coefficients(function, degree, i) for i in range(PIECES)]
-    rows = [", ".join(nstr(p[k], 9, min_fixed=1, max_fixed=0) + "f" for p in pieces) for k in range(degree + 1)]
+def array(name, function):
+    pieces = [coefficients(function, i) for i in range(PIECES)]
+    rows = [", ".join(nstr(p[k], 9, min_fixed=1, max_fixed=0) + "f" for p in pieces) for k in range(DEGREE + 1)]
     text = ",\n".join(textwrap.fill("{" + row + "}", 100, initial_indent=" " * 4, subsequent_indent=" " * 5) for row in rows)
-    return f"static const float {name}[{degree + 1}][GELU_PIECES] = {{\n{text}}};"
+    return f"static const float {name}[GELU_DEGREE + 1][GELU_PIECES] = {{\n{text}}};"
 
 
 print(f"""// SPDX-License-Identifier: Apache-2.0
@@ -55,14 +54,13 @@ print(f"""// SPDX-License-Identifier: Apache-2.0
 #define BERTH_CPU_KERNELS_GELU_TABLE_H
 
 #define GELU_PIECES {PIECES}
-#define GELU_TAIL_DEGREE {TAIL_DEGREE}
-#define GELU_SLOPE_DEGREE {SLOPE_DEGREE}
+#define GELU_DEGREE {DEGREE}
 #define GELU_LIMIT {nstr(LIMIT, 5)}f
 
 // The coefficients of r^0, r^1, ... of all pieces.
 // clang-format off
-{array("gelu_tail", TAIL_DEGREE, tail)}
-{array("gelu_slope", SLOPE_DEGREE, slope)}
+{array("gelu_tail", tail)}
+{array("gelu_slope", slope)}
 // clang-format on
 
 #endif""")

@@ -317,22 +317,21 @@ ALWAYS_INLINE lanes lanes_log(lanes x) {
     return lanes_fused(whole, lanes_all(6.93147181e-01f), z * p);
 }
 
-// The number of each lane's index in a table; only the lowest four bits of an index count.
-ALWAYS_INLINE lanes lanes_lookup(const float table[16], lane_words index) {
+// The number of each lane's index in a table; only the lowest three bits of an index count.
+ALWAYS_INLINE lanes lanes_lookup(const float table[8], lane_words index) {
 #if defined(__AVX512F__)
-    return (lanes)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+    const __m512 twice = _mm512_broadcast_f32x8(_mm256_loadu_ps(table));
+    return (lanes)_mm512_permutexvar_ps((__m512i)index, twice);
 #elif defined(__AVX2__)
-    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
-    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)index);
-    return (lanes)_mm256_blendv_ps(low, high, (__m256)(index << 28));
+    return (lanes)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
 #elif defined(__aarch64__)
-    const uint8x16x4_t bytes = vld1q_u8_x4((const uint8_t *)table);
-    const lane_words first = (index & 15u) * 0x04040404u + 0x03020100u;
-    return (lanes)vqtbl4q_u8(bytes, (uint8x16_t)first);
+    const uint8x16x2_t bytes = vld1q_u8_x2((const uint8_t *)table);
+    const lane_words first = (index & 7u) * 0x04040404u + 0x03020100u;
+    return (lanes)vqtbl2q_u8(bytes, (uint8x16_t)first);
 #else
     lanes x;
     for (int i = 0; i < LANES; i++) {
-        x[i] = table[index[i] & 15u];
+        x[i] = table[index[i] & 7u];
     }
     return x;
 #endif

@@ -112,6 +112,20 @@ static void adamw(const struct adamw_range *range, double factor, int64_t first,
     }
 }
 
+// The moments of SUM_LANES elements or fewer, each of which belongs to one of the partial sums.
+ALWAYS_INLINE void lamb_group(const struct adamw_factors *f, const float *restrict p,
+                              float *restrict g, float *restrict m, float *restrict v,
+                              int64_t count, double *restrict parameters,
+                              double *restrict updates) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        next_moments(f, g[i] * f->gradient, &m[i], &v[i]);
+        parameters[i] += square_of(p[i]);
+        updates[i] += square_of(adamw_update(f, p[i], m[i], v[i]));
+        g[i] = 0.0f;
+    }
+}
+
 static void lamb_moments(const struct adamw_range *range, double factor, int64_t first,
                          int64_t last, double squares[2]) {
     const struct adamw_factors f = adamw_factors_of(range, factor);
@@ -120,15 +134,11 @@ static void lamb_moments(const struct adamw_range *range, double factor, int64_t
     float *restrict m = range->first_moment;
     float *restrict v = range->second_moment;
     double parameters[SUM_LANES] = {0}, updates[SUM_LANES] = {0};
-    for (int64_t group = first; group < last; group += SUM_LANES) {
-        const int64_t count = chunk_length(group, last, SUM_LANES);
-#pragma omp simd
-        for (int64_t lane = 0; lane < count; lane++) {
-            const int64_t i = group + lane;
-            next_moments(&f, g[i] * f.gradient, &m[i], &v[i]);
-            parameters[lane] += square_of(p[i]);
-            updates[lane] += square_of(adamw_update(&f, p[i], m[i], v[i]));
-            g[i] = 0.0f;
+    for (int64_t i = first; i < last; i += SUM_LANES) {
+        if (last - i >= SUM_LANES) { // a compile-time constant
+            lamb_group(&f, p + i, g + i, m + i, v + i, SUM_LANES, parameters, updates);
+        } else {
+            lamb_group(&f, p + i, g + i, m + i, v + i, last - i, parameters, updates);
         }
     }
     squares[0] = total_of(parameters);
