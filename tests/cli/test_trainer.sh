@@ -196,13 +196,14 @@ expect_err "eval_delay has no effect, because there is nothing to evaluate on"
 # --- other architectures -------------------------------------------------------------------------
 
 # Their modules register parameters in other orders, in which the optimizer numbers them, also in what Berth writes.
+# ELECTRA's head has a weight whose gradient is near 0, so that its rounding is 1.5e-4 of an update of 1e-2.
 for type in roberta xlm-roberta distilbert electra; do
     theirs=$files-$type/checkpoint-3
     run finetune classify --model "$theirs" --train "$files-$type/train.tsv" $options --resume_from_checkpoint "$theirs" \
         --output "$work/$type"
     expect_code 0
     expect_err "resuming after update 3 with its weights and the optimizer's moments; not restored: the loss scale"
-    "$BERTH" compare "$work/$type" "$files-$type/end.safetensors" --tolerance 1e-6 >"$work/compared" 2>&1 ||
+    "$BERTH" compare "$work/$type" "$files-$type/end.safetensors" --tolerance 3e-6 >"$work/compared" 2>&1 ||
         fail "another $type at the end: $(tail -n 1 "$work/compared")"
     run convert "$work/$type/checkpoint-6" "$work/$type-6" --to trainer
     expect_code 0

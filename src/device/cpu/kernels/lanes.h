@@ -53,7 +53,7 @@ ALWAYS_INLINE lanes lanes_first(lanes x, int64_t count, float other) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_mask_mov_ps(_mm512_set1_ps(other), lanes_left(count), (__m512)x);
 #else
-    for (int64_t i = count; i < LANES; i++) {
+    for (int64_t i = count > 0 ? count : 0; i < LANES; i++) {
         x[i] = other;
     }
     return x;
