@@ -181,19 +181,25 @@ static enum berth_status translate_file(const char *const *words, size_t program
     return translate(program + 1 + (size_t)count, all, prints, error);
 }
 
-static enum berth_status take(size_t count, const char *const *words, struct berth_error *error) {
-    size_t program = 0; // its index among the words
+static enum berth_status take(size_t count, const char *const *given, struct berth_error *error) {
+    size_t program = 0, kept = 0; // the program's index among the words that are kept
     const char *variable = getenv(PRINT_VARIABLE);
-    int prints = variable != NULL && variable[0] != '\0';
-    while (count > 0 &&
-           (strcmp(words[0], "--print_command") == 0 || strcmp(words[0], "--print-command") == 0)) {
-        prints = 1;
-        count--;
-        words++;
+    int prints = variable != NULL && variable[0] != '\0', is_option = 1;
+    const char **words = cli_own(memory_array(count + 1, sizeof *words));
+    if (words == NULL) {
+        return error_no_memory(error, 0, "berth as");
     }
-    while (program < count && strncmp(words[program], "--", 2) == 0) {
-        program++;
+    for (size_t i = 0; i < count; i++) {
+        is_option = is_option && strncmp(given[i], "--", 2) == 0;
+        if (is_option && (strcmp(given[i], "--print_command") == 0 ||
+                          strcmp(given[i], "--print-command") == 0)) {
+            prints = 1;
+            continue;
+        }
+        program += is_option;
+        words[kept++] = given[i];
     }
+    count = kept;
     if (program == count) {
         return error_set(error, BERTH_USAGE,
                          "`berth as` needs the name of a program; `berth as` alone lists them");
