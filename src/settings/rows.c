@@ -595,7 +595,7 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_SERVE, NULL,
                        "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
                        "has instructions for it, else fp32"},
-                      {JOB_EMBED | JOB_FILL | JOB_MINE, "fp32", "auto: fp32"}}},
+                      {JOB_EMBED | JOB_FILL | JOB_MINE, "fp32", "fp32"}}},
     {FLAG("precision", machine, tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "
              "elsewhere it has no effect, and a note says so"},
