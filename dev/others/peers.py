@@ -547,7 +547,7 @@ def check_moments(given, data, work):
             values = write_trainers(head(make_config(**more)), folder, is_safe)
             berth(given, *words, "--model", folder, "--output", output, "--resume_from_checkpoint", folder,
                   "--max_steps", 4, "--train_batch_size", 4, "--precision", "fp32", "--learning_rate", 1e-9,
-                  "--max_seq_length", 32)
+                  "--max_seq_length", 32, "--save_total_limit", 1)
             found = safetensors.torch.load_file(output / "checkpoint-4/optimizer.safetensors")
             for key in (key for key in found if key.startswith("exp_avg.")):
                 name = key.removeprefix("exp_avg.")
@@ -643,7 +643,8 @@ def check_way_back(given, words, kind, model, rows, work):
     forgetful, _ = finish_with_trainer(kind, folder, rows, work / "way-back-trainer")
     apart, without = (distance(weights, end, output / "checkpoint-3") / moved for weights in (found, forgetful))
     print(f"{kind.__name__}: the Trainer ends Berth's run {apart:.2g} of its movement apart, without moments {without:.2g}")
-    if not apart < 1e-3 or not without > 100 * apart or without < 0.05:
+    # A gradient just above the noise moves its weight by its own rounding: 1.4e-3 was seen with AVX-512.
+    if not apart < 3e-3 or not without > 100 * apart or without < 0.05:
         sys.exit(f"{folder}: the Trainer ends Berth's run with other weights")
     for path in (output, folder):
         shutil.rmtree(path)
