@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The rows of options as text, for --help, manual pages and completion: which a verb lists, in what
+// order, and what each says there. Leaves out reading command lines (arguments.c).
 #include "rows.h"
 
 #include "settings/effects.h"

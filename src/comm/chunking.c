@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts an operation on a range into steps, before it begins: as many as the largest part needs at a
+// bounded number of elements each. Leaves out running the steps (pipeline.h).
 #include "comm/chunking.h"
 
 static int64_t chunks_of(const struct comm_range *range, int size, int64_t elements) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which options have an effect in a job, and why one that was given has none. Runs once a job's
+// settings are read, so that nothing is accepted silently. Leaves out the options' values.
 #include "settings/effects.h"
 
 #include "core/memory.h"

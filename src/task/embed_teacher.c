@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The scores or vectors of a teacher model for the examples of a training of embeddings, computed
+// before the first update. Leaves out the losses that use them (embed_losses.c).
 #include "task/embed_teacher.h"
 
 #include "core/clock.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The exchange of an update's gradients and weights between ranks, segment by segment, from where
+// the backward pass ends a segment to where the optimizer reads it. Leaves out the transfer
+// (comm/comm.h).
 #include "train/engine/all_reduce.h"
 
 #include "core/memory.h"
