@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in int8: quantizes matrices and tables parameter by parameter while a model is loaded, and
-// chooses the wide columns. Leaves out products (the device's) and files (format/).
+// Weights in int8: quantizes matrices and tables parameter by parameter while a model is loaded,
+// and chooses the wide columns. Leaves out products (the device's) and files (format/).
 #include "model/int8.h"
 
 #include "core/int8.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a DeepSpeed JSON and sets rows of the option table by it, while a job's settings are settled.
-// Leaves out which keys there are (deepspeed_keys.h) and the options of the command line.
+// Reads a DeepSpeed JSON and sets rows of the option table by it, while a job's settings are
+// settled. Leaves out which keys there are (deepspeed_keys.h) and the options of the command line.
 #include "settings/deepspeed.h"
 
 #include "core/caseless.h"

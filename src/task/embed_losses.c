@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of embeddings as rows: the examples each takes and the operation that computes it. Used
-// when training settles its settings and when a batch is computed. Leaves out the formulas
+// The losses of embeddings as rows: the examples each takes and the operation that computes it.
+// Used when training settles its settings and when a batch is computed. Leaves out the formulas
 // (device/device.h).
 #include "task/embed_losses.h"
 
