@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives along binomial trees; see collectives.h.
+// Small collectives over binomial trees, for the operations of a communicator that move little:
+// agreements on errors and stops, sums of numbers, broadcasts. The calling thread sends and waits
+// through its own courier; ranges of the flat buffers take another way (pipeline.c).
 #include "comm/collectives.h"
 
 #include <stdint.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the work of a rank in the calling thread while another thread sums a few numbers with the
+// other ranks, ten times a second, until all have finished. Stages of `berth prepare` and
+// independent workers run so; what the numbers mean is theirs.
 #include "comm/heartbeat.h"
 
 #include "core/clock.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The monitor's messages, its thread, and the search for a late rank; see monitor.h.
+// The thread of a rank that answers other ranks' queries about its state, and the search for the
+// rank that all wait for, which follows the waits from rank to rank. Other threads of the rank note
+// here what they do and wait for; courier.c asks when a deadline is near.
 #include "comm/monitor.h"
 
 #include "core/clock.h"

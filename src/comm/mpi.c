@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads communication modules (core/modules.h).
+// Opens the module of an MPI as the transport of a communicator, when a job starts with several
+// processes, and finds an MPI that the program itself has loaded. Which MPI it shall be is decided
+// in open.c; the calls of MPI are in mpi_module.c, inside the module.
 #include "comm/mpi.h"
 
 #include "core/modules.h"

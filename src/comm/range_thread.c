@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchanging thread and its queue; see range_thread.h.
+// The thread that exchanges ranges beside the computation. The rank's own thread puts a range into
+// the queue and gets a ticket; this thread runs the pipeline until the queue is empty, and wakes
+// whoever waits for a ticket. An error ends the thread and is kept for all (fault.c).
 #include "comm/range_thread.h"
 
 #include "core/clock.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clocks in seconds; only differences are meaningful.
+// Clocks in seconds, as a double; only differences are meaningful. Rates, deadlines and profiles
+// read them, and never the time of day, which may jump.
 #ifndef BERTH_CORE_CLOCK_H
 #define BERTH_CORE_CLOCK_H
 

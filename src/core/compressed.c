@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signatures of compressed files.
+// Compares the beginning of a file with the signatures of compressed formats, before a reader of
+// text takes the bytes for words, and says in the error which program decompresses it.
 #include "core/compressed.h"
 
 #include "core/file.h"

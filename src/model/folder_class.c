@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides which tokenizer a model folder means, from "tokenizer_class", config.json or the model's
+// type, as transformers would. folder_tokenizer.c and folder_vocabulary.c ask first, and then read
+// the words and rules of that tokenizer.
 #include "model/folder_class.h"
 
 #include "core/file.h"

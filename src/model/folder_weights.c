@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the file of a folder that holds its weights, or names what it has instead.
+// Finds the one file or index in a folder that has the model's weights, by the names that
+// frameworks use and their order of preference. weights.c then reads its tensors. A folder that has
+// only what Berth cannot read (Flax, another model's file) gets an error that says so.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads on top of the encoder: one row for each head of params.h.
+// The heads on top of the encoder: one row for each head of params.h, with its forward and backward
+// pass. bert.c calls the row of the model's head after the last layer, and before the backward pass
+// of that layer; nothing else knows which head a model has.
 #ifndef BERTH_MODEL_HEADS_H
 #define BERTH_MODEL_HEADS_H
 

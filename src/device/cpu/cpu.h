@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the files of the CPU device.
+// The state of the CPU device, and the operations that its files implement for the table in
+// device_cpu.c. Only files of this folder include it; everybody else has device/device.h.
 #ifndef BERTH_CPU_CPU_H
 #define BERTH_CPU_CPU_H
 

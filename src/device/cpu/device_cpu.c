@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: opening, memory, and the table of operations.
+// Opens the CPU device: chooses the kernels, makes the table of operations that the model calls,
+// and has the functions that compute nothing (memory, copies, times, errors). For this device the
+// memory is the host's, so uploads are plain copies. The operations themselves are in the other
+// files of this folder.
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/memory.h"

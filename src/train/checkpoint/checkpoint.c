@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes, finds, verifies and removes the checkpoint folders of an output folder, and checks and
+// locks that folder. Writing is a sequence that no kill can break: temporary folder, files, sync,
+// manifest, rename, and only then the removal of old ones. The training loop calls it
+// (loop_saving.c), between updates or through saver.c; the tensors are written by state_file.c and
+// the run's numbers by progress.c.
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/check.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds which number of a PyTorch optimizer's state belongs to which parameter. The file does not
+// say it, so the possible orders (of the module, by weight decay, without frozen parameters) are
+// tried until every shape fits. original.c calls it after the weights; the moments go into the
+// state's buffers.
 #include "train/checkpoint/original_moments.h"
 
 #include "core/memory.h"

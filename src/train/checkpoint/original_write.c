@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes a checkpoint also as ckpt_<step>.pt, from the files of Berth's own checkpoint that was
+// just written, before it gets its name. Only rank 0 does this. The tree of the pickle is made
+// here; format/torch writes it.
 #include "train/checkpoint/original_write.h"
 
 #include "core/file.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Takes over the progress of a run of transformers' Trainer: its log, and the step that its
+// trainer_state.json has. Data of another size are refused; another learning rate or decay is
+// logged. original.c calls it between the weights and the moments, which original_moments.c reads.
 #include "train/checkpoint/trainer.h"
 
 #include "core/file.h"

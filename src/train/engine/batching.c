@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The arithmetic of updates, which needs no data but their number and, for the largest micro-batch,
+// their lengths: batch sizes from any two of the three settings, updates of an epoch and of the
+// run, and which sequences of the order an update has. The job resolves it once; feed, update and
+// progress ask it for every update.
 #include "train/engine/batching.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The four kinds of feed, one section each: features in memory, several data sets in turn, text
+// whose masks are drawn for each update, and shards read while the run computes. Each answers which
+// sequences update n has; making batches of them is left to update_split.c and the packer.
 #include "train/engine/feed.h"
 
 #include "core/check.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a prediction: sorts the sequences by length, cuts them into batches that are the same for
+// any number of ranks, divides each round of batches among the ranks, and gathers their numbers on
+// rank 0, which hands them to the caller sequence by sequence. Between two rounds, other threads
+// that wait for the engine get their turn. What the numbers mean is left to the tasks.
 #include "train/engine/infer.h"
 
 #include "core/clock.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens a model for a job in this order: the folder or the configuration, the settings that replace
+// its values, the tokenizer, and whether vocabulary and model fit each other; then loads or draws
+// weights into a state. Parsing the files is left to src/model/ and src/text/.
 #include "train/engine/inputs.h"
 
 #include "core/buffer.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds out why an update's loss or gradient is not a number, once the training loop has seen that
+// it is not: looks at the weights, computes the micro-batches again one by one, and names the first
+// output or gradient with a value that is not finite. The loop puts this into its error.
 #include "train/engine/nonfinite.h"
 
 #include "core/finite.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where numbers stopped being finite in an update.
+// Finds where numbers stopped being finite in an update whose loss or gradient norm is not. It
+// computes again, so it is slow, and is called only before a run ends with an error.
 #ifndef BERTH_TRAIN_NONFINITE_H
 #define BERTH_TRAIN_NONFINITE_H
 

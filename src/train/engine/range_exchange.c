@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Takes a range of a flat buffer to the other ranks and back: straight from the host's memory, from
+// GPU to GPU, or through a copy in host memory. all_reduce.c decides which range is exchanged when;
+// the messages themselves are the communicator's or the GPUs'.
 #include "train/engine/range_exchange.h"
 
 #include "core/memory.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps a checksum of every range of the state from when it is written until it is read again, and
+// compares both, and in every K-th update also the checksums of ranks that hold the same numbers.
+// update.c calls it around the optimizer's step, the checkpoint before it is published. A
+// difference ends the run with an error that says which tensor, rank and copy it is in.
 #include "train/engine/replica_check.h"
 
 #include "core/checksum.h"

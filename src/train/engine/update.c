@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes one update of the training loop: its micro-batches forward and backward, the sum of
+// gradients over this rank's parts and over the ranks, the norm, and the optimizer's step. While
+// the backward pass goes down the layers, the gradients of those above are already being exchanged
+// (range_ready). Which sequences a micro-batch has is in update_split.c, the exchange in
+// all_reduce.c, and the step in optimizer_plan.c.
 #include "train/engine/update.h"
 
 #include "core/check.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates a set with the model as it is: predicts through train/engine/infer.c, lets the task
+// conclude and score on rank 0, and sends the score to the others. The training loop calls it
+// between updates, predict.c for a job of its own.
 #include "train/inference/evaluate.h"
 
 #include "core/finite.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the job `predict` or `evaluate` from settings to result files: opens the model without
+// gradients, reads the set, plans the memory, predicts and writes. It also opens the predictor that
+// models in memory use (src/task/network.c), which asks for one batch after another instead.
 #include "train/inference/predict.h"
 
 #include "core/clock.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference jobs: opening a model, predicting a whole file.
+// Inference jobs: opening a model without gradients, and predicting a whole file. Jobs of the API
+// and models that stay open (src/task/network.c) begin here; evaluation during training does not.
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 

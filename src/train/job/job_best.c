@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best model of a training job as its result (--load_best_model_at_end).
+// The end of a training job with load_best_model_at_end: finds the checkpoint of the best update,
+// in the output folder or beside the checkpoint that the run was resumed from, reads its weights
+// into the engine and evaluates them again. training_job.c then writes them as the result. If the
+// checkpoint is missing or damaged, the last model is the result, with a warning.
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/job/training_job_internal.h"

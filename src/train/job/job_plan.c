@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a training job: the largest batches, the memory, and the report of both.
+// The plan of a training job, made after the data are read and before any large memory is
+// allocated: the compute type, the largest micro-batch of a rank, and what weights, gradients,
+// activations, data and saving will take. Adding it up, reporting it and refusing it if it does not
+// fit is left to train/engine/plan.c.
 #include "train/checkpoint/original_write.h"
 #include "train/job/rules.h"
 #include "train/job/training_job_internal.h"

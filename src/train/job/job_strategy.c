@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns the Trainer's eval_strategy and save_strategy into the intervals that the training loop
+// tests (evaluate_every_epoch, eval_steps, save_steps), before data and model are read, and
+// fractions of the run into numbers of updates once its length is known. The loop asks
+// train/progress/strategy.c what a checkpoint is kept for.
 #include "train/job/job_strategy.h"
 
 #include "train/progress/strategy.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop counts and reports about its updates.
+// What a training loop counts and reports about its updates: the record of a step with loss, rate,
+// speed and expected time, skipped updates, lengths, and a warning if no update has a loss. The
+// loop calls these after each update; when a record is due is also decided here, what becomes of
+// the update in training_loop.c.
 #include "core/memory.h"
 #include "core/number.h"
 #include "settings/settings.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses who adds the gradients, while the plan is made. With `auto` it forecasts an update's
+// exchange both ways on these hosts, with an assumed link (comm/comm_forecast.h), and takes the
+// library only if that is clearly faster. Nothing is measured, so every run of a job makes the same
+// choice. all_reduce.c exchanges by what is chosen here.
 #include "train/job/reduce_choice.h"
 
 #include "comm/comm_forecast.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds what a training job continues from: the newest intact checkpoint of the output folder, the
+// step or the path that the settings name, or nothing. Rank 0 does this before the model is read,
+// and sends the others what it found. checkpoint.c and original.c read the checkpoint later, when
+// the state is allocated.
 #include "train/job/resume.h"
 
 #include "core/error.h"

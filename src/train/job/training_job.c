@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// A training job from settings to files, in the order in which a reader can follow it from the
+// bottom up: training_job_open reads the model and the data, makes the plan, allocates the state
+// and locks the output folder; training_job_train runs the loop and writes the result. Each step
+// that can fail on one rank alone ends with comm_settle, so that all ranks go on, or none.
+//
+// The job owns everything that it opens. What happens between two updates is in training_loop.c,
+// which settings are allowed in job_settings.c, and the memory in job_plan.c.
 #include "train/job/training_job.h"
 
 #include "core/clock.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, from settings to files: read, plan, train, evaluate, write.
+// A training job, from settings to files: read, plan, train, evaluate, write. The jobs of the API
+// and independent workers (workers.h) open one, run it and close it.
 #ifndef BERTH_TRAIN_TRAINING_JOB_H
 #define BERTH_TRAIN_TRAINING_JOB_H
 

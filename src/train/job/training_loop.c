@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The loop over the updates of a run. It takes the sequences of an update from the feed, computes
+// it (train/engine/update.c), and decides what becomes of it: applied, skipped, rolled back, or the
+// end of the run. Between two updates it logs, saves, evaluates and obeys a request to stop, which
+// all ranks agree on. Reports are written in loop_records.c, checkpoints in loop_saving.c, spikes
+// handled in loop_spikes.c.
 #include "train/job/training_loop.h"
 
 #include "core/clock.h"

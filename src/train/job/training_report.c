@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns what a training job knows into records: before the first update the model, the data, the
+// batches and the optimizer; at the end the summary, and all_results.json and its like in the
+// output folder. The log's sinks (src/report/) make lines, JSON or pages of the records.
 #include "train/job/training_report.h"
 
 #include "core/file.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of what independent workers have reached, one row for each rank, which all ranks have
+// after training. It picks the best worker, writes the table as workers.json and as records, and
+// copies the winner's files to the common output folder.
 #include "train/job/worker_table.h"
 
 #include "core/file.h"

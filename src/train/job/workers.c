@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Entry of a training job from the API: opens the communicator, and runs one job on all ranks, or
+// with workers independent a job of its own in each process. These pass on stop requests and errors
+// by heartbeats while they train; at the end they exchange their rows, and rank 0 makes the best
+// model the result (worker_table.c).
 #include "train/job/workers.h"
 
 #include "comm/heartbeat.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides how many threads a process has and which processors they run on. When a communicator has
+// been opened, ranks of one host that may run on the same processors divide them by socket and
+// core, and bind their threads, unless the user has said how many threads there are. Starting the
+// threads is left to machine.c and OpenMP.
 #include "train/machine/cores.h"
 
 #include "core/launcher.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of optimizers, and which parameters decay, are frozen or scaled by their tensor's
+// norms. The job settles the settings by a row; optimizer_plan.c applies the rules to the buffers
+// through the operations of a device.
 #include "train/optimizer/optimizer.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sorts the elements that this rank owns into ranges with the same rules, once, when a run begins,
+// and puts the lists into the device's memory. An update then is three calls of the device: sums of
+// squares, the norm, and the step, range by range as their gradients arrive from the other ranks
+// (train/engine/all_reduce.c).
 #include "train/optimizer/optimizer_plan.h"
 
 #include "core/arena.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts each range of the parameter table into one part for each rank, at the blocks by which sums
+// are added, and lists the parts of one rank. State, optimizer, exchange and checkpoints take this
+// list as what a rank owns.
 #include "train/optimizer/partition.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// One function for each schedule, from the number of an update to a factor of the learning rate,
+// and the table that names them. The training loop asks for the rate of each update; the formulas
+// are those of the programs that the names come from.
 #include "train/optimizer/schedule.h"
 
 #include "core/portable_math.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes trainer_state.json. A run writes it with every checkpoint; a resumed run reads
+// it first into a copy, compares settings, data and classes with its own, and takes the copy over
+// only if all of them fit. Weights and moments are left to train/checkpoint/.
 #include "train/progress/progress.h"
 
 #include "core/check.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads from a checkpoint's trainer_state.json what writers of other formats need: step, length,
+// schedule, rate and optimizer. Conversion (src/api/convert_optimizer.c) and the checkpoints of the
+// original programs use it without a running job.
 #include "train/progress/run_facts.h"
 
 #include "settings/settings.h"

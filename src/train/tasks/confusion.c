@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts pairs of true and predicted classes after an evaluation and logs each cell that is not
+// empty, for the report page to draw. With many classes and few examples it sorts the examples
+// instead of keeping all cells.
 #include "train/tasks/confusion.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses a few examples of an evaluation to show, the worst errors first, and logs each with the
+// text around its answer, cut to a readable length. The tasks give the scores and texts; the report
+// page shows the records.
 #include "train/tasks/samples.h"
 
 #include "core/memory.h"
