@@ -103,12 +103,6 @@ int checkpoint_is_temporary(const char *name) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status write_state(const struct checkpoint_content *content, const char *folder,
-                                     struct berth_error *error) {
-    return progress_write(content->progress, content->settings, content->batching,
-                          path_in(folder, "trainer_state.json").text, error);
-}
-
 static enum berth_status write_config(const struct checkpoint_content *content, const char *folder,
                                       struct berth_error *error) {
     return folder_write_config(folder, &content->files->shape, &content->files->table, error);
@@ -122,7 +116,8 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         TRY(sentence_write(&files->sentence, files->shape.hidden_size, folder, error));
     }
-    return write_state(content, folder, error);
+    return progress_write(content->progress, content->settings, content->batching,
+                          path_in(folder, "trainer_state.json").text, error);
 }
 
 // Removes a folder and its contents, or a file. Of a link only the link: a checkpoint may have been

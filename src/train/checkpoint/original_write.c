@@ -141,17 +141,12 @@ static enum berth_status open_weights(struct weights *weights, const char *folde
     return weights_open(weights, path_in(folder, state_file_name(file)).text, 0, error);
 }
 
-static enum berth_status read_state(struct original *original, const char *folder,
-                                    struct berth_error *error) {
-    const struct path path = path_in(folder, "trainer_state.json");
-    TRY(run_facts_read(&original->facts, path.text, error));
-    return file_read(path.text, STATE_LIMIT, &original->state, &original->state_bytes, error);
-}
-
 static enum berth_status read_checkpoint(struct original *original, const char *folder,
                                          struct berth_error *error) {
     static const char *const prefixes[MOMENTS] = {"exp_avg.", "exp_avg_sq."};
-    TRY(read_state(original, folder, error));
+    const struct path path = path_in(folder, "trainer_state.json");
+    TRY(run_facts_read(&original->facts, path.text, error));
+    TRY(file_read(path.text, STATE_LIMIT, &original->state, &original->state_bytes, error));
     TRY(open_weights(&original->model, folder, STATE_FILE_WEIGHTS, error));
     for (int k = 0; k < MOMENTS; k++) {
         TRY(open_weights(&original->moments[k], folder, STATE_FILE_MOMENTS, error));

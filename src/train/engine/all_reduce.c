@@ -149,19 +149,6 @@ static struct comm_range gradients_of(const struct all_reduce *all_reduce,
                                .to_all = all_reduce->state->sharding.stage == 0};
 }
 
-static struct comm_range master_of(const struct all_reduce *all_reduce,
-                                   const struct all_reduce_segment *segment, const char *name) {
-    return (struct comm_range){.name = name,
-                               .data = all_reduce->state->master + segment->first,
-                               .first = segment->first,
-                               .count = segment->count,
-                               .dtype = DTYPE_F32,
-                               .wire = DTYPE_F32,
-                               .starts = segment->starts,
-                               .bucket = all_reduce->rules.weight_bucket,
-                               .native = all_reduce->rules.native};
-}
-
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
     struct range_exchange *exchange = &all_reduce->exchange;
     if (!all_reduce_has_peers(all_reduce)) {
@@ -188,7 +175,15 @@ int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range) {
 static struct comm_range weights_of(const struct all_reduce *all_reduce,
                                     const struct all_reduce_segment *segment, size_t range) {
     const struct state *state = all_reduce->state;
-    struct comm_range weights = master_of(all_reduce, segment, "weights");
+    struct comm_range weights = {.name = "weights",
+                                 .data = all_reduce->state->master + segment->first,
+                                 .first = segment->first,
+                                 .count = segment->count,
+                                 .dtype = DTYPE_F32,
+                                 .wire = DTYPE_F32,
+                                 .starts = segment->starts,
+                                 .bucket = all_reduce->rules.weight_bucket,
+                                 .native = all_reduce->rules.native};
     if (all_reduce_reads_copy(all_reduce, range)) {
         weights.data = (char *)state->copy + (size_t)segment->first * dtype_size(state->compute);
         weights.dtype = weights.wire = state->compute;

@@ -208,11 +208,6 @@ enum berth_status batching_cross_epochs(struct batching *batching,
                        error);
 }
 
-// The number of updates of all epochs, without max_steps and max_steps_per_epoch.
-static int64_t whole_epochs(const struct batching *b, const struct engine_settings *settings) {
-    return (int64_t)updates_of_epochs(settings, b->all_updates);
-}
-
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
 // num_train_epochs). These have no max_steps_per_epoch, which ends each epoch earlier.
 static int64_t whole_updates(const struct batching *b, const struct engine_settings *settings,
@@ -232,7 +227,10 @@ enum berth_status batching_apply_steps_rule(struct batching *b,
     if (strcmp(rule, "examples") == 0 && settings->max_steps <= 0) {
         b->total_steps = whole_updates(b, settings, examples);
     }
-    b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, settings) : b->total_steps;
+    // Of all epochs, without max_steps and max_steps_per_epoch.
+    b->schedule_steps = strcmp(rule, "epochs") == 0
+                            ? (int64_t)updates_of_epochs(settings, b->all_updates)
+                            : b->total_steps;
     return BERTH_OK;
 }
 

@@ -133,31 +133,24 @@ static int64_t predict_length(const struct plan_args *args) {
     return args->predict_length > 0 ? args->predict_length : args->shape->infer.max_length;
 }
 
-// Makes a micro-batch one of `examples`, each of args->texts texts of full length.
-static void shrink_micro(const struct plan_args *args, struct batch_extent *micro,
-                         int64_t examples) {
-    const int64_t texts = examples * at_least_one(args->texts);
-    micro->sequences = texts;
-    micro->tokens = smaller(micro->tokens, texts * micro->max_length);
-    micro->masked = smaller(micro->masked, args->masked > 0 ? texts * args->masked : micro->tokens);
-}
-
-// A batch of prediction is filled with short sequences, which have at least two tokens.
-static void shrink_prediction(struct batch_extent *batch, int64_t tokens) {
-    batch->tokens = smaller(batch->tokens, tokens);
-    batch->sequences = smaller(batch->sequences, at_least_one(batch->tokens / 2));
-    batch->masked = smaller(batch->masked, batch->tokens);
-}
-
 // Whether batches of this many sequences of full length fit.
 static int fits_with(const struct plan_args *args, const struct plan_limits *limits, unsigned sizes,
                      int64_t sequences) {
     struct engine_shape shape = *args->shape;
     if (sizes & SIZE_MICRO) {
-        shrink_micro(args, &shape.train, sequences);
+        // A micro-batch of training has whole examples, here all of full length.
+        const int64_t texts = sequences * at_least_one(args->texts);
+        shape.train.sequences = texts;
+        shape.train.tokens = smaller(shape.train.tokens, texts * shape.train.max_length);
+        shape.train.masked = smaller(shape.train.masked,
+                                     args->masked > 0 ? texts * args->masked : shape.train.tokens);
     }
     if (sizes & SIZE_PREDICT) {
-        shrink_prediction(&shape.infer, sequences * predict_length(args));
+        // A batch of prediction is filled with short sequences, which have at least two tokens.
+        shape.infer.tokens = smaller(shape.infer.tokens, (sequences * predict_length(args)));
+        shape.infer.sequences =
+            smaller(shape.infer.sequences, at_least_one(shape.infer.tokens / 2));
+        shape.infer.masked = smaller(shape.infer.masked, shape.infer.tokens);
     }
     return fits_shape(args, limits, &shape);
 }
@@ -292,11 +285,6 @@ static struct totals totals_of(const struct comm *comm, double *values) {
     return (struct totals){values, values + comm->size, hosts, hosts + comm->host_count};
 }
 
-// The GPU's number in the job, exact as a double.
-static double unit_of(const struct comm *comm, const struct device *device) {
-    return (double)(device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
-}
-
 // Fills values[2 size + 2 host_count] with the totals of all ranks. `values` NULL: its allocation
 // failed.
 static enum berth_status exchange_totals(const struct plan_args *args,
@@ -309,7 +297,9 @@ static enum berth_status exchange_totals(const struct plan_args *args,
     const struct totals totals = totals_of(comm, values);
     const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
     totals.ranks[comm->rank] = (double)memory->total;
-    totals.units[comm->rank] = unit_of(comm, args->state->device);
+    // The GPU's number in the job, exact as a double.
+    totals.units[comm->rank] =
+        (double)(args->state->device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
     totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);
     totals.needs[comm->host] = (double)(host_need(memory) - memory->shared + window);
     comm->sum(comm, values, count);

@@ -181,19 +181,6 @@ static void copy_back(const struct range_exchange *exchange, const struct comm_r
                    (size_t)(to - from) * size);
 }
 
-// Copies back what the exchange wrote.
-static void finish(struct range_exchange *exchange, int64_t ticket) {
-    const struct mirrored_range *own = slot_of(exchange, ticket);
-    const struct comm_range *range = &own->range;
-    const int64_t *part = &range->starts[exchange->comm->rank];
-    exchange->comm->wait(exchange->comm, own->ticket);
-    if (own->operation == GATHER || range->to_all) {
-        copy_back(exchange, range, range->first, range->first + range->count);
-    } else if (part[0] < part[1]) {
-        copy_back(exchange, range, part[0], part[1]);
-    }
-}
-
 // --- the interface ------------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
@@ -229,7 +216,15 @@ void range_exchange_wait(struct range_exchange *exchange, int64_t ticket) {
     }
     submit(exchange, ticket);
     while (exchange->finished < ticket) {
-        finish(exchange, exchange->finished + 1);
+        const struct mirrored_range *own = slot_of(exchange, exchange->finished + 1);
+        const struct comm_range *range = &own->range;
+        const int64_t *part = &range->starts[exchange->comm->rank];
+        exchange->comm->wait(exchange->comm, own->ticket);
+        if (own->operation == GATHER || range->to_all) {
+            copy_back(exchange, range, range->first, range->first + range->count);
+        } else if (part[0] < part[1]) {
+            copy_back(exchange, range, part[0], part[1]);
+        }
         exchange->finished++;
     }
 }

@@ -89,14 +89,6 @@ static enum berth_status allocate_losses(struct updater *updater, struct berth_e
                : device_no_memory(device, bytes, "the losses of an update's parts", error);
 }
 
-static void free_losses(struct updater *updater) {
-    struct device *device = updater->engine->state->device;
-    if (updater->earlier_losses != NULL) {
-        device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
-    }
-    memory_free(updater->part_losses);
-}
-
 static size_t class_bytes(const struct engine *engine) {
     return (size_t)engine->model.config->num_labels * sizeof(float);
 }
@@ -211,7 +203,11 @@ void updater_done(struct updater *updater) {
     }
     memory_free(updater->levels);
     free_class_weights(updater);
-    free_losses(updater);
+    struct device *device = updater->engine->state->device;
+    if (updater->earlier_losses != NULL) {
+        device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
+    }
+    memory_free(updater->part_losses);
     memory_free(updater->counts);
     memory_free(updater->pieces.starts);
     memory_free(updater->pieces.texts);
@@ -276,18 +272,6 @@ static void discard_foreign(struct updater *updater, size_t range) {
     all_reduce_clear(&updater->all_reduce, range);
 }
 
-// Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is computed,
-// and that before them is discarded.
-static void discard_previous(struct updater *updater, size_t range) {
-    if (updater->engine->state->sharding.stage == 2) {
-        if (updater->announced > 0) {
-            discard_foreign(updater, updater->previous);
-        }
-        updater->previous = range;
-        updater->announced++;
-    }
-}
-
 // Called when the gradient of this rank's last part is final in a range: completes the sum over
 // this rank's parts and starts its exchange.
 static void range_ready(void *context, size_t range) {
@@ -299,7 +283,15 @@ static void range_ready(void *context, size_t range) {
         }
     }
     all_reduce_begin(&updater->all_reduce, range);
-    discard_previous(updater, range);
+    // Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is
+    // computed, and that before them is discarded.
+    if (updater->engine->state->sharding.stage == 2) {
+        if (updater->announced > 0) {
+            discard_foreign(updater, updater->previous);
+        }
+        updater->previous = range;
+        updater->announced++;
+    }
 }
 
 static void discard_all_foreign(struct updater *updater) {
@@ -325,13 +317,6 @@ static void announce_all(struct updater *updater) {
 
 // --- micro-batches ------------------------------------------------------------------------------
 
-// Whether gradients are summed over the ranks after each micro-batch, as in stage 2. Not with
-// virtual_ranks, whose sums have a fixed order.
-static int reduces_each(const struct updater *updater) {
-    return updater->engine->state->sharding.stage == 2 && updater->rules.parts == 0 &&
-           all_reduce_has_peers(&updater->all_reduce);
-}
-
 // The part being computed.
 struct part {
     int index;         // among this rank's
@@ -343,10 +328,15 @@ struct part {
 static struct part part_of(const struct update_split *split, int index) {
     const struct updater *updater = split->updater;
     const int is_last = index + 1 == updater->own_parts;
+    // In stage 2 gradients are summed over the ranks after each micro-batch. Not with
+    // virtual_ranks, whose sums have a fixed order.
+    const int reduces_each = updater->engine->state->sharding.stage == 2 &&
+                             updater->rules.parts == 0 &&
+                             all_reduce_has_peers(&updater->all_reduce);
     return (struct part){.index = index,
-                         .reductions = !is_last                ? 0
-                                       : reduces_each(updater) ? split->max_micro_batches
-                                                               : 1};
+                         .reductions = !is_last       ? 0
+                                       : reduces_each ? split->max_micro_batches
+                                                      : 1};
 }
 
 static const struct batch *forward(const struct update_split *split,

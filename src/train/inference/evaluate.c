@@ -42,13 +42,6 @@ size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *
            (has_results ? task->result_bytes(set) : 0);
 }
 
-static void log_start(const struct evaluation *evaluation, const struct berth_log *log) {
-    log_event(log, "infer_start");
-    LOG_RECORD(log, BERTH_EVENT, NULL, log_integer("eval_samples", evaluation->set.examples),
-               log_integer("eval_features", (int64_t)evaluation->set.source.count),
-               log_integer("predict_batch_size", evaluation->predict_batch_size));
-}
-
 // --- numbers that are not finite ----------------------------------------------------------------
 
 // Passes results on to the task and remembers the first non-finite number: scores would hide it,
@@ -140,7 +133,10 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                               .receive_masked =
                                   evaluation->task->receive_masked != NULL ? receive_masked : NULL,
                               .context = &receiver};
-    log_start(evaluation, run->log);
+    log_event(run->log, "infer_start");
+    LOG_RECORD(run->log, BERTH_EVENT, NULL, log_integer("eval_samples", evaluation->set.examples),
+               log_integer("eval_features", (int64_t)evaluation->set.source.count),
+               log_integer("predict_batch_size", evaluation->predict_batch_size));
     TRY(infer_run(run->engine, &args, timing, error));
     if (timing->stopped) {
         return BERTH_OK;

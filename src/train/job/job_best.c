@@ -10,17 +10,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-static enum berth_status read_best(struct training_job *job, const char *folder,
-                                   struct berth_error *error) {
-    return model_files_load(&job->files, folder, (uint64_t)job->config.run.seed, &job->log,
-                            &job->state, error);
-}
-
 // Replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct training_job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
-    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
+    TRY(comm_settle(job->comm,
+                    model_files_load(&job->files, folder, (uint64_t)job->config.run.seed, &job->log,
+                                     &job->state, error),
+                    error));
     job->content.updater = NULL; // its checksums are those of the last model
     struct evaluation_run how = {.engine = &job->engine,
                                  .files = &job->files,

@@ -28,10 +28,6 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
     return BERTH_OK;
 }
 
-static size_t level_bytes(const struct training_job *job) {
-    return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
-}
-
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
     job->state = (struct state){
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
@@ -86,7 +82,8 @@ struct plan_args job_memory(const struct training_job *job) {
         .comm = job->peers,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
-        .levels = level_bytes(job),
+        .levels =
+            updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size)),
         .shared = all_reduce_shared_bytes(job->comm, &job->sharding, update_wire(&rules)),
         .data = data_bytes(job),
         .saving = saving_bytes(job),

@@ -254,13 +254,6 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// The moving average of the losses.
-static void update_ema(struct run *run) {
-    double *ema = &run->progress->ema_loss;
-    double loss = run->progress->last_loss, alpha = run->loop->config->report.loss_plot_alpha;
-    *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
-}
-
 enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
                                 struct berth_error *error) {
     struct progress *progress = run->progress;
@@ -271,7 +264,10 @@ enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
         losses.all = progress->last_loss = progress->loss_sum / updates;
         losses.masked = progress->last_masked_loss =
             has_masked ? progress->masked_loss_sum / updates : NAN;
-        update_ema(run);
+        // The moving average of the losses.
+        double *ema = &run->progress->ema_loss;
+        double loss = run->progress->last_loss, alpha = run->loop->config->report.loss_plot_alpha;
+        *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
     }
     progress->loss_sum = progress->masked_loss_sum = 0;
     progress->loss_count = 0;

@@ -451,10 +451,6 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         strategy_best_metric(&job->config.run, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
-static double job_epoch(const struct training_job *job) {
-    return batching_epochs(&job->batching, job->progress.step - job->progress.phase_start);
-}
-
 static int overwrites(const struct training_job *job) {
     return job->config.run.overwrite_output_dir && job->resume.folder == NULL;
 }
@@ -490,15 +486,16 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
     outcome->result.mfu =
         machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
-    struct training_summary summary = {.task = job->task,
-                                       .result = &outcome->result,
-                                       .loop = &done,
-                                       .progress = &job->progress,
-                                       .train = &job->train,
-                                       .evaluated = &job->evaluation.set,
-                                       .config = &job->config,
-                                       .epoch = job_epoch(job),
-                                       .seconds = clock_now() - job->begin};
+    struct training_summary summary = {
+        .task = job->task,
+        .result = &outcome->result,
+        .loop = &done,
+        .progress = &job->progress,
+        .train = &job->train,
+        .evaluated = &job->evaluation.set,
+        .config = &job->config,
+        .epoch = batching_epochs(&job->batching, job->progress.step - job->progress.phase_start),
+        .seconds = clock_now() - job->begin};
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 

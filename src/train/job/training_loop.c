@@ -260,15 +260,6 @@ static enum berth_status handle_nonfinite(struct run *run, const struct update_a
     return BERTH_OK;
 }
 
-static void record_loss(struct run *run, const struct update_result *update) {
-    struct progress *progress = run->progress;
-    progress->loss_sum += update->loss;
-    progress->masked_loss_sum += update->masked_loss;
-    progress->loss_count++;
-    progress->train_loss_sum += update->loss;
-    progress->train_loss_count++;
-}
-
 static void count_step(struct run *run) {
     struct progress *progress = run->progress;
     progress->step++;
@@ -277,20 +268,6 @@ static void count_step(struct run *run) {
         log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
                    progress->loss_scale.scale, progress->step + 1);
     }
-}
-
-// Counts an update that was applied.
-static void accept_update(struct run *run, const struct update_result *update,
-                          const struct spike_limits *limits) {
-    if (run->spike_policy == SPIKE_WARN &&
-        spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
-        loop_report_spike(run, update, limits, "it is applied");
-    }
-    if (loop_has_loss(run, update)) {
-        loop_record_spikes(run, update, limits);
-        record_loss(run, update);
-    }
-    count_step(run);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -325,7 +302,20 @@ static enum berth_status handle_update(struct run *run, const struct update_args
     if (update->exceeds_limit) {
         return loop_handle_spike(run, update, limits, error);
     }
-    accept_update(run, update, limits);
+    if (run->spike_policy == SPIKE_WARN &&
+        spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
+        loop_report_spike(run, update, limits, "it is applied");
+    }
+    if (loop_has_loss(run, update)) {
+        loop_record_spikes(run, update, limits);
+        struct progress *progress = run->progress;
+        progress->loss_sum += update->loss;
+        progress->masked_loss_sum += update->masked_loss;
+        progress->loss_count++;
+        progress->train_loss_sum += update->loss;
+        progress->train_loss_count++;
+    }
+    count_step(run);
     return BERTH_OK;
 }
 
@@ -437,19 +427,6 @@ static enum berth_status check_lock(const struct training_loop *loop, struct ber
     return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
 }
 
-// Called after the last attempt to save, which may have failed under on_save_error.
-static enum berth_status interrupted_after_save(const struct run *run, struct berth_error *error) {
-    char advice[ADVICE_SIZE];
-    if (run->progress->step == run->first_step) {
-        return interrupted(run, "", "no update was done", error);
-    }
-    if (run->saved_step == run->progress->step) {
-        return interrupted(run, "; everything is saved", "resume with resume_from_checkpoint auto",
-                           error);
-    }
-    return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
-}
-
 // Saves, even where the run has no other checkpoints, unless this step is saved or no update was
 // done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
@@ -468,7 +445,16 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     }
     // Wait for rank 0, which may still be deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
-    return interrupted_after_save(run, error);
+    // Saving may have failed, which on_save_error tolerates.
+    char advice[ADVICE_SIZE];
+    if (run->progress->step == run->first_step) {
+        return interrupted(run, "", "no update was done", error);
+    }
+    if (run->saved_step == run->progress->step) {
+        return interrupted(run, "; everything is saved", "resume with resume_from_checkpoint auto",
+                           error);
+    }
+    return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
 }
 
 // Before the first update: removes scores in the folder, which are those of an earlier model, or

@@ -256,14 +256,6 @@ static enum berth_status report_unfinished(const struct worker *worker, int rank
                            rank, row->host, row->error.message, table->output_dir, table->best);
 }
 
-static void fill_result(const struct worker_table *table, struct berth_run_result *result) {
-    const int shown = table->best >= 0 ? table->best : 0;
-    *result = table->rows[shown].outcome.result;
-    result->workers = table->count;
-    result->best_worker = table->best;
-    result->best_seed = table->rows[shown].seed;
-}
-
 static enum berth_status write_report(const struct worker *worker, struct run_set *set,
                                       struct berth_error *error) {
     const struct settings *given = worker->given;
@@ -296,7 +288,11 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     const struct berth_log *log = &worker->args.log;
     worker_table_pick(table);
     const int unfinished = worker_table_unfinished(table);
-    fill_result(table, result);
+    const int shown = table->best >= 0 ? table->best : 0;
+    *result = table->rows[shown].outcome.result;
+    result->workers = table->count;
+    result->best_worker = table->best;
+    result->best_seed = table->rows[shown].seed;
     worker_table_report(table, log);
     report_all(worker);
     if (unfinished >= 0 && table->rows[unfinished].error.status == BERTH_INTERRUPTED) {
