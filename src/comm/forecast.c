@@ -377,14 +377,6 @@ static void sleep_until_next(struct forecast *forecast) {
     forecast->now = fmax(forecast->now, next);
 }
 
-static void run_until(struct forecast *forecast, size_t completed) {
-    while (forecast->completed_operations < completed) {
-        if (!try_finish(forecast) && !try_pass(forecast) && !try_begin(forecast)) {
-            sleep_until_next(forecast);
-        }
-    }
-}
-
 // --- the communicator's functions ---------------------------------------------------------------
 
 static double latest(const struct forecast *forecast) {
@@ -461,7 +453,11 @@ static void forecast_wait(struct comm *comm, int64_t ticket) {
         return;
     }
     charge(forecast);
-    run_until(forecast, (size_t)ticket);
+    while (forecast->completed_operations < (size_t)ticket) {
+        if (!try_finish(forecast) && !try_pass(forecast) && !try_begin(forecast)) {
+            sleep_until_next(forecast);
+        }
+    }
     const double end = forecast->operations[ticket - 1]->end;
     forecast->exposed_seconds += fmax(0, end - forecast->clocks[0]);
     for (int rank = 0; rank < comm->size; rank++) {

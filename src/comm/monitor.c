@@ -252,14 +252,10 @@ static void *run(void *context) {
     return NULL;
 }
 
-static void init_locks(struct monitor *monitor) {
+enum berth_status monitor_start(struct monitor *monitor, struct berth_error *error) {
     thread_condition_init(&monitor->changed);
     pthread_mutex_init(&monitor->query_mutex, NULL);
     pthread_mutex_init(&monitor->mutex, NULL);
-}
-
-enum berth_status monitor_start(struct monitor *monitor, struct berth_error *error) {
-    init_locks(monitor);
     monitor->query_target = -1;
     monitor->polled_at = monitor->sampled_at = clock_now();
     atomic_store(&monitor->time, monitor->polled_at);

@@ -280,17 +280,6 @@ static void carve_embedding(const struct carving *carving, int64_t sequences,
     buffers->reverse_cosines = carve_rows(carving, reverse, 1, DTYPE_F32).data;
 }
 
-static void carve_head_rows(const struct carving *carving, const struct bert *model,
-                            struct bert_activations *activations) {
-    const int64_t hidden = carving->config->hidden_size;
-    const int64_t rows = batch_round(
-        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
-    if (rows > 0) {
-        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
-        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
-    }
-}
-
 static void carve_head(const struct carving *carving, const struct bert *model,
                        struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -341,7 +330,13 @@ static void carve_all(struct carving *carving, const struct bert *model,
     } else {
         carve_layers(carving, activations->layers);
     }
-    carve_head_rows(carving, model, activations);
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t rows = batch_round(
+        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
+    if (rows > 0) {
+        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
+        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
+    }
     carve_head(carving, model, activations);
 }
 

@@ -519,16 +519,6 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     linear_input_gradient(pass, dbranch, args.dqkv, offsets->qkv_weight);
 }
 
-// Adds dbranch to dresidual.
-static void first_norm_backward(const struct pass *pass) {
-    const struct param_layer *offsets = &pass->model->table->layers[0];
-    struct device *dev = pass->model->device;
-    struct norm_grad_args args =
-        norm_backward_of(pass, &pass->activations->first_input, 1, offsets->input_norm_weight,
-                         offsets->input_norm_bias);
-    dev->norm_backward(dev, &args, pass->batch);
-}
-
 // Overwrites dresidual, and returns the gradient of the embedding.
 static struct mat project_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
@@ -619,7 +609,13 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
         announce(sink, model->table, i);
     }
     if (activations->pre_layer_norm && lowest == 0) {
-        first_norm_backward(&pass);
+        // The first norm, which adds dbranch to dresidual.
+        const struct param_layer *offsets = &pass.model->table->layers[0];
+        struct device *dev = pass.model->device;
+        struct norm_grad_args args =
+            norm_backward_of(&pass, &pass.activations->first_input, 1, offsets->input_norm_weight,
+                             offsets->input_norm_bias);
+        dev->norm_backward(dev, &args, pass.batch);
     }
     if (!model->frozen.embeddings) {
         embed_backward(&pass);

@@ -34,10 +34,6 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
     return status;
 }
 
-static int is_general_class(const char *name) {
-    return strcmp(name, "PreTrainedTokenizerFast") == 0 || strcmp(name, "TokenizersBackend") == 0;
-}
-
 // Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
 // BertJapaneseTokenizer or PhobertTokenizer.
 static int is_class_of_bert(const char *name) {
@@ -51,9 +47,11 @@ static int is_class_of_bert(const char *name) {
 }
 
 enum class_kind folder_class_kind(const char *name) {
-    return is_class_of_bert(name)   ? CLASS_OF_BERT
-           : is_general_class(name) ? CLASS_GENERAL
-                                    : CLASS_OTHER;
+    return is_class_of_bert(name) ? CLASS_OF_BERT
+           : (strcmp(name, "PreTrainedTokenizerFast") == 0 ||
+              strcmp(name, "TokenizersBackend") == 0)
+               ? CLASS_GENERAL
+               : CLASS_OTHER;
 }
 
 enum berth_status folder_find_class(const char *folder, const json *settings,

@@ -137,19 +137,16 @@ static struct tile_slice tile_slice_of(const struct tiles *t, int64_t block, int
                                end < cols ? end : cols};
 }
 
-static void run_slice(struct cpu *cpu, const struct tiles *t, const struct tile_slice *slice) {
-    const struct gemm_shape shape = tile_shape(t, slice->tile);
-    const struct gemm_operands operands = tile_operands(t, slice->tile);
-    gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice->first, slice->end);
-}
-
 static void run_prepared(struct cpu *cpu, const struct tiles *t) {
     const struct gemm_shape first = tile_shape(t, 0);
     const int64_t block = gemm_column_block(&first), slices = slices_per_tile(cpu, t, block);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
         const struct tile_slice slice = tile_slice_of(t, block, slices, i);
-        run_slice(cpu, t, &slice);
+        const struct gemm_shape shape = tile_shape(t, slice.tile);
+        const struct gemm_operands operands = tile_operands(t, slice.tile);
+        gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice.first,
+                         slice.end);
     }
 }
 
