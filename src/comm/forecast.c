@@ -130,7 +130,7 @@ static double added_ranks(const struct topology *topology, int host) {
     return added;
 }
 
-// As reduce.c does it.
+// The work of a step of reduce.c.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work, int host) {
     const struct comm_costs *costs = &forecast->cluster.costs;
@@ -152,7 +152,7 @@ static struct step_load reduce_load(const struct forecast *forecast, const struc
                   costs->addend * (local + others) * rank_work->own};
 }
 
-// As gather.c does it.
+// The work of a step of gather.c.
 static struct step_load gather_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work) {
     const struct comm_costs *costs = &forecast->cluster.costs;

@@ -53,7 +53,7 @@ const char *pipeline_missing_group(const struct topology *topology) {
                : NULL;
 }
 
-// Of a library's collective: the most that a step has, with its counters.
+// The bytes of the largest step of a library's collective, with its counters.
 static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
     const size_t hosts = (size_t)topology->host_count;
     const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);

@@ -13,7 +13,7 @@ static inline double clock_seconds(clockid_t clock) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Of the monotonic clock.
+// The time of the monotonic clock.
 static inline double clock_now(void) {
     return clock_seconds(CLOCK_MONOTONIC);
 }

@@ -22,7 +22,7 @@ static void write_message(struct berth_error *error, enum berth_status status, c
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
 
-// Of a function whose arguments end with `format, ...`.
+// Used in a function whose arguments end with `format, ...`.
 #define WRITE_MESSAGE(error, status, format)                                                       \
     do {                                                                                           \
         va_list arguments_;                                                                        \

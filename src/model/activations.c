@@ -325,7 +325,7 @@ static void carve_all(struct carving *carving, const struct bert *model,
     } else {
         activations->embedding = carve_norm(carving, 0);
     }
-    if (carving->keep == BERT_KEEP_SUMS) {
+    if (carving->keep == BERT_RECOMPUTE_LAYERS) {
         carve_sums(carving, activations->layers);
     } else {
         carve_layers(carving, activations->layers);
@@ -416,7 +416,7 @@ const char *bert_activations_check(const struct bert_activations *activations,
            "losses and their gradients are kept exactly in training");
     for (int64_t i = 0; i < layer_count && broken == NULL; i++) {
         const struct mat *sum = &activations->layers[i].output_norm.sum;
-        CLAUSE(activations->keep != BERT_KEEP_SUMS ||
+        CLAUSE(activations->keep != BERT_RECOMPUTE_LAYERS ||
                    (!mat_is_empty(*sum) &&
                     (i == 0 || sum->data != activations->layers[i - 1].output_norm.sum.data)),
                "where layers are computed again, each keeps a sum of its own to begin with");

@@ -435,7 +435,7 @@ static void close_adapter(void *container) {
     memory_free(adapter->parts);
 }
 
-// It is made of files that other formats recognise.
+// An adapter is made of files that other formats recognise.
 static const struct tensor_format merged_format = {.name = "a model and its adapter",
                                                    .container_size = sizeof(struct adapter),
                                                    .read = read_entry,

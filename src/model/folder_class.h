@@ -41,7 +41,7 @@ enum class_kind {
     CLASS_GENERAL, // tokenizer.json as it is
     CLASS_OTHER    // tokenizer.json as it is, but it must be a BERT tokenizer
 };
-// Of a class's name in "tokenizer_class".
+// The kind of the class that "tokenizer_class" names.
 enum class_kind folder_class_kind(const char *name);
 
 struct folder_class {

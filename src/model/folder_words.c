@@ -17,7 +17,7 @@
 
 // --- tokenizer.json -----------------------------------------------------------------------------
 
-// Other values of these keys would give texts other special tokens.
+// With other values of these keys, texts would get other special tokens.
 static enum berth_status check_processor(const struct words *words, struct berth_error *error) {
     static const char *const keys[] = {"add_bos_token", "add_eos_token"};
     const int has_own = words->class->cls >= 0;

@@ -22,6 +22,12 @@ struct bert_head {
     void (*backward)(const struct pass *pass, float loss_scale);
 };
 
+// The embedding head (embedding_head.c): the pooled rows of each sequence, and in training the loss
+// of examples of texts (config.h's bert_objective). A group's losses need the vectors of all its
+// texts, which one batch has, or several ones: its pieces (bert.h).
+void embedding_forward(const struct pass *pass);
+void embedding_backward(const struct pass *pass, float loss_scale);
+
 const struct bert_head *bert_head_of(enum param_head head);
 // Whether the model's head reads only some rows (reads_some).
 int bert_head_reads_some(const struct bert *model);

@@ -125,7 +125,8 @@ enum berth_status words_read_big_bird(struct words *words, struct berth_error *e
 
 // --- merges of sentencepiece --------------------------------------------------------------------
 
-// Of two normal pieces that are a third one: by its score, its id and the length of the left one.
+// Orders pairs of normal pieces that make a third one: by its score, its id and the length of the
+// left one.
 struct piece_merge {
     float score;
     uint32_t id, left;

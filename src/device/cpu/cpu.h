@@ -161,7 +161,5 @@ void cpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
                    const struct device_checksum_range *ranges, int64_t count);
-// peak.c
-double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
 
 #endif

@@ -142,7 +142,7 @@ struct path checkpoint_unused_name(const char *path, const char *suffix) {
 
 // Removes what an earlier run left under a temporary name that is needed now. What cannot be
 // removed gets another name, so that it does not stop this run.
-static enum berth_status make_room(const char *path, struct berth_error *error) {
+static enum berth_status free_name(const char *path, struct berth_error *error) {
     const enum berth_status status = remove_entry(path, error);
     const int is_free =
         status == BERTH_IO &&
@@ -159,7 +159,7 @@ static struct path away_path(const char *output_dir, int64_t step) {
 static enum berth_status move_away(const char *output_dir, int64_t step,
                                    struct berth_error *error) {
     const struct path away = away_path(output_dir, step);
-    TRY(make_room(away.text, error));
+    TRY(free_name(away.text, error));
     return move_entry(checkpoint_path(output_dir, step).text, away.text, error);
 }
 
@@ -210,7 +210,7 @@ static enum berth_status create(struct checkpoint_writer *writer, struct berth_e
     if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    TRY(make_room(writer->temporary.text, error));
+    TRY(free_name(writer->temporary.text, error));
     TRY(dir_make(writer->temporary.text, error));
     for (size_t i = 0; i < writer->file_count; i++) {
         TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary.text,

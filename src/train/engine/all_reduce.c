@@ -31,7 +31,8 @@ static void add_body(struct all_reduce *all_reduce, struct all_reduce_segment *s
     const struct partition_rule rule = state_partition_rule(&all_reduce->state->sharding);
     partition_starts(all_reduce->state->table, &rule, range, segment->starts);
     for (int rank = 0; rank <= size; rank++) {
-        // Elements before the range were reduced with the previous range.
+        // A rank's part may begin before this range: the elements before range.first were already
+        // sent with the previous range.
         segment->starts[rank] =
             segment->starts[rank] > range.first ? segment->starts[rank] : range.first;
     }

@@ -106,7 +106,8 @@ static enum berth_status resolve_sizes(struct batching *b, const struct batching
     return BERTH_OK;
 }
 
-// As the Trainer rounds: 0.07 epochs of 100 updates are 8, because the product is just above 7.
+// This rounds as the Trainer does: 0.07 epochs of 100 updates are 8, because the product is just
+// above 7.
 static double updates_of_epochs(const struct engine_settings *settings, int64_t updates_per_epoch) {
     return ceil(settings->num_train_epochs * (double)updates_per_epoch);
 }
@@ -227,7 +228,7 @@ enum berth_status batching_apply_steps_rule(struct batching *b,
     if (strcmp(rule, "examples") == 0 && settings->max_steps <= 0) {
         b->total_steps = whole_updates(b, settings, examples);
     }
-    // Of all epochs, without max_steps and max_steps_per_epoch.
+    // The schedule is as long as all epochs would be without max_steps and max_steps_per_epoch.
     b->schedule_steps = strcmp(rule, "epochs") == 0
                             ? (int64_t)updates_of_epochs(settings, b->all_updates)
                             : b->total_steps;

@@ -60,7 +60,7 @@ static enum berth_status carve(const struct bert *model, const struct engine_sha
     if (train->tokens > 0) {
         *training = bert_activations_new(
             model, batch_round(train->tokens), train->sequences,
-            shape->gradient_checkpointing ? BERT_KEEP_SUMS : BERT_KEEP_ALL, arena);
+            shape->gradient_checkpointing ? BERT_RECOMPUTE_LAYERS : BERT_KEEP_ALL, arena);
         arena_release(arena, 0);
     }
     if (infer->tokens > 0) {

@@ -84,7 +84,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
 }
 
 // Bytes still to be allocated, and the budget that they exceed.
-struct need {
+struct shortfall {
     uint64_t bytes;
     const struct plan_budget *budget;
 };
@@ -95,20 +95,20 @@ static uint64_t host_need(const struct plan_memory *memory) {
 }
 
 // The first of the two budgets that is too small; budget NULL: both are large enough.
-static struct need find_shortage(const struct plan_memory *memory,
-                                 const struct plan_limits *limits) {
+static struct shortfall find_shortfall(const struct plan_memory *memory,
+                                       const struct plan_limits *limits) {
     const uint64_t host = host_need(memory);
     if (host > limits->host.available) {
-        return (struct need){host, &limits->host};
+        return (struct shortfall){host, &limits->host};
     }
-    return (struct need){memory->device,
-                         memory->device > limits->device.available ? &limits->device : NULL};
+    return (struct shortfall){memory->device,
+                              memory->device > limits->device.available ? &limits->device : NULL};
 }
 
 static int fits(const struct plan_args *args, const struct plan_limits *limits) {
     struct plan_memory memory;
     return plan_memory_make(&memory, args, NULL) == BERTH_OK &&
-           find_shortage(&memory, limits).budget == NULL;
+           find_shortfall(&memory, limits).budget == NULL;
 }
 
 static int fits_shape(const struct plan_args *args, const struct plan_limits *limits,
@@ -250,12 +250,12 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
 enum berth_status plan_memory_check(const struct plan_args *args, const struct plan_memory *memory,
                                     const struct plan_limits *limits, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
-    const struct need need = find_shortage(memory, limits);
+    const struct shortfall shortfall = find_shortfall(memory, limits);
     char advice[ADVICE_SIZE], reserved[64] = "";
-    if (need.budget == NULL) {
+    if (shortfall.budget == NULL) {
         return BERTH_OK;
     }
-    if (need.budget == &limits->host && limits->reserved >= mebibyte) {
+    if (shortfall.budget == &limits->host && limits->reserved >= mebibyte) {
         snprintf(reserved, sizeof reserved,
                  " beside the %" PRIu64 " MiB that this process has reserved",
                  limits->reserved / mebibyte);
@@ -264,8 +264,8 @@ enum berth_status plan_memory_check(const struct plan_args *args, const struct p
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
                      " MiB%s; %s",
-                     need.bytes / mebibyte, need.budget->limit, need.budget->available / mebibyte,
-                     reserved, advice);
+                     shortfall.bytes / mebibyte, shortfall.budget->limit,
+                     shortfall.budget->available / mebibyte, reserved, advice);
 }
 
 // --- several ranks ------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ static enum berth_status exchange_totals(const struct plan_args *args,
     const struct totals totals = totals_of(comm, values);
     const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
     totals.ranks[comm->rank] = (double)memory->total;
-    // The GPU's number in the job, exact as a double.
+    // The GPU's number in the job, which a double holds exactly.
     totals.units[comm->rank] =
         (double)(args->state->device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
     totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);

@@ -339,7 +339,7 @@ static const char *location_of(const struct replica_check *check, int rank,
     return text;
 }
 
-// As in "the first moment of NAME, elements 0 to 65535".
+// Writes "the first moment of NAME, elements 0 to 65535".
 static const char *describe_elements(enum replica_kind kind, const struct replica_part *part,
                                      char text[2 * LOCATION_SIZE]) {
     const int64_t first = part->first - part->param->offset;

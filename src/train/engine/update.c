@@ -2,7 +2,7 @@
 // Computes one update of the training loop: its micro-batches forward and backward, the sum of
 // gradients over this rank's parts and over the ranks, the norm, and the optimizer's step. While
 // the backward pass goes down the layers, the gradients of those above are already being exchanged
-// (range_ready). Which sequences a micro-batch has is in update_split.c, the exchange in
+// (gradient_ready). Which sequences a micro-batch has is in update_split.c, the exchange in
 // all_reduce.c, and the step in optimizer_plan.c.
 #include "train/engine/update.h"
 
@@ -274,7 +274,7 @@ static void discard_foreign(struct updater *updater, size_t range) {
 
 // Called when the gradient of this rank's last part is final in a range: completes the sum over
 // this rank's parts and starts its exchange.
-static void range_ready(void *context, size_t range) {
+static void gradient_ready(void *context, size_t range) {
     struct updater *updater = context;
     const struct param_range elements = param_range(updater->engine->state->table, range);
     for (int level = 0; level < updater->level_count; level++) {
@@ -303,16 +303,16 @@ static void discard_all_foreign(struct updater *updater) {
 
 // Announces all ranges in the order of the backward pass, for a rank that has no micro-batch when
 // others have one.
-static void announce_all(struct updater *updater) {
+static void all_gradients_ready(struct updater *updater) {
     const size_t layers = (size_t)updater->engine->state->table->layer_count;
     const struct param_table *table = updater->engine->state->table;
     if (param_range(table, layers).count > 0) {
-        range_ready(updater, layers);
+        gradient_ready(updater, layers);
     }
     for (size_t i = layers; i-- > 0;) {
-        range_ready(updater, i);
+        gradient_ready(updater, i);
     }
-    range_ready(updater, layers + 1);
+    gradient_ready(updater, layers + 1);
 }
 
 // --- micro-batches ------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
                       struct part *part, struct update_result *result) {
     struct engine *engine = split->engine;
     struct device *device = engine->state->device;
-    const struct bert_sink sink = {.ready = range_ready, .context = split->updater};
+    const struct gradient_listener listener = {.ready = gradient_ready, .context = split->updater};
     const int announces =
         part->reductions > 1 || (part->reductions == 1 && micro->first + micro->count == part->end);
     const float scale = (float)(micro->sequence_weight * loss_scale_of(split->args));
@@ -382,7 +382,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
             batch = forward(split, micro, pieces, i);
         }
         bert_backward(&engine->model, engine->training, batch, &split->dropout, scale,
-                      announces && i == 0 ? &sink : NULL);
+                      announces && i == 0 ? &listener : NULL);
     }
     part->reduced += (size_t)announces;
     add_losses(split->updater, part->index, micro, texts);
@@ -411,7 +411,7 @@ static int run_part(const struct update_split *split, int index, struct update_r
         if (part.reduced > 0) {
             discard_all_foreign(updater);
         }
-        announce_all(updater);
+        all_gradients_ready(updater);
     }
     return 1;
 }

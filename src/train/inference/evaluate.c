@@ -100,9 +100,8 @@ static enum berth_status score_set(struct evaluation *evaluation, const struct m
     return task->score(&evaluation->set, score, error);
 }
 
-enum berth_status evaluation_rehearse(struct evaluation *evaluation,
-                                      const struct model_files *files, struct task_score *score,
-                                      struct berth_error *error) {
+enum berth_status evaluation_check(struct evaluation *evaluation, const struct model_files *files,
+                                   struct task_score *score, struct berth_error *error) {
     TRY(score_set(evaluation, files, NULL, score, error));
     score->loss = evaluation->task->has_loss ? 0 : NAN;
     return BERTH_OK;

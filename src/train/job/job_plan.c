@@ -31,7 +31,7 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
     job->state = (struct state){
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
-    TRY(machine_compute_dtype(&job->config.machine, job->peers, job->device, &job->log,
+    TRY(machine_compute_dtype(&job->config.machine, job->all_ranks, job->device, &job->log,
                               &job->state.compute, error));
     TRY(machine_compare_devices(job->comm, job->device, job->config.machine.precision,
                                 job->sharding.stage, &job->log, error));
@@ -79,7 +79,7 @@ struct plan_args job_memory(const struct training_job *job) {
         .group = (int64_t)packer_group(&job->train.source),
         .masked = job->feed.max_predictions,
         .predict_length = job->files.length,
-        .comm = job->peers,
+        .comm = job->all_ranks,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
         .levels =

@@ -40,7 +40,8 @@ struct run {
     int64_t saves;
     double save_began;    // of the checkpoint that is written in the background
     int64_t without_loss; // updates of this run of which no word was to be predicted
-    // Of the first two updates, which are slower: DeepSpeed's average rate begins after them.
+    // What the first two updates took, which are slower: DeepSpeed's average rate begins after
+    // them.
     int64_t warm_sequences;
     double warm_seconds;
     int has_expected_time; // it was reported

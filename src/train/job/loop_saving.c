@@ -67,7 +67,7 @@ static void choose_next_save(struct run *run) {
 
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct settings *config = run->loop->config;
-    // As in the Trainer, the best checkpoint also stays where a metric is only named.
+    // The Trainer keeps the best checkpoint even if a metric is only named, and so does this.
     const int is_wanted =
         strategy_keeps_best(&config->run) || config->run.metric_for_best_model != NULL;
     return (struct checkpoint_limits){

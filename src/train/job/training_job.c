@@ -77,7 +77,7 @@ static void note_other_shape(const struct training_job *job, const char *config_
         given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
     }
     if (!has_shape(&given, &job->files.shape)) {
-        log_note(&job->log, "resume: config_file has no effect: the shape is that of %s",
+        log_note(&job->log, "config_file is ignored: a resumed run keeps the model of %s",
                  job->model_folder);
     }
     bert_config_done(&given);
@@ -176,7 +176,7 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
     if (job->config.run.metric_for_best_model == NULL) {
         return BERTH_OK;
     }
-    TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
+    TRY(evaluation_check(&job->evaluation, &job->files, &score, error));
     return strategy_best_metric(&job->config.run, &score, &best, error);
 }
 
@@ -244,8 +244,8 @@ static void warn_of_useless_training(const struct training_job *job) {
     }
     if (updates == 0) {
         log_warning(&job->log,
-                    "num_train_epochs %g: no update is done, and the result is the model that the "
-                    "run starts from",
+                    "num_train_epochs %g is less than one update: the model is saved as it is, "
+                    "untrained",
                     config->engine.num_train_epochs);
     } else if (schedule_is_zero(&job->schedule, updates)) {
         log_warning(&job->log,
@@ -298,7 +298,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     job->schedule =
         schedule_of(&config->optimizer, job_rate_factor(job), job->batching.schedule_steps);
     warn_of_useless_training(job);
-    settings_note_effects(job->given, config, job->task->jobs, job->peers->size, &job->log);
+    settings_note_effects(job->given, config, job->task->jobs, job->all_ranks->size, &job->log);
     return BERTH_OK;
 }
 
@@ -482,7 +482,7 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
-    // Measuring the peak takes seconds, so only after success.
+    // Measuring the peak takes seconds, so it is done only after success.
     outcome->result.mfu =
         machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
@@ -547,7 +547,8 @@ static enum berth_status check_output(struct training_job *job, struct berth_err
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(machine_threads(&job->config.machine), error));
     TRY(read_inputs(job, error));
-    return machine_device_open(&job->config.machine, job->peers, &job->log, &job->device, error);
+    return machine_device_open(&job->config.machine, job->all_ranks, &job->log, &job->device,
+                               error);
 }
 
 // A run that is resumed beyond its end would train and evaluate nothing.
@@ -603,25 +604,25 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     return BERTH_OK;
 }
 
-// All peers start, or none does.
+// All ranks start, or none does.
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
-    struct comm *peers = job->peers;
-    TRY(comm_settle(peers, open_log(job, error), error));
-    TRY(comm_settle(peers, job_settle(job, error), error));
+    struct comm *all_ranks = job->all_ranks;
+    TRY(comm_settle(all_ranks, open_log(job, error), error));
+    TRY(comm_settle(all_ranks, job_settle(job, error), error));
     TRY(job_compare_settings(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(all_ranks, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
     TRY(resume_broadcast(&job->resume, job->comm, job->config.run.output_dir, error));
-    TRY(comm_settle(peers, prepare(job, error), error));
+    TRY(comm_settle(all_ranks, prepare(job, error), error));
     TRY(job_compare_inputs(job, error));
-    TRY(comm_settle(peers, job_measure_plan(job, error), error));
+    TRY(comm_settle(all_ranks, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
-    TRY(comm_settle(peers, job_make_plan(job, error), error));
+    TRY(comm_settle(all_ranks, job_make_plan(job, error), error));
     if (job->config.run.dry_run) {
         return BERTH_OK;
     }
-    TRY(comm_settle(peers, start(job, error), error));
+    TRY(comm_settle(all_ranks, start(job, error), error));
     TRY(job_compare_weights(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(all_ranks, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return output_compare_ranks(job->comm, job->config.run.output_dir, error);
 }
 
@@ -631,7 +632,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
     enum berth_status status =
         job != NULL ? BERTH_OK : error_no_memory(error, sizeof *job, "a training job");
     *opened = NULL;
-    status = comm_settle(args->peers, status, error);
+    status = comm_settle(args->all_ranks, status, error);
     if (status != BERTH_OK) {
         memory_free(job);
         args->comm->close(args->comm);
@@ -643,7 +644,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
                                  .log = args->log,
                                  .lock = {.descriptor = -1},
                                  .comm = args->comm,
-                                 .peers = args->peers,
+                                 .all_ranks = args->all_ranks,
                                  .resume = resume_none,
                                  .begin = clock_now()};
     *opened = job;

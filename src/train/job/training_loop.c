@@ -13,7 +13,6 @@
 #include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
-#include "train/engine/nonfinite.h"
 #include "train/job/loop_run.h"
 
 #include <assert.h>
@@ -83,8 +82,8 @@ static void compare_from_now_on(struct run *run, const struct best_metric *now) 
         return;
     }
     log_note(run->loop->log,
-             "evaluations are now of %s (%s is better)%s, so that of update %" PRId64
-             ", the best so far by %s, is no longer compared with them",
+             "evaluations are now of %s (%s is better)%s: the best score so far, of update %" PRId64
+             " by %s, is forgotten",
              now->name, now->lower_is_better ? "lower" : "higher",
              now->examples != progress->best.examples ? " on other examples" : "",
              progress->best_step, progress->best.name);

@@ -359,7 +359,7 @@ enum berth_status workers_train(const struct task *task, const struct settings *
     *rank = 0;
     snprintf(job, sizeof job, "train %s", task->name);
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
-    args.peers = args.comm;
+    args.all_ranks = args.comm;
     *rank = args.comm->rank;
     int is_worker = settings_are_independent(config) && args.comm->size > 1;
     if (settings_are_independent(config) && !is_worker) {

@@ -222,7 +222,7 @@ static int compare_processors(const void *left, const void *right) {
                                   : x->number - y->number;
 }
 
-// This rank's part of sharing->own: adjacent by socket and core.
+// Returns this rank's part of sharing->own, which is adjacent by socket and core.
 static cpu_set_t choose_processors(const struct sharing *sharing) {
     static struct processor processors[CPU_SETSIZE];
     const uint64_t quota = cgroup_processors("");

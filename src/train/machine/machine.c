@@ -341,7 +341,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
     return status;
 }
 
-// By enum berth_precision; names as in --precision.
+// Indexed by enum berth_precision; the names are those of --precision.
 static const struct {
     const char *name;
     enum dtype dtype;

@@ -149,7 +149,8 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
     return lists;
 }
 
-// The largest number of blocks of sums: a tensor's blocks start at the tensor.
+// An upper bound of the number of blocks of sums: each tensor starts a new block, so it can add one
+// that is only partly filled.
 static size_t max_blocks(const struct param_table *table) {
     return (size_t)device_sum_blocks(table->total) + table->count;
 }

@@ -225,7 +225,7 @@ static int set_pretraining(json *own, const struct progress *progress,
     return failed;
 }
 
-// As text, because JSON readers lose bits of large integers.
+// The checksum is text, because JSON readers lose bits of large integers.
 static void print_checksum(uint64_t checksum, char text[CHECKSUM_TEXT]) {
     snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, checksum);
 }
@@ -308,7 +308,7 @@ enum berth_status progress_write(const struct progress *progress, const struct s
         {"epoch", json_new_real(batching_epochs(batching, updates))},
         {"max_steps", json_new_integer(batching->total_steps)},
         {"num_train_epochs", json_new_real(config->engine.num_train_epochs)},
-        // As the Trainer counts it: the sequences of a process in a micro-batch.
+        // The Trainer counts the sequences of a process in a micro-batch.
         {"train_batch_size",
          json_new_integer(batching->micro.tokens == INT64_MAX ? batching->micro.sequences
                                                               : batching->update_sequences)},

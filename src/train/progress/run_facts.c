@@ -28,7 +28,7 @@ enum berth_status run_facts_settings(const json *state, struct optimizer_setting
     return optimizer_settle(found, error);
 }
 
-// That of lr_scaling. Files without it have settings that it is in.
+// The factor of lr_scaling. In files without this key the settings include the factor.
 static double rate_factor(const struct run_facts *facts) {
     const json *factor = json_member(progress_own_keys(facts->state), "rate_factor");
     return json_is_number_value(factor) ? json_as_real(factor) : 1;
