@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The deadline of a job's start, and the line that says who is missing; see start.h.
+// The deadline of a job's start: while the MPI connects the processes, a thread watches the clock,
+// and when the time is over says which process is missing (peers.c) and ends this one. open.c
+// begins and ends the watch; afterwards waits have deadlines of their own (courier.c).
 #include "comm/start.h"
 
 #include "comm/comm.h"

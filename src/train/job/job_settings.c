@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a training job: completes them by DeepSpeed's file, the recipe and each other,
-// and checks and notes what does not fit together.
+// The settings of a training job, before anything is read: completes them by DeepSpeed's file, the
+// recipe and each other, and checks and notes what does not fit together. Settings that depend on
+// the data are resolved by the task, when it opens its sets.
 #include "core/number.h"
 #include "settings/deepspeed.h"
 #include "settings/recipes.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A running training loop, shared by training_loop.c (updates, evaluations, stopping),
-// loop_saving.c, loop_records.c and loop_spikes.c. Nothing else includes it.
+// loop_saving.c, loop_records.c and loop_spikes.c, which nothing else includes. What must survive
+// the run is in struct progress; what is here ends with it.
 #ifndef BERTH_TRAIN_LOOP_RUN_H
 #define BERTH_TRAIN_LOOP_RUN_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, shared by training_job.c (opening, weights, results), job_settings.c, job_plan.c
-// and job_best.c. Nothing else includes it.
+// A training job in memory, shared by training_job.c (opening, weights, results), job_settings.c,
+// job_plan.c and job_best.c. Nothing else includes it: others see a job through training_job.h.
 #ifndef BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 #define BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 
