@@ -115,25 +115,6 @@ static enum berth_status add_parameter(struct original *original, const struct w
     return BERTH_OK;
 }
 
-// The optimizer numbers its parameters group by group.
-static enum berth_status list_parameters(struct original *original, struct berth_error *error) {
-    original->states = memory_array(original->count * MOMENTS, sizeof *original->states);
-    if (original->states == NULL) {
-        return error_no_memory(error, original->count * sizeof *original->states, "a list");
-    }
-    for (int group = 1; group >= 0; group--) {
-        for (size_t i = 0; i < original->count; i++) {
-            const struct weight *weight = original->tensors[i].data;
-            if (!is_tie(&original->tensors[i]) &&
-                optimizer_decays(&original->facts.optimizer, weight->name) == group) {
-                TRY(add_parameter(original, weight, error));
-            }
-        }
-        original->decaying = group ? original->parameters : original->decaying;
-    }
-    return BERTH_OK;
-}
-
 // --- reading Berth's checkpoint -----------------------------------------------------------------
 
 static enum berth_status open_weights(struct weights *weights, const char *folder,
@@ -153,7 +134,22 @@ static enum berth_status read_checkpoint(struct original *original, const char *
         weights_select(&original->moments[k], prefixes[k]);
     }
     TRY(list_model(original, error));
-    return list_parameters(original, error);
+    // The optimizer numbers its parameters group by group.
+    original->states = memory_array(original->count * MOMENTS, sizeof *original->states);
+    if (original->states == NULL) {
+        return error_no_memory(error, original->count * sizeof *original->states, "a list");
+    }
+    for (int group = 1; group >= 0; group--) {
+        for (size_t i = 0; i < original->count; i++) {
+            const struct weight *weight = original->tensors[i].data;
+            if (!is_tie(&original->tensors[i]) &&
+                optimizer_decays(&original->facts.optimizer, weight->name) == group) {
+                TRY(add_parameter(original, weight, error));
+            }
+        }
+        original->decaying = group ? original->parameters : original->decaying;
+    }
+    return BERTH_OK;
 }
 
 static void original_done(struct original *original) {

@@ -65,8 +65,15 @@ static void find_parents(const char *checkpoint, struct path parents[2]) {
     parents[1] = path_parent(real != NULL ? real : checkpoint);
 }
 
-static enum berth_status locate_in_parents(struct training_job *job, const struct path parents[2],
-                                           struct path *folder, struct berth_error *error) {
+// Looks in the output folder, then next to the checkpoint that the run was resumed from.
+static enum berth_status locate_best_anywhere(struct training_job *job, struct path *folder,
+                                              struct berth_error *error) {
+    struct path parents[2];
+    TRY(locate_best(job, job->config.run.output_dir, folder, error));
+    if (folder->text[0] != '\0' || job->resume.folder == NULL) {
+        return BERTH_OK;
+    }
+    find_parents(job->resume.folder, parents);
     for (int i = 0; i < 2 && folder->text[0] == '\0'; i++) {
         int is_searched = path_is_same(parents[i].text, job->config.run.output_dir) ||
                           (i > 0 && path_is_same(parents[i].text, parents[0].text));
@@ -77,18 +84,6 @@ static enum berth_status locate_in_parents(struct training_job *job, const struc
         }
     }
     return BERTH_OK;
-}
-
-// Looks in the output folder, then next to the checkpoint that the run was resumed from.
-static enum berth_status locate_best_anywhere(struct training_job *job, struct path *folder,
-                                              struct berth_error *error) {
-    struct path parents[2];
-    TRY(locate_best(job, job->config.run.output_dir, folder, error));
-    if (folder->text[0] != '\0' || job->resume.folder == NULL) {
-        return BERTH_OK;
-    }
-    find_parents(job->resume.folder, parents);
-    return locate_in_parents(job, parents, folder, error);
 }
 
 // Sets *folder to the best model's checkpoint, or to "" if any rank finds it missing or damaged:

@@ -499,8 +499,9 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
-// Rank 0 only: checks the output folder and finds what to resume from.
-static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
+// Rank 0 only: checks the output folder, finds what to resume from, and notes settings of the
+// tokenizer that are not kept.
+static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with resume_from_checkpoint auto";
     TRY(output_check(&job->config.run, &job->config.report,
                      settings_resume(&job->config) ? NULL : otherwise, error));
@@ -513,11 +514,8 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (job->config.optimizer.rewarmup && job->resume.folder == NULL) {
         log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
     }
-    return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
-}
-
-// No file of a model folder, as transformers reads it, has a place for these.
-static void note_unkept_rules(const struct training_job *job) {
+    TRY(job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error));
+    // No file of a model folder, as transformers reads it, has a place for these settings.
     const struct settings *config = &job->config;
     const struct {
         const char *name;
@@ -534,11 +532,6 @@ static void note_unkept_rules(const struct training_job *job) {
                 rules[i].name);
         }
     }
-}
-
-static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
-    TRY(check_output_folder(job, error));
-    note_unkept_rules(job);
     return overwrites(job) ? leftovers_check(job->config.run.output_dir, &job->config.model, error)
                            : BERTH_OK;
 }

@@ -381,29 +381,26 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the profile --------------------------------------------------------------------------------
 
-// A file that cannot be written does not end the run.
-static void write_profile(struct run *run) {
-    const struct training_loop *loop = run->loop;
-    const struct settings *config = loop->config;
-    const struct profile *profile = &run->profile;
-    const struct path usual = path_in(config->run.output_dir, "profile.json");
-    const char *path = config->run.profile_output != NULL ? config->run.profile_output : usual.text;
-    struct berth_error own = {0};
-    if (profile_write(profile, path, &own) != BERTH_OK) {
-        log_warning(loop->log, "cannot write the profile: %s", own.message);
-    } else {
-        log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
-                 run->progress->step, path);
-    }
-    if (profile->lost > 0) {
-        log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
-    }
-}
-
 static void end_profile(struct run *run) {
     if (run->profile.is_on) {
         profile_stop(&run->profile);
-        write_profile(run);
+        // A file that cannot be written does not end the run.
+        const struct training_loop *loop = run->loop;
+        const struct settings *config = loop->config;
+        const struct profile *profile = &run->profile;
+        const struct path usual = path_in(config->run.output_dir, "profile.json");
+        const char *path =
+            config->run.profile_output != NULL ? config->run.profile_output : usual.text;
+        struct berth_error own = {0};
+        if (profile_write(profile, path, &own) != BERTH_OK) {
+            log_warning(loop->log, "cannot write the profile: %s", own.message);
+        } else {
+            log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
+                     run->progress->step, path);
+        }
+        if (profile->lost > 0) {
+            log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
+        }
     }
 }
 
