@@ -53,8 +53,8 @@ struct comm_stats {
 enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_HEARTBEAT };
 
 // An opener fills the struct, and nobody changes it until it is closed, except a wrapper, which
-// replaces functions and keeps the originals. One thread of each rank calls the functions. What is
-// true of every communicator is in comm_check.
+// replaces functions and keeps the originals. One thread of a rank at a time calls the functions.
+// What is true of every communicator is in comm_check.
 struct comm {
     const char *name; // "self", "openmpi"
     void *state;
