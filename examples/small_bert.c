@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT in one file: reads a model, turns text into numbers, computes the loss and its gradient, and
-// trains. It needs the C library and nothing of Berth. It computes what `berth pretrain` computes
-// in fp32, and tests/cli/small_bert.py compares the losses of both. What Berth adds is speed, other
-// formats and numbers, and care for what goes wrong.
+// BERT in one file: it reads a model, makes numbers of text, computes the loss and its gradient,
+// and trains. It needs the C library and nothing of Berth, and computes what `berth pretrain`
+// computes in fp32: tests/cli/small_bert.py compares the losses of both. What Berth adds is speed,
+// formats, and care for what may go wrong.
 //
 // The file is in the order of the computation, to be read from the first line to the last:
 //
-//   1. files         bytes, JSON, and a model's sizes
-//   2. parameters    the names of the weights, and where they are
-//   3. text          words, pieces of words, and the examples that a model is trained on
-//   4. layers        each one forward, then backward
-//   5. the encoder   the layers in their order, and back in the reverse order
-//   6. losses        masked words and next sentences
-//   7. the optimizer AdamW
+//   1. files        bytes, and the sizes of a model
+//   2. parameters   the names of the weights, and where they are
+//   3. text         pieces of words, and the examples that a model is trained on
+//   4. operations   each one forward, then backward
+//   5. the encoder  the operations in their order, and back
+//   6. losses       masked words and next sentences
+//   7. optimizer    AdamW
 //   8. the program
 //
 //   cc -O3 -march=native -fopenmp small_bert.c -lm -o small_bert
@@ -21,14 +21,13 @@
 //   small_bert MODEL --vector "a text"
 //
 // MODEL is a folder with config.json, model.safetensors and vocab.txt, such as `berth pretrain`
-// writes. TEXT is a file with one sentence a line, in which an empty line ends a document. --save
-// writes the trained weights; in place of the folder's model.safetensors they are a model that
-// Berth runs. --ids trains on numbers (read_ids below has their form), --vector prints the vector
-// of a text: the last layer's row of [CLS].
+// writes. TEXT is a file to train on. --save writes the trained weights; in place of the folder's
+// model.safetensors they are a model that Berth runs. --ids trains on numbers (section 3 has their
+// form). --vector prints the vector of a text: the last layer's row of [CLS].
 //
-// There is no dropout: where the model's authors set a part of the numbers to 0 by chance, this
-// program keeps all of them. There is no padding either, because it takes one sequence after the
-// other: the gradient of a batch is the sum of the gradients of its sequences.
+// There is no dropout: where the published BERT sets a part of the numbers to 0 by chance during
+// training, this program keeps all. There is no padding either, because it takes one sequence after
+// the other: the gradient of a batch is the sum of the gradients of its sequences.
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -38,8 +37,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// With OpenMP the loops over outputs, rows and heads are divided among the cores. An output belongs
-// to one core, so the result does not depend on their number.
+// With OpenMP the loops over outputs, rows and heads are divided among the cores. A number is
+// computed by one core, so that the result does not depend on how many there are.
 #ifdef _OPENMP
 #define PARALLEL _Pragma("omp parallel for")
 #define SUM_IN_ANY_ORDER _Pragma("omp simd reduction(+ : sum)")
@@ -48,25 +47,24 @@
 #define SUM_IN_ANY_ORDER
 #endif
 
-// ------------------------------------------------------------------------------------------------
-// 1. Files
-// ------------------------------------------------------------------------------------------------
+// --- 1. Files ------------------------------------------------------------------------------------
 
-_Noreturn static void fail(const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    fputs("small_bert: ", stderr);
-    vfprintf(stderr, format, values);
-    fputc('\n', stderr);
-    va_end(values);
-    exit(1);
+// Ends the program with the message unless the condition holds.
+static void need(int condition, const char *message, ...) {
+    if (!condition) {
+        va_list values;
+        va_start(values, message);
+        fputs("small_bert: ", stderr);
+        vfprintf(stderr, message, values);
+        fputc('\n', stderr);
+        va_end(values);
+        exit(1);
+    }
 }
 
 static void *allocate(size_t count, size_t size) {
     void *memory = calloc(count > 0 ? count : 1, size);
-    if (memory == NULL) {
-        fail("no memory for %zu numbers of %zu bytes", count, size);
-    }
+    need(memory != NULL, "no memory for %zu numbers of %zu bytes", count, size);
     return memory;
 }
 
@@ -76,42 +74,31 @@ struct file {
     size_t size;
 };
 
-// Reads FOLDER/NAME. Returns 0 if there is no such file.
-static int try_read(struct file *file, const char *folder, const char *name) {
-    snprintf(file->name, sizeof file->name, "%s%s%s", folder, *folder != '\0' ? "/" : "", name);
-    FILE *stream = fopen(file->name, "rb");
-    if (stream == NULL) {
-        return 0;
-    }
+// Reads FOLDER/NAME. A file that is not needed and not there is empty.
+static struct file read_file(const char *folder, const char *name, int is_needed) {
+    struct file file = {.size = 0};
     size_t room = 0;
-    file->size = 0;
-    file->bytes = NULL;
+    snprintf(file.name, sizeof file.name, "%s%s%s", folder, *folder != '\0' ? "/" : "", name);
+    FILE *stream = fopen(file.name, "rb");
+    need(stream != NULL || !is_needed, "%s: %s", file.name, strerror(errno));
     do {
         room = 2 * room + 65536;
-        file->bytes = realloc(file->bytes, room);
-        if (file->bytes == NULL) {
-            fail("%s: no memory for %zu bytes", file->name, room);
+        file.bytes = realloc(file.bytes, room);
+        need(file.bytes != NULL, "%s: no memory for %zu bytes", file.name, room);
+        if (stream != NULL) {
+            file.size += fread(file.bytes + file.size, 1, room - file.size - 1, stream);
         }
-        file->size += fread(file->bytes + file->size, 1, room - file->size - 1, stream);
-    } while (file->size == room - 1);
-    if (ferror(stream)) {
-        fail("%s: %s", file->name, strerror(errno));
+    } while (file.size == room - 1);
+    need(stream == NULL || !ferror(stream), "%s: %s", file.name, strerror(errno));
+    if (stream != NULL) {
+        fclose(stream);
     }
-    fclose(stream);
-    file->bytes[file->size] = '\0';
-    return 1;
-}
-
-static struct file read_file(const char *folder, const char *name) {
-    struct file file;
-    if (!try_read(&file, folder, name)) {
-        fail("%s: %s", file.name, strerror(errno));
-    }
+    file.bytes[file.size] = '\0';
     return file;
 }
 
-// What follows "key": in a JSON text; NULL: the key is not there. The files of a model have few
-// keys, each once, so this need not know what is within what.
+// What follows "key": in a JSON text; NULL: the key is not there. In the files of a model each key
+// has one meaning, so this need not know what is within what.
 static const char *find_key(const char *json, const char *key) {
     const size_t length = strlen(key);
     for (const char *s = json; (s = strstr(s, key)) != NULL; s += length) {
@@ -131,88 +118,76 @@ static int begins(const char *text, const char *with) {
 
 static double config_number(const struct file *config, const char *key, double least, double most) {
     const char *value = find_key(config->bytes, key);
-    if (value == NULL) {
-        fail("%s: \"%s\" is missing; every BERT has it", config->name, key);
-    }
+    need(value != NULL, "%s: \"%s\" is missing; every BERT has it", config->name, key);
     char *end;
     const double number = strtod(value, &end);
-    if (end == value || !(number >= least && number <= most)) {
-        fail("%s: \"%s\" is %.12s, expected a number from %g to %g", config->name, key, value,
-             least, most);
-    }
+    need(end != value && number >= least && number <= most,
+         "%s: \"%s\" is %.12s, expected a number from %g to %g", config->name, key, value, least,
+         most);
     return number;
 }
 
-static int config_size(const struct file *config, const char *key) {
-    return (int)config_number(config, key, 1, 1 << 24);
+static size_t config_size(const struct file *config, const char *key) {
+    return (size_t)config_number(config, key, 1, 1 << 24);
 }
 
 static void config_only(const struct file *config, const char *key, const char *known) {
     const char *value = find_key(config->bytes, key);
-    if (value != NULL && !begins(value, known)) {
-        fail("%s: \"%s\" is %.12s..., but this program computes only %s; Berth computes more",
-             config->name, key, value, known);
-    }
+    need(value == NULL || begins(value, known),
+         "%s: \"%s\" is %.12s..., but this program computes only %s; Berth computes more",
+         config->name, key, value, known);
 }
-
-enum { MOST_TOKENS = 512 }; // of a sequence
 
 // The sizes of a model. The comments below use the letters.
 struct config {
-    int words;     // V
-    int positions; // P
-    int types;     // 2: first and second text
-    int hidden;    // H: numbers of a token between layers
-    int inner;     // I: numbers of a token within a layer
-    int layers;    // L
-    int heads;     // A, of D = H / A numbers
-    float epsilon; // of layer norms
-    int longest;   // sequence: P or MOST_TOKENS
+    size_t words;     // V
+    size_t positions; // P: tokens of the longest sequence
+    size_t types;     // 2: first and second text
+    size_t hidden;    // H: numbers of a token between layers
+    size_t inner;     // I: numbers of a token within a layer
+    size_t layers;    // L
+    size_t heads;     // A, of D = H / A numbers
+    float epsilon;    // of layer norms
 };
 
 static struct config read_config(const char *folder) {
-    const struct file file = read_file(folder, "config.json");
-    struct config config = {
+    const struct file file = read_file(folder, "config.json", 1);
+    const struct config config = {
         .words = config_size(&file, "vocab_size"),
         .positions = config_size(&file, "max_position_embeddings"),
         .types = config_size(&file, "type_vocab_size"),
         .hidden = config_size(&file, "hidden_size"),
         .inner = config_size(&file, "intermediate_size"),
-        .layers = (int)config_number(&file, "num_hidden_layers", 1, 1000),
+        .layers = (size_t)config_number(&file, "num_hidden_layers", 1, 1000),
         .heads = config_size(&file, "num_attention_heads"),
         .epsilon = (float)config_number(&file, "layer_norm_eps", 0, 1),
     };
-    config.longest = config.positions < MOST_TOKENS ? config.positions : MOST_TOKENS;
     config_only(&file, "model_type", "\"bert\"");
     config_only(&file, "hidden_act", "\"gelu\"");
     config_only(&file, "position_embedding_type", "\"absolute\"");
     config_only(&file, "pre_layer_norm", "false");
-    if (config.hidden % config.heads != 0) {
-        fail("%s: \"hidden_size\" is %d, expected a multiple of \"num_attention_heads\", %d",
-             file.name, config.hidden, config.heads);
-    }
+    need(config.hidden % config.heads == 0,
+         "%s: \"hidden_size\" is %zu, expected a multiple of \"num_attention_heads\", %zu",
+         file.name, config.hidden, config.heads);
     free(file.bytes);
     return config;
 }
 
-// ------------------------------------------------------------------------------------------------
-// 2. Parameters
-// ------------------------------------------------------------------------------------------------
-// All weights are in one buffer, and so are their gradients and the two moments of the optimizer,
-// in the same order. So the optimizer is one loop, and a layer is pointers into the buffers.
+// --- 2. Parameters -------------------------------------------------------------------------------
 
-struct linear {                             // y = x W^T + b
-    float *weight, *bias, *dweight, *dbias; // [out, in], [out], and their gradients
-    int in, out;
+// A matrix and its gradient. The gradient says of each number how much the loss grows when the
+// number does: training moves every number the other way. A vector is a matrix of one row.
+struct matrix {
+    float *value, *gradient; // [rows, columns], one row after the other
+    size_t rows, columns;
+};
+
+struct linear {                 // y = x W^T + b
+    struct matrix weight, bias; // [outputs, inputs], [outputs]
 };
 
 struct norm {
-    float *gamma, *beta, *dgamma, *dbeta; // [size]
-    int size;
-};
-
-struct table { // a row of numbers for each word, position or type
-    float *rows, *drows;
+    struct matrix gamma, beta; // [H]
 };
 
 struct layer {
@@ -220,18 +195,18 @@ struct layer {
     struct norm attention_norm, output_norm;
 };
 
-struct tensor { // a named slice of the buffers
+// All weights are in one buffer, and so are their gradients and the two moments of the optimizer,
+// in the same order. So the optimizer is a loop, and each parameter is a slice of the buffers.
+struct slice {
     char name[96];
-    size_t rows, columns, offset; // a vector has one row
-    int rank;                     // 1: a vector, 2: a matrix
-    int decays;                   // 1: the optimizer pulls its numbers to 0
-    float **weight, **gradient;   // the pointers that are set to it
-    char *file_bytes;             // where it is in the file
+    struct matrix *matrix;
+    size_t offset;
+    char *file_bytes; // where it is in the file
 };
 
 struct model {
     struct config config;
-    struct table word, position, type;
+    struct matrix word, position, type; // a row for each
     struct norm embedding_norm;
     struct layer *layers;             // [L]
     int has_words, has_next;          // whether the folder has these heads:
@@ -239,80 +214,71 @@ struct model {
     struct norm transform_norm;
     struct linear pooler, next; // next sentences
 
-    struct tensor *tensors;
-    size_t tensor_count;
+    struct slice *slices;
+    size_t slice_count;
     size_t count;                                // of all numbers
     float *weights, *gradients, *first, *second; // [count]
     struct file file;                            // model.safetensors
 };
 
-// `layer` is the layer's number; -1: the tensor is of no layer.
-static void add_tensor(struct model *model, int layer, const char *name, const char *end, int rows,
-                       int columns, float **weight, float **gradient) {
-    struct tensor *tensor = &model->tensors[model->tensor_count++];
-    char in_layer[48] = "";
-    if (layer >= 0) {
-        snprintf(in_layer, sizeof in_layer, "bert.encoder.layer.%d.", layer);
+// `rows` is 0 for a vector. A name that begins with "." is of the layer with this number.
+static void add_slice(struct model *model, size_t layer, const char *name, const char *end,
+                      size_t rows, size_t columns, struct matrix *matrix) {
+    struct slice *slice = &model->slices[model->slice_count++];
+    char of_layer[48] = "";
+    if (*name == '.') {
+        snprintf(of_layer, sizeof of_layer, "bert.encoder.layer.%zu", layer);
     }
-    snprintf(tensor->name, sizeof tensor->name, "%s%s%s", in_layer, name, end);
-    tensor->rank = rows > 0 ? 2 : 1;
-    tensor->rows = rows > 0 ? (size_t)rows : 1;
-    tensor->columns = (size_t)columns;
-    tensor->offset = model->count;
-    // Biases, and the factors of norms, may have any size.
-    tensor->decays = rows > 0;
-    tensor->weight = weight;
-    tensor->gradient = gradient;
-    model->count += tensor->rows * tensor->columns;
+    snprintf(slice->name, sizeof slice->name, "%s%s%s", of_layer, name, end);
+    slice->matrix = matrix;
+    slice->offset = model->count;
+    matrix->rows = rows;
+    matrix->columns = columns;
+    model->count += rows * columns;
 }
 
-static void add_table(struct model *model, struct table *table, const char *name, int rows) {
-    add_tensor(model, -1, name, ".weight", rows, model->config.hidden, &table->rows, &table->drows);
+static void add_linear(struct model *model, struct linear *linear, size_t layer, const char *name,
+                       size_t inputs, size_t outputs) {
+    add_slice(model, layer, name, ".weight", outputs, inputs, &linear->weight);
+    add_slice(model, layer, name, ".bias", 1, outputs, &linear->bias);
 }
 
-static void add_linear(struct model *model, struct linear *linear, int layer, const char *name,
-                       int in, int out) {
-    linear->in = in;
-    linear->out = out;
-    add_tensor(model, layer, name, ".weight", out, in, &linear->weight, &linear->dweight);
-    add_tensor(model, layer, name, ".bias", 0, out, &linear->bias, &linear->dbias);
-}
-
-static void add_norm(struct model *model, struct norm *norm, int layer, const char *name) {
-    norm->size = model->config.hidden;
-    add_tensor(model, layer, name, ".weight", 0, norm->size, &norm->gamma, &norm->dgamma);
-    add_tensor(model, layer, name, ".bias", 0, norm->size, &norm->beta, &norm->dbeta);
+static void add_norm(struct model *model, struct norm *norm, size_t layer, const char *name) {
+    add_slice(model, layer, name, ".weight", 1, model->config.hidden, &norm->gamma);
+    add_slice(model, layer, name, ".bias", 1, model->config.hidden, &norm->beta);
 }
 
 static void add_parameters(struct model *model) {
     const struct config *config = &model->config;
-    const int hidden = config->hidden, inner = config->inner;
-    model->tensors = allocate(32 + 16 * (size_t)config->layers, sizeof *model->tensors);
-    model->layers = allocate((size_t)config->layers, sizeof *model->layers);
-    add_table(model, &model->word, "bert.embeddings.word_embeddings", config->words);
-    add_table(model, &model->position, "bert.embeddings.position_embeddings", config->positions);
-    add_table(model, &model->type, "bert.embeddings.token_type_embeddings", config->types);
-    add_norm(model, &model->embedding_norm, -1, "bert.embeddings.LayerNorm");
-    for (int i = 0; i < config->layers; i++) {
+    const size_t hidden = config->hidden, inner = config->inner;
+    model->slices = allocate(32 + 16 * config->layers, sizeof *model->slices);
+    model->layers = allocate(config->layers, sizeof *model->layers);
+    add_slice(model, 0, "bert.embeddings.word_embeddings", ".weight", config->words, hidden,
+              &model->word);
+    add_slice(model, 0, "bert.embeddings.position_embeddings", ".weight", config->positions, hidden,
+              &model->position);
+    add_slice(model, 0, "bert.embeddings.token_type_embeddings", ".weight", config->types, hidden,
+              &model->type);
+    add_norm(model, &model->embedding_norm, 0, "bert.embeddings.LayerNorm");
+    for (size_t i = 0; i < config->layers; i++) {
         struct layer *layer = &model->layers[i];
-        add_linear(model, &layer->query, i, "attention.self.query", hidden, hidden);
-        add_linear(model, &layer->key, i, "attention.self.key", hidden, hidden);
-        add_linear(model, &layer->value, i, "attention.self.value", hidden, hidden);
-        add_linear(model, &layer->attention_output, i, "attention.output.dense", hidden, hidden);
-        add_norm(model, &layer->attention_norm, i, "attention.output.LayerNorm");
-        add_linear(model, &layer->inner, i, "intermediate.dense", hidden, inner);
-        add_linear(model, &layer->output, i, "output.dense", inner, hidden);
-        add_norm(model, &layer->output_norm, i, "output.LayerNorm");
+        add_linear(model, &layer->query, i, ".attention.self.query", hidden, hidden);
+        add_linear(model, &layer->key, i, ".attention.self.key", hidden, hidden);
+        add_linear(model, &layer->value, i, ".attention.self.value", hidden, hidden);
+        add_linear(model, &layer->attention_output, i, ".attention.output.dense", hidden, hidden);
+        add_norm(model, &layer->attention_norm, i, ".attention.output.LayerNorm");
+        add_linear(model, &layer->inner, i, ".intermediate.dense", hidden, inner);
+        add_linear(model, &layer->output, i, ".output.dense", inner, hidden);
+        add_norm(model, &layer->output_norm, i, ".output.LayerNorm");
     }
     if (model->has_words) {
-        add_linear(model, &model->transform, -1, "cls.predictions.transform.dense", hidden, hidden);
-        add_norm(model, &model->transform_norm, -1, "cls.predictions.transform.LayerNorm");
-        add_tensor(model, -1, "cls.predictions", ".bias", 0, config->words, &model->decoder.bias,
-                   &model->decoder.dbias);
+        add_linear(model, &model->transform, 0, "cls.predictions.transform.dense", hidden, hidden);
+        add_norm(model, &model->transform_norm, 0, "cls.predictions.transform.LayerNorm");
+        add_slice(model, 0, "cls.predictions", ".bias", 1, config->words, &model->decoder.bias);
     }
     if (model->has_next) {
-        add_linear(model, &model->pooler, -1, "bert.pooler.dense", hidden, hidden);
-        add_linear(model, &model->next, -1, "cls.seq_relationship", hidden, 2);
+        add_linear(model, &model->pooler, 0, "bert.pooler.dense", hidden, hidden);
+        add_linear(model, &model->next, 0, "cls.seq_relationship", hidden, 2);
     }
 }
 
@@ -320,16 +286,14 @@ static void add_parameters(struct model *model) {
 //
 //   8 bytes    the length N of the header, the lowest byte first
 //   N bytes    {"name": {"dtype": "F32", "shape": [30522, 768], "data_offsets": [0, 93763584]}, ...
-//   the rest   the tensors, each between its two offsets from here
+//   the rest   the numbers of each tensor, between its two offsets from here, in the byte order of
+//              nearly all processors
 
+// The first BERTs call the weight of a norm gamma and its bias beta.
 static const char *find_entry(const char *header, const char *name) {
-    char old[96];
-    const char *entry = find_key(header, name);
-    if (entry == NULL && begins(name, "bert.")) { // a model without heads may leave out bert.
-        entry = find_key(header, name + 5);
-    }
-    const char *norm = strstr(name, "LayerNorm.");
-    if (entry == NULL && norm != NULL) { // the names of the first BERTs
+    const char *entry = find_key(header, name), *norm = strstr(name, "LayerNorm.");
+    if (entry == NULL && norm != NULL) {
+        char old[96];
         snprintf(old, sizeof old, "%.*s%s", (int)(norm + 10 - name), name,
                  begins(norm + 10, "weight") ? "gamma" : "beta");
         entry = find_key(header, old);
@@ -338,102 +302,87 @@ static const char *find_entry(const char *header, const char *name) {
 }
 
 // Finds the tensor in the file and compares its type, shape and place with what the model needs.
-static void find_tensor(const struct file *file, struct tensor *tensor, const char *header,
+static void find_tensor(const struct file *file, struct slice *slice, const char *header,
                         size_t data) {
-    const char *entry = find_entry(header, tensor->name);
-    if (entry == NULL) {
-        fail("%s: the tensor %s is missing; by config.json the model has it", file->name,
-             tensor->name);
-    }
+    const size_t rows = slice->matrix->rows, columns = slice->matrix->columns;
+    const char *entry = find_entry(header, slice->name);
+    need(entry != NULL, "%s: the tensor %s is missing; by config.json the model has it", file->name,
+         slice->name);
     const char *type = find_key(entry, "dtype"), *shape = find_key(entry, "shape");
     const char *place = find_key(entry, "data_offsets");
-    size_t rows = 1, columns = 0, begin, end;
-    if (type == NULL || shape == NULL || place == NULL || !begins(type, "\"F32\"")) {
-        fail("%s: the tensor %s has the type %.6s, expected \"F32\"; Berth reads other types",
-             file->name, tensor->name, type != NULL ? type : "?");
-    }
-    const int rank = tensor->rank == 2 ? sscanf(shape, "[ %zu , %zu ]", &rows, &columns)
-                                       : sscanf(shape, "[ %zu ]", &columns);
-    if (rank != tensor->rank || rows != tensor->rows || columns != tensor->columns) {
-        fail("%s: the tensor %s has the shape %.*s], expected [%zu, %zu] by config.json",
-             file->name, tensor->name, (int)strcspn(shape, "]"), shape, tensor->rows,
-             tensor->columns);
-    }
-    if (sscanf(place, "[ %zu , %zu", &begin, &end) != 2 || end > file->size - data || begin > end ||
-        end - begin != rows * columns * sizeof(float)) {
-        fail("%s: the tensor %s is not within the file; was the file copied to its end?",
-             file->name, tensor->name);
-    }
-    tensor->file_bytes = file->bytes + data + begin;
+    need(begins(type, "\"F32\"") && shape != NULL && place != NULL,
+         "%s: the tensor %s has the type %.6s, expected \"F32\"; Berth reads other types",
+         file->name, slice->name, type != NULL ? type : "?");
+    size_t sizes[3] = {0}, begin = 0, end = 0;
+    const int rank = sscanf(shape, "[ %zu , %zu , %zu", &sizes[0], &sizes[1], &sizes[2]);
+    const int is_vector = rank == 1 && rows == 1 && sizes[0] == columns;
+    need(is_vector || (rank == 2 && sizes[0] == rows && sizes[1] == columns),
+         "%s: the tensor %s has the shape %.*s], expected [%zu, %zu] by config.json", file->name,
+         slice->name, (int)strcspn(shape, "]"), shape, rows, columns);
+    need(sscanf(place, "[ %zu , %zu", &begin, &end) == 2 && begin <= end &&
+             end <= file->size - data && end - begin == rows * columns * sizeof(float),
+         "%s: the tensor %s is not within the file; was the file copied to its end?", file->name,
+         slice->name);
+    slice->file_bytes = file->bytes + data + begin;
 }
 
-static void read_weights(struct model *model, const char *header, size_t data) {
-    for (size_t i = 0; i < model->tensor_count; i++) {
-        find_tensor(&model->file, &model->tensors[i], header, data);
-    }
-    model->weights = allocate(model->count, sizeof(float));
-    model->gradients = allocate(model->count, sizeof(float));
-    for (size_t i = 0; i < model->tensor_count; i++) {
-        const struct tensor *tensor = &model->tensors[i];
-        *tensor->weight = model->weights + tensor->offset;
-        *tensor->gradient = model->gradients + tensor->offset;
-        memcpy(*tensor->weight, tensor->file_bytes, tensor->rows * tensor->columns * sizeof(float));
-    }
-    // The decoder finds the word of a vector with the table that has the vector of each word. So
-    // its matrix is no tensor of its own, and the table's gradient is the sum of both uses.
-    model->decoder.weight = model->word.rows;
-    model->decoder.dweight = model->word.drows;
-    model->decoder.in = model->config.hidden;
-    model->decoder.out = model->config.words;
+static size_t slice_bytes(const struct slice *slice) {
+    return slice->matrix->rows * slice->matrix->columns * sizeof(float);
 }
 
 static void read_model(struct model *model, const char *folder) {
-    const uint32_t one = 1;
-    if (*(const unsigned char *)&one != 1) {
-        fail("numbers of this machine begin with their highest byte, those of a model do not");
-    }
     model->config = read_config(folder);
-    model->file = read_file(folder, "model.safetensors");
+    model->file = read_file(folder, "model.safetensors", 1);
     const struct file *file = &model->file;
     uint64_t length = 0;
-    for (int i = 0; i < 8 && file->size >= 8; i++) {
+    for (size_t i = 0; i < 8 && file->size >= 8; i++) {
         length |= (uint64_t)(unsigned char)file->bytes[i] << 8 * i;
     }
-    if (length == 0 || length > file->size - 8) {
-        fail("%s: is no safetensors file, or was not copied to its end", file->name);
-    }
+    need(length > 0 && length <= file->size - 8,
+         "%s: is no safetensors file, or was not copied to its end", file->name);
     char *header = allocate(length + 1, 1);
     memcpy(header, file->bytes + 8, length);
     model->has_words = find_key(header, "cls.predictions.bias") != NULL;
     model->has_next = find_key(header, "cls.seq_relationship.weight") != NULL;
-    if (find_key(header, "cls.predictions.decoder.weight") != NULL) {
-        fail("%s: the decoder has a matrix of its own; in this program it has the table of words",
-             file->name);
-    }
+    need(find_key(header, "cls.predictions.decoder.weight") == NULL,
+         "%s: the decoder has a matrix of its own; in this program it has the table of words",
+         file->name);
     add_parameters(model);
-    read_weights(model, header, 8 + length);
+    for (size_t i = 0; i < model->slice_count; i++) {
+        find_tensor(file, &model->slices[i], header, 8 + length);
+    }
     free(header);
+
+    model->weights = allocate(model->count, sizeof(float));
+    model->gradients = allocate(model->count, sizeof(float));
+    for (size_t i = 0; i < model->slice_count; i++) {
+        const struct slice *slice = &model->slices[i];
+        slice->matrix->value = model->weights + slice->offset;
+        slice->matrix->gradient = model->gradients + slice->offset;
+        memcpy(slice->matrix->value, slice->file_bytes, slice_bytes(slice));
+    }
+    // The decoder finds the word of a vector with the table that has the vector of each word. It
+    // has no matrix of its own, and the table gets gradients from both uses.
+    model->decoder.weight = model->word;
 }
 
 // Writes the file that was read, with the trained numbers in their places.
 static void save_model(const struct model *model, const char *path) {
-    for (size_t i = 0; i < model->tensor_count; i++) {
-        const struct tensor *tensor = &model->tensors[i];
-        memcpy(tensor->file_bytes, *tensor->weight, tensor->rows * tensor->columns * sizeof(float));
-    }
     const struct file *file = &model->file;
-    FILE *stream = fopen(path, "wb");
-    if (stream == NULL || fwrite(file->bytes, 1, file->size, stream) != file->size ||
-        fclose(stream) != 0) {
-        fail("%s: %s", path, strerror(errno));
+    for (size_t i = 0; i < model->slice_count; i++) {
+        const struct slice *slice = &model->slices[i];
+        memcpy(slice->file_bytes, slice->matrix->value, slice_bytes(slice));
     }
+    FILE *stream = fopen(path, "wb");
+    need(stream != NULL && fwrite(file->bytes, 1, file->size, stream) == file->size &&
+             fclose(stream) == 0,
+         "%s: %s", path, strerror(errno));
 }
 
-// ------------------------------------------------------------------------------------------------
-// 3. Text
-// ------------------------------------------------------------------------------------------------
+// --- 3. Text -------------------------------------------------------------------------------------
+
 // A model reads numbers. vocab.txt has a piece of a word a line, and the number of the line, from
-// 0, is the piece's id. "Berth floats." becomes
+// 0, is the piece's id. "Berth floats." becomes the ids of
 //
 //   [CLS] bert ##h floats . [SEP]      where ## continues a word
 
@@ -445,7 +394,8 @@ struct word {
 struct vocabulary {
     struct file file;
     struct word *words; // sorted by their text
-    int count, lower_case, unknown, cls, sep, mask;
+    size_t count;
+    int lower_case, unknown, cls, sep, mask;
 };
 
 static int compare_words(const void *a, const void *b) {
@@ -455,16 +405,15 @@ static int compare_words(const void *a, const void *b) {
 // The id of a piece; -1: it is not in the vocabulary.
 static int find_word(const struct vocabulary *vocabulary, const char *text) {
     const struct word key = {text, 0};
-    const struct word *found = bsearch(&key, vocabulary->words, (size_t)vocabulary->count,
-                                       sizeof *vocabulary->words, compare_words);
+    const struct word *found =
+        bsearch(&key, vocabulary->words, vocabulary->count, sizeof key, compare_words);
     return found != NULL ? found->id : -1;
 }
 
 static int need_word(const struct vocabulary *vocabulary, const char *text) {
     const int id = find_word(vocabulary, text);
-    if (id < 0) {
-        fail("%s: %s is missing; the vocabulary of a BERT has it", vocabulary->file.name, text);
-    }
+    need(id >= 0, "%s: %s is missing; the vocabulary of a BERT has it", vocabulary->file.name,
+         text);
     return id;
 }
 
@@ -473,40 +422,36 @@ static char *next_line(char *line) {
     return *line == '\n' ? line + 1 : line;
 }
 
-static int line_count(char *text) {
-    int count = 0;
+static size_t line_count(char *text) {
+    size_t count = 0;
     for (; *text != '\0'; text = next_line(text)) {
         count++;
     }
     return count;
 }
 
-static void read_vocabulary(struct vocabulary *vocabulary, const char *folder, int words) {
-    struct file *file = &vocabulary->file, settings;
-    *file = read_file(folder, "vocab.txt");
+static void read_vocabulary(struct vocabulary *vocabulary, const char *folder, size_t words) {
+    const struct file settings = read_file(folder, "tokenizer_config.json", 0);
+    struct file *file = &vocabulary->file;
+    *file = read_file(folder, "vocab.txt", 1);
     vocabulary->count = line_count(file->bytes);
-    if (vocabulary->count > words) {
-        fail("%s: has %d lines, expected at most \"vocab_size\" of config.json, %d", file->name,
-             vocabulary->count, words);
-    }
-    vocabulary->words = allocate((size_t)vocabulary->count, sizeof *vocabulary->words);
+    need(vocabulary->count <= words, "%s: has %zu lines, but \"vocab_size\" of config.json is %zu",
+         file->name, vocabulary->count, words);
+    vocabulary->words = allocate(vocabulary->count, sizeof *vocabulary->words);
     char *line = file->bytes;
-    for (int id = 0; id < vocabulary->count; id++) {
+    for (size_t id = 0; id < vocabulary->count; id++) {
         char *next = next_line(line);
         line[strcspn(line, " \t\r\n")] = '\0';
-        vocabulary->words[id] = (struct word){line, id};
+        vocabulary->words[id] = (struct word){line, (int)id};
         line = next;
     }
-    qsort(vocabulary->words, (size_t)vocabulary->count, sizeof *vocabulary->words, compare_words);
+    qsort(vocabulary->words, vocabulary->count, sizeof *vocabulary->words, compare_words);
     vocabulary->unknown = need_word(vocabulary, "[UNK]");
     vocabulary->cls = need_word(vocabulary, "[CLS]");
     vocabulary->sep = need_word(vocabulary, "[SEP]");
     vocabulary->mask = need_word(vocabulary, "[MASK]");
-    vocabulary->lower_case = 1;
-    if (try_read(&settings, folder, "tokenizer_config.json")) {
-        vocabulary->lower_case = !begins(find_key(settings.bytes, "do_lower_case"), "false");
-        free(settings.bytes);
-    }
+    vocabulary->lower_case = !begins(find_key(settings.bytes, "do_lower_case"), "false");
+    free(settings.bytes);
 }
 
 struct ids {
@@ -518,9 +463,7 @@ static void add_id(struct ids *ids, int id) {
     if (ids->count == ids->room) {
         ids->room = 2 * ids->room + 64;
         ids->items = realloc(ids->items, ids->room * sizeof *ids->items);
-        if (ids->items == NULL) {
-            fail("no memory for %zu tokens", ids->room);
-        }
+        need(ids->items != NULL, "no memory for %zu tokens", ids->room);
     }
     ids->items[ids->count++] = id;
 }
@@ -534,14 +477,12 @@ static void add_word(const struct vocabulary *vocabulary, const char *word, int 
     const size_t before = ids->count;
     int begin = 0;
     while (begin < length && length <= LONGEST_WORD) {
-        int id = -1, end = length;
-        for (; end > begin; end--) {
+        int id = -1, end = length + 1;
+        while (id < 0 && --end > begin) {
             char piece[LONGEST_WORD + 3];
             snprintf(piece, sizeof piece, "%s%.*s", begin > 0 ? "##" : "", end - begin,
                      word + begin);
-            if ((id = find_word(vocabulary, piece)) >= 0) {
-                break;
-            }
+            id = find_word(vocabulary, piece);
         }
         if (id < 0) {
             break;
@@ -563,12 +504,12 @@ static void tokenize(const struct vocabulary *vocabulary, const char *text, cons
     int length = 0; // of the word so far, also beyond LONGEST_WORD
     for (const char *s = text;; s++) {
         const int c = (unsigned char)*s, is_mark = ispunct(c);
-        if (c >= 0x80) {
-            fail("%s: the byte 0x%02X before \"%.12s\" is not ASCII; this program reads plain "
-                 "English, Berth every language",
-                 name, (unsigned)c, s + 1);
-        }
-        if (length > 0 && (is_mark || strchr(" \t\r\n", c) != NULL)) { // also at the NUL
+        const int shown = s - text < 20 ? (int)(s - text) : 20;
+        need(c < 0x80,
+             "%s: the byte 0x%02X after \"%.*s\" is not ASCII; this program reads plain English, "
+             "Berth every language",
+             name, (unsigned)c, shown, s - shown);
+        if (length > 0 && (is_mark || strchr(" \t\r\n", c) != NULL)) { // which finds the NUL, too
             add_word(vocabulary, word, length, ids);
             length = 0;
         }
@@ -583,15 +524,21 @@ static void tokenize(const struct vocabulary *vocabulary, const char *text, cons
     }
 }
 
+enum { MOST_TOKENS = 512 };
+
 // What a model is trained on: a text, or two, some of whose words are hidden.
 struct example {
-    int length;              // T
+    size_t length;           // T
     int ids[MOST_TOKENS];    // what the model sees
     int types[MOST_TOKENS];  // 0: first text, 1: second text
     int labels[MOST_TOKENS]; // the word that is to be predicted here; -1: none is
     int next;                // 0: the second text follows the first, 1: it does not, -1: unknown
     int update;              // which is made with it, from 0
 };
+
+static size_t longest_sequence(const struct model *model) {
+    return model->config.positions < MOST_TOKENS ? model->config.positions : MOST_TOKENS;
+}
 
 static void add_token(struct example *example, int id, int type, int label) {
     example->ids[example->length] = id;
@@ -615,7 +562,7 @@ static void add_text(struct example *example, const struct vocabulary *vocabular
                      size_t count, int type) {
     for (size_t i = 0; i < count; i++) {
         const size_t chance = random_below(1000);
-        const int any = (int)random_below((size_t)vocabulary->count);
+        const int any = (int)random_below(vocabulary->count);
         const int seen = chance < 120 ? vocabulary->mask : chance < 135 ? any : ids[i];
         add_token(example, seen, type, chance < 150 ? ids[i] : -1);
     }
@@ -626,14 +573,15 @@ enum { DRAWN_TOKENS = 128 };
 
 // [CLS] first [SEP] second [SEP]: the first text is a run of tokens from anywhere; the second is
 // the run behind it or, in half of the examples, one from anywhere. A model that does not predict
-// next sentences gets the first text alone.
+// next sentences gets a first text alone.
 static void draw_example(struct example *example, const struct model *model,
                          const struct vocabulary *vocabulary, const struct ids *text) {
-    const int longest = model->config.longest < DRAWN_TOKENS ? model->config.longest : DRAWN_TOKENS;
-    const size_t count = (size_t)(model->has_next ? (longest - 3) / 2 : longest - 2);
-    if (longest < 5 || text->count < 2 * count) {
-        fail("the text has %zu tokens, expected at least %zu", text->count, 2 * count);
-    }
+    const size_t most = longest_sequence(model);
+    const size_t room = most < DRAWN_TOKENS ? most : DRAWN_TOKENS;
+    const size_t count = room < 5 ? 1 : model->has_next ? (room - 3) / 2 : room - 2;
+    need(room >= 5 && text->count >= 2 * count,
+         "the text has %zu tokens, expected %zu or more; the model takes %zu, expected 5 or more",
+         text->count, 2 * count, most);
     const size_t first = random_below(text->count - 2 * count + 1);
     const size_t other = random_below(text->count - count + 1);
     example->length = 0;
@@ -655,588 +603,558 @@ static void draw_example(struct example *example, const struct model *model,
 struct given {
     struct file file;
     struct example *examples;
-    int count, line;
+    size_t count, line;
 };
 
-static int read_number(const struct given *given, char **s, int below) {
+static int read_number(const struct given *given, char **s, size_t below) {
     char *begin = *s;
     const long number = strtol(begin, s, 10);
-    if (*s == begin || number < 0 || number >= below) {
-        fail("%s, line %d: expected a number from 0 to %d, found \"%.*s\"", given->file.name,
-             given->line, below - 1, (int)strcspn(begin, "\n"), begin);
-    }
+    need(*s > begin && number >= 0 && number < (long)below,
+         "%s, line %zu: expected a number from 0 to %zu, found \"%.*s\"", given->file.name,
+         given->line, below - 1, (int)strcspn(begin, "\n"), begin);
     return (int)number;
 }
 
 static void read_example(const struct given *given, struct example *example, char *s,
-                         const struct config *config) {
+                         const struct model *model) {
+    const size_t words = model->config.words, most = longest_sequence(model);
     int type = 0;
     example->next = *s == '-' ? -1 : read_number(given, &s, 2);
     s += example->next < 0;
     while (*(s += strspn(s, " \r")) != '\n' && *s != '\0') {
         if (*s == '|') {
             s++;
-            type = config->types > 1;
+            type = model->config.types > 1;
             continue;
         }
-        const int id = read_number(given, &s, config->words);
-        const int has_label = *s == '=';
+        const int id = read_number(given, &s, words), has_label = *s == '=';
         s += has_label;
-        if (example->length == config->longest) {
-            fail("%s, line %d: expected at most %d tokens", given->file.name, given->line,
-                 config->longest);
-        }
-        add_token(example, id, type, has_label ? read_number(given, &s, config->words) : -1);
+        need(example->length < most, "%s, line %zu: expected at most %zu tokens", given->file.name,
+             given->line, most);
+        add_token(example, id, type, has_label ? read_number(given, &s, words) : -1);
     }
-    if (example->length == 0) {
-        fail("%s, line %d: expected tokens after the first number", given->file.name, given->line);
-    }
+    need(example->length > 0, "%s, line %zu: expected tokens", given->file.name, given->line);
 }
 
-static void read_examples(struct given *given, const char *path, const struct config *config) {
-    given->file = read_file("", path);
-    given->examples = allocate((size_t)line_count(given->file.bytes), sizeof *given->examples);
+static void read_examples(struct given *given, const char *path, const struct model *model) {
+    given->file = read_file("", path, 1);
+    given->examples = allocate(line_count(given->file.bytes), sizeof *given->examples);
     int update = 0, is_new = 1;
     for (char *s = given->file.bytes; *s != '\0'; s = next_line(s)) {
         given->line++;
         if (s[strspn(s, " \r")] == '\n') {
             update += !is_new;
             is_new = 1;
-            continue;
+        } else {
+            is_new = 0;
+            given->examples[given->count].update = update;
+            read_example(given, &given->examples[given->count++], s, model);
         }
-        is_new = 0;
-        given->examples[given->count].update = update;
-        read_example(given, &given->examples[given->count++], s, config);
     }
-    if (given->count == 0) {
-        fail("%s: has no examples", given->file.name);
-    }
+    need(given->count > 0, "%s: has no examples", given->file.name);
 }
 
-// ------------------------------------------------------------------------------------------------
-// 4. Layers
-// ------------------------------------------------------------------------------------------------
-// A matrix is an array of rows; a row is a token. dx is the gradient of the loss with respect to x:
-// how much the loss grows when a number of x does. A function backward takes dy and *adds* to dx
-// and to the gradients of its weights, because what is read in several places gets a gradient from
-// each.
+// --- 4. Operations -------------------------------------------------------------------------------
 
+// Each operation has a function forward, which makes a matrix of others, and a function backward,
+// which takes that matrix's gradient and *adds* to the gradients of the others: what is read in
+// several places gets a gradient from each. In the formulas, dx is the gradient of x.
 //
-// New matrices are full of zeros, and all of them live until the gradient of the sequence is known.
+// A row is a token. A new matrix is full of zeros, and lives until the sequence is done.
 
-static float *lent[65536];
-static size_t lent_count;
+enum { MOST_MATRICES = 1 << 16 };
+static float *used[MOST_MATRICES];
+static size_t used_count;
 
-static float *zeros(size_t rows, int columns) {
-    if (lent_count == sizeof lent / sizeof *lent) {
-        fail("more matrices than expected");
-    }
-    return lent[lent_count++] = allocate(rows * (size_t)columns, sizeof(float));
+static struct matrix new_matrix(size_t rows, size_t columns) {
+    need(used_count < MOST_MATRICES, "no room for more matrices");
+    float *numbers = used[used_count++] = allocate(2 * rows * columns, sizeof(float));
+    return (struct matrix){numbers, numbers + rows * columns, rows, columns};
 }
 
 static void free_matrices(void) {
-    while (lent_count > 0) {
-        free(lent[--lent_count]);
+    while (used_count > 0) {
+        free(used[--used_count]);
     }
 }
 
-static void add(float *to, const float *x, int count) {
-    for (int i = 0; i < count; i++) {
+static void add(float *to, const float *x, size_t count) {
+    for (size_t i = 0; i < count; i++) {
         to[i] += x[i];
     }
 }
 
-static float dot(const float *a, const float *b, int count) {
+static void add_scaled(float *to, const float *x, float factor, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] += factor * x[i];
+    }
+}
+
+static float dot(const float *a, const float *b, size_t count) {
     float sum = 0;
     SUM_IN_ANY_ORDER
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         sum += a[i] * b[i];
     }
     return sum;
 }
 
-static void add_scaled(float *to, const float *x, float factor, int count) {
-    for (int i = 0; i < count; i++) {
-        to[i] += factor * x[i];
-    }
+// y = y + x, and the way back: what goes into a sum gets the gradient of the sum.
+static void add_forward(struct matrix y, struct matrix x) {
+    add(y.value, x.value, y.rows * y.columns);
+}
+
+static void add_backward(struct matrix y, struct matrix x) {
+    add(x.gradient, y.gradient, y.rows * y.columns);
 }
 
 // y = x W^T + b: each output is a weighted sum of all inputs. Nearly all of the time goes here.
-static void linear_forward(float *y, const float *x, const struct linear *l, int rows) {
+static struct matrix linear_forward(struct matrix x, const struct linear *linear) {
+    const size_t inputs = linear->weight.columns, outputs = linear->weight.rows;
+    struct matrix y = new_matrix(x.rows, outputs);
     PARALLEL
-    for (int o = 0; o < l->out; o++) {
-        const float *weight = l->weight + (size_t)o * l->in;
-        for (int r = 0; r < rows; r++) {
-            y[(size_t)r * l->out + o] = l->bias[o] + dot(x + (size_t)r * l->in, weight, l->in);
+    for (size_t o = 0; o < outputs; o++) {
+        const float *weight = linear->weight.value + o * inputs;
+        for (size_t r = 0; r < x.rows; r++) {
+            y.value[r * outputs + o] =
+                linear->bias.value[o] + dot(x.value + r * inputs, weight, inputs);
         }
     }
+    return y;
 }
 
-// dW = dy^T x    db = sum of the rows of dy    dx = dy W
-static void linear_backward(float *dx, const float *dy, const float *x, const struct linear *l,
-                            int rows) {
+//   dW = dy^T x      db = sum of the rows of dy      dx = dy W
+static void linear_backward(struct matrix y, struct matrix x, const struct linear *linear) {
+    const size_t inputs = linear->weight.columns, outputs = linear->weight.rows;
     PARALLEL
-    for (int o = 0; o < l->out; o++) {
-        for (int r = 0; r < rows; r++) {
-            const float d = dy[(size_t)r * l->out + o];
-            l->dbias[o] += d;
-            add_scaled(l->dweight + (size_t)o * l->in, x + (size_t)r * l->in, d, l->in);
+    for (size_t o = 0; o < outputs; o++) {
+        for (size_t r = 0; r < x.rows; r++) {
+            const float dy = y.gradient[r * outputs + o];
+            linear->bias.gradient[o] += dy;
+            add_scaled(linear->weight.gradient + o * inputs, x.value + r * inputs, dy, inputs);
         }
     }
     PARALLEL
-    for (int r = 0; r < rows; r++) {
-        for (int o = 0; o < l->out; o++) {
-            add_scaled(dx + (size_t)r * l->in, l->weight + (size_t)o * l->in,
-                       dy[(size_t)r * l->out + o], l->in);
+    for (size_t r = 0; r < x.rows; r++) {
+        for (size_t o = 0; o < outputs; o++) {
+            add_scaled(x.gradient + r * inputs, linear->weight.value + o * inputs,
+                       y.gradient[r * outputs + o], inputs);
         }
     }
 }
 
 // Layer norm brings each row to mean 0 and variance 1, then lets the model scale and shift columns:
 //
-//   xhat = (x - mean) rstd,  rstd = 1 / sqrt(variance + epsilon)      y = gamma xhat + beta
+//   xhat = (x - mean) rstd,  rstd = 1 / sqrt(variance + epsilon)
+//   y    = gamma xhat + beta
 //
-// The way back needs only xhat and rstd.
-struct norm_memory {
-    float *xhat, *rstd; // [T, H], [T]
-};
-
-static void norm_forward(float *y, struct norm_memory memory, const float *x,
-                         const struct norm *norm, float epsilon, int rows) {
-    const int size = norm->size;
-    for (int r = 0; r < rows; r++, x += size, y += size, memory.xhat += size) {
-        float mean = 0, variance = 0;
-        for (int i = 0; i < size; i++) {
-            mean += x[i] / (float)size;
-        }
-        for (int i = 0; i < size; i++) {
-            variance += (x[i] - mean) * (x[i] - mean) / (float)size;
-        }
-        memory.rstd[r] = 1 / sqrtf(variance + epsilon);
-        for (int i = 0; i < size; i++) {
-            memory.xhat[i] = (x[i] - mean) * memory.rstd[r];
-            y[i] = norm->gamma[i] * memory.xhat[i] + norm->beta[i];
-        }
+// This computes a row of xhat and returns rstd.
+static float standardize(float *xhat, const float *x, size_t size, float epsilon) {
+    float mean = 0, variance = 0;
+    for (size_t i = 0; i < size; i++) {
+        mean += x[i] / (float)size;
     }
+    for (size_t i = 0; i < size; i++) {
+        variance += (x[i] - mean) * (x[i] - mean) / (float)size;
+    }
+    const float rstd = 1 / sqrtf(variance + epsilon);
+    for (size_t i = 0; i < size; i++) {
+        xhat[i] = (x[i] - mean) * rstd;
+    }
+    return rstd;
 }
 
-// With h = dy gamma:    dx = rstd (h - mean(h) - xhat mean(h xhat))
+static struct matrix norm_forward(struct matrix x, const struct norm *norm, float epsilon) {
+    struct matrix y = new_matrix(x.rows, x.columns), xhat = new_matrix(1, x.columns);
+    for (size_t r = 0; r < x.rows; r++) {
+        standardize(xhat.value, x.value + r * x.columns, x.columns, epsilon);
+        for (size_t i = 0; i < x.columns; i++) {
+            y.value[r * x.columns + i] = norm->gamma.value[i] * xhat.value[i] + norm->beta.value[i];
+        }
+    }
+    return y;
+}
+
+//   dxhat = dy gamma      dgamma = sum of the rows of dy xhat      dbeta = sum of the rows of dy
+//   dx    = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat))
 //
-// The two means are there because each x[i] also moves the row's mean and variance.
-static void norm_backward(float *dx, const float *dy, struct norm_memory memory,
-                          const struct norm *norm, int rows) {
-    const int size = norm->size;
-    for (int r = 0; r < rows; r++, dx += size, dy += size, memory.xhat += size) {
-        float mean = 0, mean_xhat = 0;
-        for (int i = 0; i < size; i++) {
-            const float h = dy[i] * norm->gamma[i];
-            mean += h / (float)size;
-            mean_xhat += h * memory.xhat[i] / (float)size;
-            norm->dgamma[i] += dy[i] * memory.xhat[i];
-            norm->dbeta[i] += dy[i];
+// The means are there because each x also moves the mean and the variance of its row.
+static void norm_backward(struct matrix y, struct matrix x, const struct norm *norm,
+                          float epsilon) {
+    const size_t size = x.columns;
+    struct matrix xhat = new_matrix(1, size);
+    for (size_t r = 0; r < x.rows; r++) {
+        const float *dy = y.gradient + r * size;
+        const float rstd = standardize(xhat.value, x.value + r * size, size, epsilon);
+        float mean = 0, mean_of_product = 0;
+        for (size_t i = 0; i < size; i++) {
+            norm->gamma.gradient[i] += dy[i] * xhat.value[i];
+            norm->beta.gradient[i] += dy[i];
+            xhat.gradient[i] = dy[i] * norm->gamma.value[i];
+            mean += xhat.gradient[i] / (float)size;
+            mean_of_product += xhat.gradient[i] * xhat.value[i] / (float)size;
         }
-        for (int i = 0; i < size; i++) {
-            const float h = dy[i] * norm->gamma[i];
-            dx[i] += memory.rstd[r] * (h - mean - memory.xhat[i] * mean_xhat);
+        for (size_t i = 0; i < size; i++) {
+            x.gradient[r * size + i] +=
+                rstd * (xhat.gradient[i] - mean - xhat.value[i] * mean_of_product);
         }
     }
 }
 
-// gelu(u) = u Phi(u), where Phi(u) is the part of a normal distribution below u: nearly 0 for
-// negative u, nearly u for positive u, and smooth between.
-static float normal_below(float u) {
-    return (1 + erff(u * 0.70710678f)) / 2;
+// gelu(x) = x Phi(x), where Phi(x) is the part of a normal distribution that is below x. So it is
+// nearly 0 for negative x, nearly x for positive x, and smooth between.
+static float normal_below(float x) {
+    return (1 + erff(x * 0.70710678f)) / 2; // x / sqrt(2)
 }
 
-static void gelu_forward(float *y, const float *u, int count) {
-    for (int i = 0; i < count; i++) {
-        y[i] = u[i] * normal_below(u[i]);
+static struct matrix gelu_forward(struct matrix x) {
+    struct matrix y = new_matrix(x.rows, x.columns);
+    for (size_t i = 0; i < x.rows * x.columns; i++) {
+        y.value[i] = x.value[i] * normal_below(x.value[i]);
+    }
+    return y;
+}
+
+//   dx = dy (Phi(x) + x exp(-x^2 / 2) / sqrt(2 pi))
+static void gelu_backward(struct matrix y, struct matrix x) {
+    for (size_t i = 0; i < x.rows * x.columns; i++) {
+        const float v = x.value[i], density = expf(-v * v / 2) * 0.39894228f;
+        x.gradient[i] += y.gradient[i] * (normal_below(v) + v * density);
     }
 }
 
-// gelu'(u) = Phi(u) + u exp(-u^2 / 2) / sqrt(2 pi)
-static void gelu_backward(float *du, const float *dy, const float *u, int count) {
-    for (int i = 0; i < count; i++) {
-        du[i] += dy[i] * (normal_below(u[i]) + u[i] * expf(-u[i] * u[i] / 2) * 0.39894228f);
-    }
-}
-
-// Makes numbers into probabilities: exp(x[i]) / sum exp(x). Subtracting the largest changes nothing
-// but keeps exp from overflowing. Returns log(sum exp(x)).
-static float softmax(float *x, int count) {
+// Makes numbers into probabilities, exp(x) / sum of exp(x). Subtracting the largest changes
+// nothing, but keeps exp from overflowing. Returns log(sum of exp(x)).
+static float softmax(float *x, size_t count) {
     float largest = x[0], sum = 0;
-    for (int i = 1; i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         largest = x[i] > largest ? x[i] : largest;
     }
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         x[i] = expf(x[i] - largest);
         sum += x[i];
     }
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         x[i] /= sum;
     }
     return largest + logf(sum);
 }
 
 // Attention is how tokens read each other. Each token asks with its query q, is found by its key k,
-// and gives its value v. For each of the A heads, which has D columns of q, k and v:
+// and gives its value v. Each of the A heads has D columns of q, k, v and the result c:
 //
-//   p[i, j] = softmax over j of q[i] . k[j] / sqrt(D)       how much token i reads of token j
+//   p[i, j] = softmax over j of q[i] . k[j] / sqrt(D)      how much token i reads of token j
 //   c[i]    = sum over j of p[i, j] v[j]
-//
-// `p` is [A, T, T], the others are [T, H].
-static void attention_forward(float *c, float *p, const float *q, const float *k, const float *v,
-                              const struct config *config, int rows) {
-    const int hidden = config->hidden, size = hidden / config->heads;
-    const float scale = 1 / sqrtf((float)size);
+struct attention {
+    struct matrix q, k, v, p, c; // [T, H], but p [A T, T]
+};
+
+static void attention_forward(struct attention *a, size_t heads) {
+    const size_t rows = a->q.rows, hidden = a->q.columns, size = hidden / heads;
+    a->p = new_matrix(heads * rows, rows);
+    a->c = new_matrix(rows, hidden);
     PARALLEL
-    for (int head = 0; head < config->heads; head++) {
-        const size_t column = (size_t)head * size;
-        for (int i = 0; i < rows; i++) {
-            float *row = p + ((size_t)head * rows + i) * rows;
-            for (int j = 0; j < rows; j++) {
-                row[j] = scale * dot(q + (size_t)i * hidden + column,
-                                     k + (size_t)j * hidden + column, size);
+    for (size_t head = 0; head < heads; head++) {
+        for (size_t i = 0; i < rows; i++) {
+            const size_t at_i = i * hidden + head * size;
+            float *p = a->p.value + (head * rows + i) * rows;
+            for (size_t j = 0; j < rows; j++) {
+                const size_t at_j = j * hidden + head * size;
+                p[j] = dot(a->q.value + at_i, a->k.value + at_j, size) / sqrtf((float)size);
             }
-            softmax(row, rows);
-            for (int j = 0; j < rows; j++) {
-                add_scaled(c + (size_t)i * hidden + column, v + (size_t)j * hidden + column, row[j],
-                           size);
+            softmax(p, rows);
+            for (size_t j = 0; j < rows; j++) {
+                add_scaled(a->c.value + at_i, a->v.value + j * hidden + head * size, p[j], size);
             }
         }
     }
 }
 
-//   dv[j] = sum over i of p[i, j] dc[i]      dp[i, j] = dc[i] . v[j]
-//   ds    = p (dp - sum over j of p dp)      the way back through softmax
-//   dq[i] = sum over j of ds[i, j] k[j] / sqrt(D)      dk[j] = sum over i of ds[i, j] q[i] /
+//   dv[j] = sum over i of p[i, j] dc[i]       dp[i, j] = dc[i] . v[j]
+//   ds    = p (dp - sum over j of p dp)       of the scores s = q . k / sqrt(D), back through
+//   softmax dq[i] = sum over j of ds[i, j] k[j] / sqrt(D) dk[j] = sum over i of ds[i, j] q[i] /
 //   sqrt(D)
-static void attention_backward(float *dq, float *dk, float *dv, const float *dc, const float *p,
-                               const float *q, const float *k, const float *v,
-                               const struct config *config, int rows) {
-    const int hidden = config->hidden, size = hidden / config->heads;
-    const float scale = 1 / sqrtf((float)size);
+static void attention_backward(const struct attention *a, size_t heads) {
+    const size_t rows = a->q.rows, hidden = a->q.columns, size = hidden / heads;
     PARALLEL
-    for (int head = 0; head < config->heads; head++) {
-        const size_t column = (size_t)head * size;
-        for (int i = 0; i < rows; i++) {
-            const float *row = p + ((size_t)head * rows + i) * rows;
-            const size_t at_i = (size_t)i * hidden + column;
-            float dp[MOST_TOKENS], sum = 0;
-            for (int j = 0; j < rows; j++) {
-                const size_t at_j = (size_t)j * hidden + column;
-                dp[j] = dot(dc + at_i, v + at_j, size);
-                sum += row[j] * dp[j];
-                add_scaled(dv + at_j, dc + at_i, row[j], size);
+    for (size_t head = 0; head < heads; head++) {
+        for (size_t i = 0; i < rows; i++) {
+            const size_t at_i = i * hidden + head * size;
+            const float *p = a->p.value + (head * rows + i) * rows;
+            float *dp = a->p.gradient + (head * rows + i) * rows, sum = 0;
+            for (size_t j = 0; j < rows; j++) {
+                const size_t at_j = j * hidden + head * size;
+                dp[j] = dot(a->c.gradient + at_i, a->v.value + at_j, size);
+                sum += p[j] * dp[j];
+                add_scaled(a->v.gradient + at_j, a->c.gradient + at_i, p[j], size);
             }
-            for (int j = 0; j < rows; j++) {
-                const size_t at_j = (size_t)j * hidden + column;
-                const float ds = row[j] * (dp[j] - sum) * scale;
-                add_scaled(dq + at_i, k + at_j, ds, size);
-                add_scaled(dk + at_j, q + at_i, ds, size);
+            for (size_t j = 0; j < rows; j++) {
+                const size_t at_j = j * hidden + head * size;
+                const float ds = p[j] * (dp[j] - sum) / sqrtf((float)size);
+                add_scaled(a->q.gradient + at_i, a->k.value + at_j, ds, size);
+                add_scaled(a->k.gradient + at_j, a->q.value + at_i, ds, size);
             }
         }
     }
 }
 
-// ------------------------------------------------------------------------------------------------
-// 5. The encoder
-// ------------------------------------------------------------------------------------------------
-// What forward computes and backward reads again, for one sequence of T tokens.
-struct layer_memory {
-    float *x;                       // [T, H] the input of the layer
-    float *query, *key, *value, *p; // [T, H] three times, [A, T, T]
-    float *context;                 // [T, H] what the tokens read
-    struct norm_memory attention_norm;
-    float *middle; // [T, H] the output of this norm
-    float *u, *g;  // [T, I] before and after gelu
-    struct norm_memory output_norm;
-};
-
-struct memory {
-    struct norm_memory embedding_norm;
-    struct layer_memory *layers; // [L]
-    float *y, *dy;               // [T, H] the last layer's output
-};
-
-static struct norm_memory new_norm_memory(int rows, int columns) {
-    return (struct norm_memory){zeros((size_t)rows, columns), zeros((size_t)rows, 1)};
+// The rows of a table that have these numbers: the same row may be taken several times.
+static void take_rows(float *to, const float *table, const int *numbers, size_t count,
+                      size_t columns) {
+    for (size_t i = 0; i < count; i++) {
+        add(to + i * columns, table + (size_t)numbers[i] * columns, columns);
+    }
 }
+
+static void give_rows(float *table, const float *rows, const int *numbers, size_t count,
+                      size_t columns) {
+    for (size_t i = 0; i < count; i++) {
+        add(table + (size_t)numbers[i] * columns, rows + i * columns, columns);
+    }
+}
+
+// --- 5. The encoder ------------------------------------------------------------------------------
+
+// The matrices of one sequence of T tokens, which backward reads again.
+struct layer_pass {
+    struct matrix x; // [T, H] the input
+    struct attention attention;
+    struct matrix sum, middle;   // [T, H]
+    struct matrix inner, active; // [T, I] before and after gelu
+    struct matrix output_sum, y; // [T, H]
+};
+
+struct pass {
+    const struct example *example;
+    int positions[MOST_TOKENS];
+    struct matrix sum;         // [T, H] of the embeddings
+    struct layer_pass *layers; // [L]
+    struct matrix y;           // [T, H] the last layer's output
+};
 
 // x = LN(word + position + type): which word it is, where it is, and in which text.
-static float *embed_forward(const struct model *model, struct memory *memory,
-                            const struct example *example) {
-    const int hidden = model->config.hidden, rows = example->length;
-    float *sum = zeros((size_t)rows, hidden), *x = zeros((size_t)rows, hidden);
-    for (int t = 0; t < rows; t++) {
-        float *row = sum + (size_t)t * hidden;
-        add(row, model->word.rows + (size_t)example->ids[t] * hidden, hidden);
-        add(row, model->position.rows + (size_t)t * hidden, hidden);
-        add(row, model->type.rows + (size_t)example->types[t] * hidden, hidden);
+static struct matrix embed_forward(const struct model *model, struct pass *pass) {
+    const struct example *example = pass->example;
+    const size_t rows = example->length, hidden = model->config.hidden;
+    for (size_t t = 0; t < rows; t++) {
+        pass->positions[t] = (int)t;
     }
-    memory->embedding_norm = new_norm_memory(rows, hidden);
-    norm_forward(x, memory->embedding_norm, sum, &model->embedding_norm, model->config.epsilon,
-                 rows);
-    return x;
+    pass->sum = new_matrix(rows, hidden);
+    take_rows(pass->sum.value, model->word.value, example->ids, rows, hidden);
+    take_rows(pass->sum.value, model->position.value, pass->positions, rows, hidden);
+    take_rows(pass->sum.value, model->type.value, example->types, rows, hidden);
+    return norm_forward(pass->sum, &model->embedding_norm, model->config.epsilon);
 }
 
-// The gradient of a row of a table is the sum over the tokens that read it.
-static void embed_backward(const struct model *model, const struct memory *memory,
-                           const struct example *example, const float *dx) {
-    const int hidden = model->config.hidden, rows = example->length;
-    float *dsum = zeros((size_t)rows, hidden);
-    norm_backward(dsum, dx, memory->embedding_norm, &model->embedding_norm, rows);
-    for (int t = 0; t < rows; t++) {
-        const float *row = dsum + (size_t)t * hidden;
-        add(model->word.drows + (size_t)example->ids[t] * hidden, row, hidden);
-        add(model->position.drows + (size_t)t * hidden, row, hidden);
-        add(model->type.drows + (size_t)example->types[t] * hidden, row, hidden);
-    }
+static void embed_backward(const struct model *model, const struct pass *pass) {
+    const struct example *example = pass->example;
+    const size_t rows = example->length, hidden = model->config.hidden;
+    norm_backward(pass->layers[0].x, pass->sum, &model->embedding_norm, model->config.epsilon);
+    give_rows(model->word.gradient, pass->sum.gradient, example->ids, rows, hidden);
+    give_rows(model->position.gradient, pass->sum.gradient, pass->positions, rows, hidden);
+    give_rows(model->type.gradient, pass->sum.gradient, example->types, rows, hidden);
 }
 
 // A layer reads other tokens, then thinks about each token by itself. Both parts are added to what
 // came in, so that they have to learn only what changes:
 //
-//   m = LN(x + c Wa^T + ba),  c = attention(x)
+//   m = LN(x + c Wa^T + ba),  c = attention(x Wq^T + bq, x Wk^T + bk, x Wv^T + bv)
 //   y = LN(m + g Wo^T + bo),  g = gelu(m Wi^T + bi)
-static float *layer_forward(const struct config *config, const struct layer *layer,
-                            struct layer_memory *own, float *x, int rows) {
-    const int hidden = config->hidden, inner = config->inner;
-    const size_t n = (size_t)rows;
-    own->x = x;
-    own->query = zeros(n, hidden);
-    own->key = zeros(n, hidden);
-    own->value = zeros(n, hidden);
-    linear_forward(own->query, x, &layer->query, rows);
-    linear_forward(own->key, x, &layer->key, rows);
-    linear_forward(own->value, x, &layer->value, rows);
-    own->p = zeros(n * n, config->heads);
-    own->context = zeros(n, hidden);
-    attention_forward(own->context, own->p, own->query, own->key, own->value, config, rows);
-
-    float *sum = zeros(n, hidden);
-    linear_forward(sum, own->context, &layer->attention_output, rows);
-    add(sum, x, rows * hidden);
-    own->middle = zeros(n, hidden);
-    own->attention_norm = new_norm_memory(rows, hidden);
-    norm_forward(own->middle, own->attention_norm, sum, &layer->attention_norm, config->epsilon,
-                 rows);
-
-    own->u = zeros(n, inner);
-    own->g = zeros(n, inner);
-    linear_forward(own->u, own->middle, &layer->inner, rows);
-    gelu_forward(own->g, own->u, rows * inner);
-    linear_forward(sum, own->g, &layer->output, rows);
-    add(sum, own->middle, rows * hidden);
-    float *y = zeros(n, hidden);
-    own->output_norm = new_norm_memory(rows, hidden);
-    norm_forward(y, own->output_norm, sum, &layer->output_norm, config->epsilon, rows);
-    return y;
+static struct matrix layer_forward(const struct config *config, const struct layer *layer,
+                                   struct layer_pass *pass, struct matrix x) {
+    pass->x = x;
+    pass->attention.q = linear_forward(x, &layer->query);
+    pass->attention.k = linear_forward(x, &layer->key);
+    pass->attention.v = linear_forward(x, &layer->value);
+    attention_forward(&pass->attention, config->heads);
+    pass->sum = linear_forward(pass->attention.c, &layer->attention_output);
+    add_forward(pass->sum, x);
+    pass->middle = norm_forward(pass->sum, &layer->attention_norm, config->epsilon);
+    pass->inner = linear_forward(pass->middle, &layer->inner);
+    pass->active = gelu_forward(pass->inner);
+    pass->output_sum = linear_forward(pass->active, &layer->output);
+    add_forward(pass->output_sum, pass->middle);
+    pass->y = norm_forward(pass->output_sum, &layer->output_norm, config->epsilon);
+    return pass->y;
 }
 
-// The same lines from the last to the first. What goes into a sum goes on in two ways, so its
-// gradient dsum goes back in both: into the sub-layer, and around it.
-static float *layer_backward(const struct config *config, const struct layer *layer,
-                             const struct layer_memory *own, const float *dy, int rows) {
-    const int hidden = config->hidden, inner = config->inner;
-    const size_t n = (size_t)rows;
-    float *dmiddle = zeros(n, hidden), *dg = zeros(n, inner), *du = zeros(n, inner);
-    norm_backward(dmiddle, dy, own->output_norm, &layer->output_norm, rows);
-    linear_backward(dg, dmiddle, own->g, &layer->output, rows);
-    gelu_backward(du, dg, own->u, rows * inner);
-    linear_backward(dmiddle, du, own->middle, &layer->inner, rows);
-
-    float *dx = zeros(n, hidden), *dcontext = zeros(n, hidden);
-    norm_backward(dx, dmiddle, own->attention_norm, &layer->attention_norm, rows);
-    linear_backward(dcontext, dx, own->context, &layer->attention_output, rows);
-    float *dquery = zeros(n, hidden), *dkey = zeros(n, hidden), *dvalue = zeros(n, hidden);
-    attention_backward(dquery, dkey, dvalue, dcontext, own->p, own->query, own->key, own->value,
-                       config, rows);
-    linear_backward(dx, dquery, own->x, &layer->query, rows);
-    linear_backward(dx, dkey, own->x, &layer->key, rows);
-    linear_backward(dx, dvalue, own->x, &layer->value, rows);
-    return dx;
+// The same lines from the last to the first.
+static void layer_backward(const struct config *config, const struct layer *layer,
+                           const struct layer_pass *pass) {
+    norm_backward(pass->y, pass->output_sum, &layer->output_norm, config->epsilon);
+    add_backward(pass->output_sum, pass->middle);
+    linear_backward(pass->output_sum, pass->active, &layer->output);
+    gelu_backward(pass->active, pass->inner);
+    linear_backward(pass->inner, pass->middle, &layer->inner);
+    norm_backward(pass->middle, pass->sum, &layer->attention_norm, config->epsilon);
+    add_backward(pass->sum, pass->x);
+    linear_backward(pass->sum, pass->attention.c, &layer->attention_output);
+    attention_backward(&pass->attention, config->heads);
+    linear_backward(pass->attention.v, pass->x, &layer->value);
+    linear_backward(pass->attention.k, pass->x, &layer->key);
+    linear_backward(pass->attention.q, pass->x, &layer->query);
 }
 
-static void encode_forward(const struct model *model, struct memory *memory,
-                           const struct example *example) {
-    const struct config *config = &model->config;
-    float *x = embed_forward(model, memory, example);
-    for (int i = 0; i < config->layers; i++) {
-        x = layer_forward(config, &model->layers[i], &memory->layers[i], x, example->length);
+static void encode_forward(const struct model *model, struct pass *pass) {
+    pass->y = embed_forward(model, pass);
+    for (size_t i = 0; i < model->config.layers; i++) {
+        pass->y = layer_forward(&model->config, &model->layers[i], &pass->layers[i], pass->y);
     }
-    memory->y = x;
-    memory->dy = zeros((size_t)example->length, config->hidden);
 }
 
-static void encode_backward(const struct model *model, const struct memory *memory,
-                            const struct example *example) {
-    const struct config *config = &model->config;
-    float *dx = memory->dy;
-    for (int i = config->layers - 1; i >= 0; i--) {
-        dx = layer_backward(config, &model->layers[i], &memory->layers[i], dx, example->length);
+static void encode_backward(const struct model *model, const struct pass *pass) {
+    for (size_t i = model->config.layers; i-- > 0;) {
+        layer_backward(&model->config, &model->layers[i], &pass->layers[i]);
     }
-    embed_backward(model, memory, example, dx);
+    embed_backward(model, pass);
 }
 
-// ------------------------------------------------------------------------------------------------
-// 6. Losses
-// ------------------------------------------------------------------------------------------------
+// --- 6. Losses -----------------------------------------------------------------------------------
+
 // The loss of a guess is -log(probability of what is right): 0 if the model is sure of it, large if
-// it is sure of something else. This replaces the scores x by the gradient of the loss times
-// `weight`, which is weight (probability - 1) for what is right and weight probability for the
-// rest.
-static float cross_entropy(float *x, int right, int count, float weight) {
-    const float score = x[right], loss = softmax(x, count) - score;
-    x[right] -= 1;
-    for (int i = 0; i < count; i++) {
-        x[i] *= weight;
+// it is sure of something else. `scores` has a row for each guess. Sets their gradient, which is
+// probability - 1 for what is right and probability for the rest, times `weight`; returns the sum
+// of the losses times `weight`.
+static float cross_entropy(struct matrix scores, const int *right, float weight) {
+    float sum = 0;
+    for (size_t r = 0; r < scores.rows; r++) {
+        const float *x = scores.value + r * scores.columns;
+        float *dx = scores.gradient + r * scores.columns;
+        memcpy(dx, x, scores.columns * sizeof(float));
+        sum += weight * (softmax(dx, scores.columns) - x[right[r]]);
+        dx[right[r]] -= 1;
+        for (size_t i = 0; i < scores.columns; i++) {
+            dx[i] *= weight;
+        }
     }
-    return loss;
+    return sum;
 }
 
 // Masked words: with y the rows of the M masked tokens and E the table of words,
 //
-//   h = LN(g),  g = gelu(u),  u = y Wt^T + bt      scores = h E^T + b  [M, V]
-//
-// Adds to memory->dy and returns the sum of the losses.
-static float masked_words(const struct model *model, const struct memory *memory,
-                          const struct example *example, float weight) {
-    const int hidden = model->config.hidden, words = model->config.words;
-    int places[MOST_TOKENS], rows = 0;
-    for (int t = 0; t < example->length; t++) {
+//   h = LN(gelu(y Wt^T + bt))      scores = h E^T + b  [M, V]
+static float masked_words(const struct model *model, const struct pass *pass, float weight) {
+    const struct example *example = pass->example;
+    const size_t hidden = model->config.hidden;
+    const float epsilon = model->config.epsilon;
+    int places[MOST_TOKENS], labels[MOST_TOKENS];
+    size_t count = 0;
+    for (size_t t = 0; t < example->length; t++) {
         if (example->labels[t] >= 0) {
-            places[rows++] = t;
+            places[count] = (int)t;
+            labels[count++] = example->labels[t];
         }
     }
-    const size_t n = (size_t)rows;
-    float *y = zeros(n, hidden), *u = zeros(n, hidden), *g = zeros(n, hidden);
-    float *h = zeros(n, hidden), *scores = zeros(n, words);
-    const struct norm_memory norm = new_norm_memory(rows, hidden);
-    for (int r = 0; r < rows; r++) {
-        add(y + (size_t)r * hidden, memory->y + (size_t)places[r] * hidden, hidden);
-    }
-    linear_forward(u, y, &model->transform, rows);
-    gelu_forward(g, u, rows * hidden);
-    norm_forward(h, norm, g, &model->transform_norm, model->config.epsilon, rows);
-    linear_forward(scores, h, &model->decoder, rows);
-
-    float loss = 0;
-    for (int r = 0; r < rows; r++) {
-        loss +=
-            cross_entropy(scores + (size_t)r * words, example->labels[places[r]], words, weight);
-    }
-    float *dy = zeros(n, hidden), *du = zeros(n, hidden), *dg = zeros(n, hidden);
-    float *dh = zeros(n, hidden);
-    linear_backward(dh, scores, h, &model->decoder, rows);
-    norm_backward(dg, dh, norm, &model->transform_norm, rows);
-    gelu_backward(du, dg, u, rows * hidden);
-    linear_backward(dy, du, y, &model->transform, rows);
-    for (int r = 0; r < rows; r++) {
-        add(memory->dy + (size_t)places[r] * hidden, dy + (size_t)r * hidden, hidden);
-    }
+    const struct matrix y = new_matrix(count, hidden);
+    take_rows(y.value, pass->y.value, places, count, hidden);
+    const struct matrix turned = linear_forward(y, &model->transform);
+    const struct matrix active = gelu_forward(turned);
+    const struct matrix h = norm_forward(active, &model->transform_norm, epsilon);
+    const struct matrix scores = linear_forward(h, &model->decoder);
+    const float loss = cross_entropy(scores, labels, weight);
+    linear_backward(scores, h, &model->decoder);
+    norm_backward(h, active, &model->transform_norm, epsilon);
+    gelu_backward(active, turned);
+    linear_backward(turned, y, &model->transform);
+    give_rows(pass->y.gradient, y.gradient, places, count, hidden);
     return loss;
 }
 
-// Whether the second text follows the first, from y of [CLS], the first token:
+// Whether the second text follows the first: with y the row of [CLS], the first token,
 //
 //   t = tanh(y Wp^T + bp)      scores = t Wn^T + bn  [2]
-static float next_sentence(const struct model *model, const struct memory *memory,
-                           const struct example *example, float weight) {
-    const int hidden = model->config.hidden;
-    float scores[2], *t = zeros(1, hidden), *dt = zeros(1, hidden);
-    linear_forward(t, memory->y, &model->pooler, 1);
-    for (int i = 0; i < hidden; i++) {
-        t[i] = tanhf(t[i]);
+static float next_sentence(const struct model *model, const struct pass *pass, float weight) {
+    const struct matrix y = {pass->y.value, pass->y.gradient, 1, pass->y.columns};
+    const struct matrix pooled = linear_forward(y, &model->pooler);
+    const struct matrix t = new_matrix(1, y.columns);
+    for (size_t i = 0; i < y.columns; i++) {
+        t.value[i] = tanhf(pooled.value[i]);
     }
-    linear_forward(scores, t, &model->next, 1);
-    const float loss = cross_entropy(scores, example->next, 2, weight);
-    linear_backward(dt, scores, t, &model->next, 1);
-    for (int i = 0; i < hidden; i++) {
-        dt[i] *= 1 - t[i] * t[i]; // tanh' = 1 - tanh^2
+    const struct matrix scores = linear_forward(t, &model->next);
+    const float loss = cross_entropy(scores, &pass->example->next, weight);
+    linear_backward(scores, t, &model->next);
+    for (size_t i = 0; i < y.columns; i++) {
+        pooled.gradient[i] = t.gradient[i] * (1 - t.value[i] * t.value[i]); // tanh' = 1 - tanh^2
     }
-    linear_backward(memory->dy, dt, memory->y, &model->pooler, 1);
+    linear_backward(pooled, y, &model->pooler);
     return loss;
 }
 
 // Computes the gradient of a batch and returns its loss: the mean over its masked words plus the
 // mean over its pairs of texts.
-static float batch_gradient(const struct model *model, struct memory *memory,
-                            const struct example *examples, int count) {
-    int words = 0, pairs = 0;
-    for (int i = 0; i < count; i++) {
-        pairs += model->has_next && examples[i].next >= 0;
-        for (int t = 0; t < examples[i].length; t++) {
+static float batch_gradient(const struct model *model, struct pass *pass,
+                            const struct example *examples, size_t count) {
+    float words = 0, pairs = 0, loss = 0;
+    for (size_t i = 0; i < count; i++) {
+        pairs += examples[i].next >= 0;
+        for (size_t t = 0; t < examples[i].length; t++) {
             words += examples[i].labels[t] >= 0;
         }
     }
-    const float word_weight = words > 0 ? 1 / (float)words : 0;
-    const float pair_weight = pairs > 0 ? 1 / (float)pairs : 0;
-    float loss = 0;
     memset(model->gradients, 0, model->count * sizeof(float));
-    for (int i = 0; i < count; i++) {
-        encode_forward(model, memory, &examples[i]);
-        loss += word_weight * masked_words(model, memory, &examples[i], word_weight);
+    for (size_t i = 0; i < count; i++) {
+        pass->example = &examples[i];
+        encode_forward(model, pass);
+        loss += masked_words(model, pass, 1 / fmaxf(words, 1));
         if (model->has_next && examples[i].next >= 0) {
-            loss += pair_weight * next_sentence(model, memory, &examples[i], pair_weight);
+            loss += next_sentence(model, pass, 1 / pairs);
         }
-        encode_backward(model, memory, &examples[i]);
+        encode_backward(model, pass);
         free_matrices();
     }
     return loss;
 }
 
-// ------------------------------------------------------------------------------------------------
-// 7. The optimizer
-// ------------------------------------------------------------------------------------------------
-// AdamW. Each number p has its own two memories of its gradient g: m, a mean of the last ten or so,
-// and v, a mean of the squares of the last thousand or so. Both begin at 0 and would be too small
-// at first, which the division by 1 - beta^t corrects at update t = 1, 2, ...:
+// --- 7. Optimizer --------------------------------------------------------------------------------
+
+// AdamW. Each number p has two memories of its gradient g: m, a mean of about the last ten, and v,
+// a mean of the squares of about the last thousand. Both begin at 0 and would be too small at
+// first, which the divisions correct at update t = 1, 2, ...:
 //
 //   m = beta1 m + (1 - beta1) g          v = beta2 v + (1 - beta2) g^2
 //   p = p - rate ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay p)
 //
-// So p moves by about `rate`, whatever the size of its gradient, and less where the gradient's sign
-// changes. Before, a gradient longer than 1 is cut to the length 1, so that one strange batch
-// cannot throw the model far away. Returns that length.
+// So p moves by up to about `rate` whatever the size of its gradient, and less where the gradient
+// changes its sign. The decay pulls the numbers of matrices to 0 unless the loss needs them.
+//
+// A gradient that is longer than 1 is first cut to the length 1, so that one strange batch does not
+// throw the model far away. Returns the length before.
 static double update_weights(struct model *model, float rate, int t) {
     const double beta1 = 0.9, beta2 = 0.999;
     const float keep1 = (float)beta1, take1 = (float)(1 - beta1);
     const float keep2 = (float)beta2, take2 = (float)(1 - beta2);
     const float correct1 = (float)(1 / (1 - pow(beta1, t)));
     const float correct2 = (float)(1 / (1 - pow(beta2, t)));
-    const float epsilon = 1e-8f, decay = 0.01f;
     double squares = 0; // of up to hundreds of millions of numbers, too many for a sum in float
     for (size_t i = 0; i < model->count; i++) {
         squares += (double)model->gradients[i] * model->gradients[i];
     }
     const double length = sqrt(squares);
     const float factor = (float)fmin(1, 1 / (length + 1e-6));
-    for (size_t i = 0; i < model->tensor_count; i++) {
-        const struct tensor *tensor = &model->tensors[i];
-        const float own_decay = tensor->decays ? decay : 0;
-        const size_t end = tensor->offset + tensor->rows * tensor->columns;
-        for (size_t j = tensor->offset; j < end; j++) {
+    for (size_t i = 0; i < model->slice_count; i++) {
+        const struct slice *slice = &model->slices[i];
+        const int is_free = strstr(slice->name, "bias") || strstr(slice->name, "LayerNorm");
+        const float decay = is_free ? 0 : 0.01f;
+        const size_t end = slice->offset + slice->matrix->rows * slice->matrix->columns;
+        for (size_t j = slice->offset; j < end; j++) {
             const float g = factor * model->gradients[j];
             float *p = &model->weights[j], *m = &model->first[j], *v = &model->second[j];
             *m = keep1 * *m + take1 * g;
             *v = keep2 * *v + take2 * g * g;
-            *p -= rate * (*m * correct1 / (sqrtf(*v * correct2) + epsilon) + own_decay * *p);
+            *p -= rate * (*m * correct1 / (sqrtf(*v * correct2) + 1e-8f) + decay * *p);
         }
     }
     return length;
 }
 
-// The rate grows from 0 in the first tenth of the updates, because m and v know nothing yet, and
-// then falls to 0, because small steps are needed at the end.
+// The rate grows from 0 in the first tenth of the updates, because m and v know little yet, and
+// then falls to 0, because the last steps have to be small.
 static float rate_of(float peak, int update, int updates) {
     const float done = (float)update / (float)updates;
     return peak * (done < 0.1f ? done / 0.1f : (1 - done) / 0.9f);
 }
 
-// ------------------------------------------------------------------------------------------------
-// 8. The program
-// ------------------------------------------------------------------------------------------------
+// --- 8. The program ------------------------------------------------------------------------------
 
 // Takes an option and its value out of the arguments. NULL: it is not among them.
 static const char *take_option(char **argv, const char *name) {
@@ -1247,9 +1165,7 @@ static const char *take_option(char **argv, const char *name) {
             continue;
         }
         value = argv[i + 1];
-        if (value == NULL) {
-            fail("%s needs a value", name);
-        }
+        need(value != NULL, "%s needs a value", name);
         for (int j = i; (argv[j] = argv[j + 2]) != NULL; j++) {
         }
     }
@@ -1258,59 +1174,60 @@ static const char *take_option(char **argv, const char *name) {
 
 static double take_number(char **argv, const char *name, double standard, double most) {
     const char *text = take_option(argv, name);
-    char *end;
+    char *end = NULL;
     const double number = text != NULL ? strtod(text, &end) : standard;
-    if (text != NULL && (end == text || *end != '\0' || !(number > 0 && number <= most))) {
-        fail("%s is \"%s\", expected a number above 0, at most %g", name, text, most);
-    }
+    need(text == NULL || (end != text && *end == '\0' && number > 0 && number <= most),
+         "%s is \"%s\", expected a number above 0, at most %g", name, text, most);
     return number;
 }
 
-struct run {
-    int updates, batch;
+struct plan {
+    int updates;
+    size_t batch;
     float rate;
 };
 
-// Trains on the given examples, or if there are none on examples drawn from the text.
-static void train(struct model *model, struct memory *memory, const struct given *given,
+// Trains on the given examples or, if there are none, on examples drawn from the text.
+static void train(struct model *model, struct pass *pass, const struct given *given,
                   const struct vocabulary *vocabulary, const struct ids *text,
-                  const struct run *run) {
-    struct example *drawn = allocate((size_t)run->batch, sizeof *drawn);
+                  const struct plan *plan) {
+    struct example *drawn = allocate(plan->batch, sizeof *drawn);
     model->first = allocate(model->count, sizeof(float));
     model->second = allocate(model->count, sizeof(float));
-    int next = 0; // given example
-    for (int update = 0; update < run->updates; update++) {
+    size_t next = 0; // given example
+    for (int update = 0; update < plan->updates; update++) {
         const struct example *examples = given->count > 0 ? &given->examples[next] : drawn;
-        int count = 0;
+        size_t count = 0;
         for (; next < given->count && given->examples[next].update == update; next++) {
             count++;
         }
-        for (; given->count == 0 && count < run->batch; count++) {
+        for (; given->count == 0 && count < plan->batch; count++) {
             draw_example(&drawn[count], model, vocabulary, text);
         }
-        const float rate = rate_of(run->rate, update, run->updates);
-        const float loss = batch_gradient(model, memory, examples, count);
+        const float rate = rate_of(plan->rate, update, plan->updates);
+        const float loss = batch_gradient(model, pass, examples, count);
         const double length = update_weights(model, rate, update + 1);
-        printf("update %d/%d  loss %.7f  gradient %.5f  rate %.3g\n", update + 1, run->updates,
+        printf("update %d/%d  loss %.7f  gradient %.5f  rate %.3g\n", update + 1, plan->updates,
                (double)loss, length, (double)rate);
         fflush(stdout);
     }
     free(drawn);
 }
 
-static void print_vector(const struct model *model, struct memory *memory,
+static void print_vector(const struct model *model, struct pass *pass,
                          const struct vocabulary *vocabulary, const char *text) {
     static struct example example;
     struct ids ids = {0};
     tokenize(vocabulary, text, "the text", &ids);
     add_token(&example, vocabulary->cls, 0, -1);
-    for (size_t i = 0; i < ids.count && example.length < model->config.longest - 1; i++) {
+    for (size_t i = 0; i < ids.count && example.length + 1 < longest_sequence(model); i++) {
         add_token(&example, ids.items[i], 0, -1);
     }
     add_token(&example, vocabulary->sep, 0, -1);
-    encode_forward(model, memory, &example);
-    for (int i = 0; i < model->config.hidden; i++) {
-        printf("%.9g\n", (double)memory->y[i]);
+    pass->example = &example;
+    encode_forward(model, pass);
+    for (size_t i = 0; i < pass->y.columns; i++) {
+        printf("%.9g\n", (double)pass->y.value[i]);
     }
     free_matrices();
     free(ids.items);
@@ -1318,42 +1235,40 @@ static void print_vector(const struct model *model, struct memory *memory,
 
 int main(int argc, char **argv) {
     static struct model model;
-    static struct memory memory;
+    static struct pass pass;
     static struct vocabulary vocabulary;
     static struct given given;
     static struct ids text;
     const char *ids = take_option(argv, "--ids"), *vector = take_option(argv, "--vector");
     const char *save = take_option(argv, "--save");
-    struct run run = {.updates = (int)take_number(argv, "--updates", 100, 1e9),
-                      .batch = (int)take_number(argv, "--batch", 16, 1e5),
-                      .rate = (float)take_number(argv, "--rate", 1e-4, 1)};
-    random_state = (uint64_t)take_number(argv, "--seed", 42, 1e15);
-    if (argc < 3 || argv[1] == NULL || (ids != NULL) + (vector != NULL) + (argv[2] != NULL) != 1) {
-        fail("expected a model folder, and either files of text, --ids FILE or --vector TEXT");
-    }
+    struct plan plan = {.updates = (int)take_number(argv, "--updates", 100, 1e9),
+                        .batch = (size_t)take_number(argv, "--batch", 16, 1e5),
+                        .rate = (float)take_number(argv, "--rate", 1e-4, 1)};
+    random_state = 1 + (uint64_t)take_number(argv, "--seed", 42, 1e15);
+    need(argc > 2 && argv[1] != NULL && (ids != NULL) + (vector != NULL) + (argv[2] != NULL) == 1,
+         "expected a model folder, and either files of text, --ids FILE or --vector TEXT");
     read_model(&model, argv[1]);
-    memory.layers = allocate((size_t)model.config.layers, sizeof *memory.layers);
+    pass.layers = allocate(model.config.layers, sizeof *pass.layers);
     if (ids == NULL) {
         read_vocabulary(&vocabulary, argv[1], model.config.words);
     }
     if (vector != NULL) {
-        print_vector(&model, &memory, &vocabulary, vector);
+        print_vector(&model, &pass, &vocabulary, vector);
         return 0;
     }
-    if (!model.has_words) {
-        fail("%s: has no head for masked words (cls.predictions); `berth pretrain` makes one",
-             model.file.name);
-    }
+    need(model.has_words,
+         "%s: has no head for masked words (cls.predictions); `berth pretrain` makes one",
+         model.file.name);
     if (ids != NULL) {
-        read_examples(&given, ids, &model.config);
-        run.updates = given.examples[given.count - 1].update + 1;
+        read_examples(&given, ids, &model);
+        plan.updates = given.examples[given.count - 1].update + 1;
     }
     for (int i = 2; argv[i] != NULL; i++) {
-        struct file file = read_file("", argv[i]);
+        const struct file file = read_file("", argv[i], 1);
         tokenize(&vocabulary, file.bytes, file.name, &text);
         free(file.bytes);
     }
-    train(&model, &memory, &given, &vocabulary, &text, &run);
+    train(&model, &pass, &given, &vocabulary, &text, &plan);
     if (save != NULL) {
         save_model(&model, save);
     }
