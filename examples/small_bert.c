@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT in one file: it reads a model, makes numbers of text, computes the loss and its gradient,
 // and trains. It needs the C library and nothing of Berth, and computes what `berth pretrain`
-// computes in fp32: tests/cli/small_bert.py compares the losses of both. What Berth adds is speed,
+// computes in fp32: tests/cli/small_bert.py compares both. What Berth adds is speed,
 // formats, and care for what may go wrong.
 //
 // The file is in the order of the computation, to be read from the first line to the last:
@@ -122,8 +122,8 @@ static double config_number(const struct file *config, const char *key, double l
     char *end;
     const double number = strtod(value, &end);
     need(end != value && number >= least && number <= most,
-         "%s: \"%s\" is %.12s, expected a number from %g to %g", config->name, key, value, least,
-         most);
+         "%s: \"%s\" is %.*s, expected a number from %g to %g", config->name, key,
+         (int)strcspn(value, ",}\n"), value, least, most);
     return number;
 }
 
@@ -134,8 +134,8 @@ static size_t config_size(const struct file *config, const char *key) {
 static void config_only(const struct file *config, const char *key, const char *known) {
     const char *value = find_key(config->bytes, key);
     need(value == NULL || begins(value, known),
-         "%s: \"%s\" is %.12s..., but this program computes only %s; Berth computes more",
-         config->name, key, value, known);
+         "%s: \"%s\" is %.*s; this program computes only %s, Berth more", config->name, key,
+         value != NULL ? (int)strcspn(value, ",}\n") : 0, value, known);
 }
 
 // The sizes of a model. The comments below use the letters.

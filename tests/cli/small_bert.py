@@ -4,7 +4,7 @@
 in one place of the source changes the losses. Also that its result does not depend on the number of cores, that Berth runs
 what it writes, what it refuses, and that its lines have at most 100 columns.
 
-    small_bert.py BERTH SOURCE_DIR CC [SANITIZERS]
+    small_bert.py BERTH SOURCE_DIR CC
 """
 import json
 import os
@@ -18,7 +18,6 @@ import tempfile
 from expectations import expect, failures
 
 BERTH, SOURCE, CC = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
-SANITIZERS = [f"-fsanitize={names}" for names in sys.argv[4:] if names]
 PROGRAM = os.path.join(SOURCE, "examples/small_bert.c")
 STRICT = ["-std=c17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 BOUND = 1e-5  # of a loss, relative; of a number of a vector, absolute
@@ -41,9 +40,17 @@ def must(*words):
     return done.stdout
 
 
-def compiled(name, source, *options):
-    must(CC, "-O2", *STRICT, *options, source, "-lm", "-o", name)
+def compiled(name, *options):
+    must(CC, "-O2", *STRICT, *options, PROGRAM, "-lm", "-o", name)
     return os.path.abspath(name)
+
+
+def supported(*options):
+    """Those of the options with which the compiler makes programs that run."""
+    with open("empty.c", "w", encoding="utf-8") as empty:
+        empty.write("int main(void) { return 0; }\n")
+    return [option for option in options
+            if not run(CC, option, "empty.c", "-o", "empty").returncode and not run("./empty").returncode]
 
 
 # --- the same examples as TFRecord and as numbers -------------------------------------------------
@@ -181,7 +188,7 @@ def farthest(found):
 
 
 GIVEN = ["--rate", str(RATE), "--ids", "ids.txt"]
-program = compiled("small_bert", PROGRAM, *SANITIZERS)
+program = compiled("small_bert", *supported("-fsanitize=address,undefined"))
 found = losses(program, *GIVEN)
 print(f"loss {found[0]} to {found[-1]}, farthest from berth's {farthest(found):.2g}")
 expect(farthest(found) <= BOUND, f"losses {found}, expected {expected}")
@@ -213,10 +220,9 @@ for name, (right, wrong) in MISTAKES.items():
     print(f"{name}: {off:.2g}")
     expect(off > BOUND, f"a mistake in {name} does not show in the losses")
 
-# On several cores, where the compiler has OpenMP: the same output for any number of them.
-if not SANITIZERS and not run(CC, "-fopenmp", "-E", "-x", "c", os.devnull).returncode and \
-        not run(CC, "-O2", "-fopenmp", PROGRAM, "-lm", "-o", "parallel").returncode:
-    compiled("parallel", PROGRAM, "-fopenmp")
+# With OpenMP, where the compiler has it: the same output on any number of cores.
+for option in supported("-fopenmp"):
+    compiled("parallel", option)
     printed = []
     for cores in "1", "3":
         os.environ["OMP_NUM_THREADS"] = cores
