@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text pairs from tables: every task's published layout (the examples of doc/tasks.md), MRPC's real
-// files, user-defined columns and labels, messages for bad data.
+// Text pairs from tables: every task's published layout (glue_layouts.md), the examples of
+// doc/tasks.md, MRPC's real files, user-defined columns and labels, messages for bad data.
 #include "core/file.h"
 #include "core/foreign_locale.h"
 #include "core/harness.h"
@@ -29,17 +29,21 @@ static const char *failure(const char *text, const struct pair_settings *setting
     return error.message;
 }
 
-// --- the examples of doc/tasks.md ---------------------------------------------------------------
+// --- published layouts, and the examples of doc/tasks.md ----------------------------------------
 
-static char *document;
+static char *document, *layouts;
 
-static int open_document(void **state) {
+static int open_documents(void **state) {
     size_t length;
-    return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL);
+    return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL) !=
+               BERTH_OK ||
+           file_read(fixture_source("tests/data/glue_layouts.md"), 1 << 20, &layouts, &length,
+                     NULL) != BERTH_OK;
 }
 
-static int close_document(void **state) {
+static int close_documents(void **state) {
     memory_free(document);
+    memory_free(layouts);
     return 0;
 }
 
@@ -47,9 +51,9 @@ static int close_document(void **state) {
 static char *example_block(const char *head) {
     char fence[64];
     snprintf(fence, sizeof fence, "\n```%s\n", head);
-    const char *begin = strstr(document, fence);
+    const char *begin = strstr(layouts, fence);
     if (begin == NULL) {
-        fail_msg("doc/tasks.md has no block \"%s\"", head);
+        fail_msg("glue_layouts.md has no block \"%s\"", head);
     }
     begin += strlen(fence);
     return memory_string_of(begin, (size_t)(strstr(begin, "\n```") - begin) + 1);
@@ -735,5 +739,5 @@ int main(void) {
         cmocka_unit_test(begins_with_a_prompt),
         cmocka_unit_test(survives_missing_memory),
     };
-    return cmocka_run_group_tests(tests, open_document, close_document);
+    return cmocka_run_group_tests(tests, open_documents, close_documents);
 }
