@@ -31,19 +31,19 @@ static const char *failure(const char *text, const struct pair_settings *setting
 
 // --- published layouts, and the examples of doc/tasks.md ----------------------------------------
 
-static char *document, *layouts;
+static char *document, *published;
 
 static int open_documents(void **state) {
     size_t length;
     return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL) !=
                BERTH_OK ||
-           file_read(fixture_source("tests/data/glue_layouts.md"), 1 << 20, &layouts, &length,
+           file_read(fixture_source("tests/data/glue_layouts.md"), 1 << 20, &published, &length,
                      NULL) != BERTH_OK;
 }
 
 static int close_documents(void **state) {
     memory_free(document);
-    memory_free(layouts);
+    memory_free(published);
     return 0;
 }
 
@@ -51,7 +51,7 @@ static int close_documents(void **state) {
 static char *example_block(const char *head) {
     char fence[64];
     snprintf(fence, sizeof fence, "\n```%s\n", head);
-    const char *begin = strstr(layouts, fence);
+    const char *begin = strstr(published, fence);
     if (begin == NULL) {
         fail_msg("glue_layouts.md has no block \"%s\"", head);
     }
@@ -150,7 +150,7 @@ static void reads_every_published_layout(void **state) {
          "neutral", 0},
     };
     size_t blocks = 0;
-    for (const char *at = document; (at = strstr(at, "\n```tsv ")) != NULL; at++) {
+    for (const char *at = published; (at = strstr(at, "\n```tsv ")) != NULL; at++) {
         blocks++;
     }
     assert_int_equal(blocks, sizeof layouts / sizeof *layouts - 1); // one is read twice
