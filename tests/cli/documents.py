@@ -192,7 +192,7 @@ def words_of_keys(text: str):
 
 def wrong_keys(root: pathlib.Path):
     """A key that the sources give to a record or to a score is in the table of keys, nothing else is in it, and
-    doc/report.md lists it. In series of evaluations "eval_" stands before a key."""
+    doc/develop/records.md lists it. In series of evaluations "eval_" stands before a key."""
     table = root / "src/report/keys.c"
     sources = {path: path.read_text(encoding="utf-8") for path in root.glob("src/**/*.c") if path != table}
     keys, _ = words_of_keys(table.read_text(encoding="utf-8"))
@@ -207,13 +207,13 @@ def wrong_keys(root: pathlib.Path):
     for key in sorted(set(keys) - series):
         if f'"{key}"' not in everything:
             yield f"keys.c: no source has the key {key}"
-    section = (root / "doc/report.md").read_text(encoding="utf-8").partition("\n### Keys\n")[2].partition("\n#")[0]
+    section = (root / "doc/develop/records.md").read_text(encoding="utf-8").partition("](../compatibility.md")[2]
     lines = [line.partition("|")[2].partition("|")[2] for line in section.split("\n") if line.startswith("| ")]
     listed = set(re.findall(r"`([^`]+)`", "\n".join(lines) + section.partition("\n|")[0]))
     listed -= {"_bytes", "_seconds", "_ms", "_flops", "_per_second", "src/report/keys.c", "null", "kind", "text",
                "Config", "eval_", "berth plot"}
     for key in sorted((set(keys) - series) ^ (listed - series)):
-        yield f"report.md: Keys: {key}: the list and src/report/keys.c must agree"
+        yield f"records.md: {key}: the list and src/report/keys.c must agree"
 
 
 def outside_code(text: str) -> str:
