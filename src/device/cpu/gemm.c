@@ -156,21 +156,18 @@ static struct mat stored(const void *data, int64_t rows, int64_t cols, int64_t s
     return (struct mat){(void *)(uintptr_t)data, rows, cols, stride, type};
 }
 
-static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, const void *b,
-                        void *packed, int64_t first, int64_t last) {
-    if (s->b_transposed) {
-        gemm->kernels->pack_rows(packed, stored(b, s->n, s->k, s->ldb, s->type), first, last);
-    } else {
-        gemm->kernels->pack_columns(packed, stored(b, s->k, s->n, s->ldb, s->type), first, last);
-    }
-}
-
 void gemm_pack(struct gemm *gemm, const struct gemm_shape *shape, const void *b, void *packed) {
     const int64_t n = shape->n, columns = PACKED_PANELS * product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic) if (n > columns)
     for (int64_t first = 0; first < n; first += columns) {
         const int64_t last = first + columns < n ? first + columns : n;
-        pack_panels(gemm, shape, b, packed, first, last);
+        if (shape->b_transposed) {
+            gemm->kernels->pack_rows(packed, stored(b, shape->n, shape->k, shape->ldb, shape->type),
+                                     first, last);
+        } else {
+            gemm->kernels->pack_columns(
+                packed, stored(b, shape->k, shape->n, shape->ldb, shape->type), first, last);
+        }
     }
 }
 

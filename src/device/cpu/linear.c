@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "device/cpu/cpu.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ struct tiles {
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
                              const float *bias) {
+    assert(mat_check(&y) == NULL && mat_check(&x) == NULL && mat_check(&w) == NULL);
     struct tiles t = {.y = y, .x = x, .w = w, .w_transposed = w_transposed, .bias = bias};
     t.tiling = tiling_of(y.rows, CPU_TILE_ROWS);
     return t;
@@ -145,19 +147,16 @@ static struct tile_slice tile_slice_of(const struct tiles *t, int64_t block, int
                                end < cols ? end : cols};
 }
 
-static void run_slice(struct cpu *cpu, const struct tiles *t, const struct tile_slice *slice) {
-    const struct gemm_shape shape = tile_shape(t, slice->tile);
-    const struct gemm_operands operands = tile_operands(t, slice->tile);
-    gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice->first, slice->end);
-}
-
 static void run_prepared(struct cpu *cpu, const struct tiles *t) {
     const struct gemm_shape first = tile_shape(t, 0);
     const int64_t block = gemm_column_block(&first), slices = slices_per_tile(cpu, t, block);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
         const struct tile_slice slice = tile_slice_of(t, block, slices, i);
-        run_slice(cpu, t, &slice);
+        const struct gemm_shape shape = tile_shape(t, slice.tile);
+        const struct gemm_operands operands = tile_operands(t, slice.tile);
+        gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice.first,
+                         slice.end);
     }
 }
 
@@ -355,6 +354,7 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
+    assert(mat_check(&dw) == NULL && mat_check(&dy) == NULL && mat_check(&x) == NULL);
     const int64_t limit = tile_tokens(dy.dtype);
     for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += limit) {
         int64_t tokens = cpu_chunk_length(token, dy.rows, limit);
