@@ -248,18 +248,6 @@ struct json_line;
 // Reads a whole file, or standard input for "-" (memory_free).
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
-// The lines of a file, or of standard input for "-".
-struct cli_lines {
-    const char *name;   // of the file, for messages
-    const char **items; // [count], without line ends
-    size_t count;
-    char *bytes;
-};
-// BERTH_BAD_DATA: it is not text in UTF-8 or UTF-16. Free with cli_lines_done, also after a
-// failure.
-enum berth_status cli_read_lines(const struct cli_call *call, const char *path,
-                                 struct cli_lines *lines, struct berth_error *error);
-void cli_lines_done(struct cli_lines *lines);
 // Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
 // Flushes standard output before the end; cli_flush says if that failed.

@@ -16,6 +16,7 @@
 #include "settings/settings.h"
 #include "train/engine/inputs.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static enum berth_status find_files(struct berth_model *model, const char *path,
 
 static enum berth_status add_opened(struct berth_model *model, const struct task_row *task,
                                     const struct task_opening *opening, struct berth_error *error) {
+    assert(task_check(task) == NULL);
     TRY(task_model_open(task, model->config, opening, &model->opened[model->opened_count], error));
     model->opened_count++;
     return BERTH_OK;

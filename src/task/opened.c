@@ -11,7 +11,6 @@
 #include "settings/settings.h"
 #include "task/network.h"
 
-#include <assert.h>
 #include <string.h>
 
 static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
@@ -45,7 +44,6 @@ enum berth_status task_model_open(const struct task_row *task, const struct sett
                                   const struct task_opening *opening, struct task_model **model,
                                   struct berth_error *error) {
     struct task_model *opened = memory_array_zeroed(1, sizeof *opened);
-    assert(task_check(task) == NULL);
     *model = NULL;
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a model");
