@@ -52,6 +52,9 @@ struct comm_stats {
 // processor.
 enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_HEARTBEAT };
 
+// An opener fills the struct, and nobody changes it until it is closed, except a wrapper, which
+// replaces functions and keeps the originals. One thread of each rank calls the functions. What is
+// true of every communicator is in comm_check.
 struct comm {
     const char *name; // "self", "openmpi"
     void *state;
@@ -112,6 +115,9 @@ enum berth_status comm_settle(struct comm *comm, enum berth_status own, struct b
 // The same; *stop becomes the maximum over all ranks.
 enum berth_status comm_settle_stop(struct comm *comm, enum berth_status own, int *stop,
                                    struct berth_error *error);
+
+// NULL, or what is not true of an open communicator (core/check.h).
+const char *comm_check(const struct comm *comm);
 
 // The job of one process: a shared constant, although its type is not const; closing it does
 // nothing.

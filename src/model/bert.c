@@ -337,8 +337,9 @@ static void need(const struct bert *model, int64_t range) {
 
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout) {
-    assert(batch->row_count <= activations->max_rows);
     const int64_t layer_count = model->config->num_hidden_layers;
+    assert(bert_activations_check(activations, layer_count) == NULL);
+    assert(batch->row_count <= activations->max_rows);
     struct batch head;
     const struct pass pass = {model, activations, batch, dropout, head_of(model, batch, &head)};
     need(model, layer_count + 1); // the embeddings; all biases and norms

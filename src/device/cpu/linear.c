@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "device/cpu/cpu.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ struct tiles {
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
                              const float *bias) {
+    assert(mat_check(&y) == NULL && mat_check(&x) == NULL && mat_check(&w) == NULL);
     struct tiles t = {.y = y, .x = x, .w = w, .w_transposed = w_transposed, .bias = bias};
     t.tiling = tiling_of(y.rows, CPU_TILE_ROWS);
     return t;
@@ -320,6 +322,7 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
+    assert(mat_check(&dw) == NULL && mat_check(&dy) == NULL && mat_check(&x) == NULL);
     const int64_t limit = tile_tokens(dy.dtype);
     for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += limit) {
         int64_t tokens = cpu_chunk_length(token, dy.rows, limit);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/checkpoint.h"
 
+#include "core/check.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -12,6 +13,7 @@
 #include "train/checkpoint/state_file.h"
 #include "train/checkpoint/trainer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +174,24 @@ enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
                : error_prefix(error, status, "%s/checkpoint-%" PRId64, output_dir, step);
 }
 
+const char *checkpoint_content_check(const struct checkpoint_content *content) {
+    const struct state *state = content->state;
+    CLAUSE(content->settings != NULL && content->run != NULL,
+           "a checkpoint saves the settings that it follows");
+    CLAUSE(content->files != NULL && content->batching != NULL && content->schedule != NULL,
+           "a checkpoint is of a model, a schedule and sizes of updates");
+    CLAUSE(state != NULL && state->table == &content->files->table,
+           "the weights have the layout of the model's table");
+    CLAUSE(content->comm != NULL && state->sharding.rank == content->comm->rank &&
+               state->sharding.size == content->comm->size,
+           "the state is divided among the ranks that write together");
+    CLAUSE(content->updater == NULL || content->updater->engine == NULL ||
+               content->updater->engine->state == state,
+           "the updater checks the state that is written");
+    CLAUSE(content->progress != NULL, "a checkpoint has the run's progress");
+    return progress_check(content->progress);
+}
+
 struct checkpoint_writer {
     const struct checkpoint_content *content;
     const char *output_dir;
@@ -298,6 +318,7 @@ static enum berth_status begin(const struct checkpoint_writer *wanted,
 
 enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
                                    struct checkpoint_writer **writer, struct berth_error *error) {
+    assert(checkpoint_content_check(content) == NULL);
     const int64_t step = content->progress->step;
     const struct checkpoint_writer wanted = {.content = content,
                                              .output_dir = output_dir,

@@ -5,6 +5,8 @@
 #include "core/clock.h"
 #include "train/engine/profile.h"
 
+#include <assert.h>
+
 static struct bert model_of(const struct state *state, const struct bert_config *config,
                             const struct engine_shape *shape) {
     struct bert model = state_model(state, config);
@@ -119,6 +121,7 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
         return device_no_memory(device, bytes.activations, "the activations", error);
     }
     TRY(allocate_batches(engine, shape, error));
+    assert(param_table_check(state->table) == NULL);
     struct arena arena = {.base = engine->activations, .size = bytes.activations};
     return carve(&engine->model, shape, &arena, &engine->training, &engine->inference, error);
 }
@@ -146,6 +149,7 @@ const struct batch *engine_load(struct engine *engine, const struct engine_load 
     const double begin = engine->profile != NULL ? clock_now() : 0;
     packer_fill(packer, load->source, load->order, load->indices, load->count);
     packer->batch.masked_weight = load->masked_weight;
+    assert(batch_check(&packer->batch) == NULL);
     profile_add(engine->profile, "data", "pack", begin);
     return device_batch_upload(&engine->batch, &packer->batch);
 }

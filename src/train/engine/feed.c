@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/feed.h"
 
+#include "core/check.h"
 #include "core/checksum.h"
 #include "core/memory.h"
 #include "data/batches/epoch_order.h"
@@ -458,6 +459,29 @@ void feed_done(struct feed *feed) {
     word_masks_done(&feed->masks);
     shard_stream_close(feed->stream);
     *feed = (struct feed){0};
+}
+
+const char *feed_check(const struct feed *feed) {
+    const int is_of_sets = feed->set_count > 0, is_of_shards = feed->shards != NULL;
+    const int is_of_text = feed->masks.all != NULL;
+    CLAUSE(feed->ops != NULL && feed->ops->resolve != NULL && feed->ops->find_worst != NULL &&
+               feed->ops->get_update != NULL,
+           "a feed resolves its sizes, knows its largest micro-batch and returns updates");
+    CLAUSE((feed->order != NULL) + is_of_sets + is_of_shards == 1,
+           "a feed is of one source, of several data sets, or of shards");
+    CLAUSE((feed->ops->record != NULL) == is_of_shards &&
+               (feed->ops->check != NULL) == is_of_shards,
+           "only shards have a position of their own to record and check");
+    CLAUSE((feed->copy_order != NULL) == is_of_text && (!is_of_text || feed->threads > 0),
+           "text has an order of its masked copies, and threads that make them");
+    CLAUSE(!is_of_shards || (feed->checksum == 0 && feed->source.count == 0),
+           "shards are not in memory");
+    CLAUSE(feed->order_epoch >= -1, "the order is of an epoch, or of none yet");
+    for (size_t i = 0; i < feed->set_count; i++) {
+        CLAUSE(feed->sets[i].name != NULL && feed->sets[i].feed.order != NULL,
+               "each data set has a name and is in memory");
+    }
+    return NULL;
 }
 
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {

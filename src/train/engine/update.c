@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/update.h"
 
+#include "core/check.h"
 #include "core/memory.h"
 #include "core/reduction_tree.h"
 #include "core/stop.h"
 #include "train/engine/update_split.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -159,6 +161,28 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     TRY(optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm, error));
     updater->plan.norm = &engine->sums->norm;
     return BERTH_OK;
+}
+
+const char *updater_check(const struct updater *updater) {
+    const struct engine *engine = updater->engine;
+    CLAUSE(engine != NULL && engine->training != NULL && engine->state->gradients != NULL,
+           "an updater has an engine that can train");
+    CLAUSE(engine->model.source.context == updater,
+           "the engine's model waits for the weights of this updater, which has not moved");
+    CLAUSE(updater->plan.norm == &engine->sums->norm,
+           "clipping reads the norm that the engine's sums have");
+    CLAUSE(updater->own_parts >= 1 &&
+               updater->division.parts == (size_t)(updater->own_parts * engine->comm->size),
+           "each rank has equally many of an update's parts");
+    CLAUSE(updater->rules.parts == 0 || (size_t)updater->rules.parts == updater->division.parts,
+           "an update has the parts that the rules ask for");
+    CLAUSE(updater->level_count == levels_of(updater->own_parts),
+           "there is a partial sum for each power of two below the number of own parts");
+    CLAUSE((updater->earlier_losses != NULL) == (updater->own_parts > 1),
+           "all own parts but the last keep their losses");
+    CLAUSE((updater->class_weights != NULL) == (updater->rules.class_weights != NULL),
+           "the device has the weights of classes if the rules have them");
+    return NULL;
 }
 
 void updater_finish(struct updater *updater) {
@@ -505,6 +529,7 @@ static void step_optimizer(const struct update_split *split, struct update_resul
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
+    assert(updater_check(updater) == NULL);
     struct update_split split = update_split_make(updater, args);
     double seconds[DEVICE_PHASES];
     *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};

@@ -56,6 +56,12 @@ struct pieces {
 
 // Makes updates on an engine: the rules, the optimizer's plan, the exchange between ranks, and the
 // gradient sums of parts that this rank computes one after another.
+//
+// Between two updates all gradients and partial sums are zero, the weights are those after the last
+// update that was applied (one that changed nothing leaves its gradients until update_discard), and
+// the engine's model waits for this updater before it reads weights
+// that are still being gathered. Only the functions below write to the updater and, while a run is
+// training, to the engine's gradients. updater_check says what else is true.
 struct updater {
     struct engine *engine;
     struct update_rules rules;
@@ -87,6 +93,8 @@ size_t updater_level_bytes(const struct param_table *table, int own_parts);
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, int64_t sequences,
                                struct berth_error *error);
+// NULL, or what is not true of an open updater (core/check.h).
+const char *updater_check(const struct updater *updater);
 void updater_finish(struct updater *updater);
 void updater_done(struct updater *updater);
 

@@ -11,6 +11,7 @@
 #include "train/engine/nonfinite.h"
 #include "train/job/loop_run.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -536,6 +537,8 @@ enum berth_status training_loop_run(const struct training_loop *loop,
         .score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
     struct progress *progress = loop->content->progress;
     struct comm *comm = loop->updater->engine->comm;
+    assert(feed_check(loop->feed) == NULL);
+    assert(checkpoint_content_check(loop->content) == NULL);
     struct run run = {.loop = loop,
                       .spike_policy = spike_policy_of(&loop->config->run),
                       .progress = progress,

@@ -10,6 +10,7 @@
 #include "train/machine/cores.h"
 #include "train/machine/rank_facts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <math.h>
@@ -250,6 +251,7 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
     } else {
         TRY(open_named(name, &options, log, device, error));
     }
+    assert(device_check(*device) == NULL);
     if (settings->tf32 && !(*device)->tf32) {
         log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
@@ -315,6 +317,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
         .start_timeout_seconds = (double)config->machine.start_timeout};
     cores_leave_first_place(); // before the connection's threads start
     TRY(comm_open(&options, comm, error));
+    assert(comm_check(*comm) == NULL);
     if ((*comm)->size == 1) {
         return BERTH_OK;
     }

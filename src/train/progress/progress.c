@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress/progress.h"
 
+#include "core/check.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -8,6 +9,7 @@
 #include "settings/settings.h"
 #include "train/tasks/class_names.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,6 +52,26 @@ enum berth_status progress_init(struct progress *progress, struct berth_error *e
 void progress_done(struct progress *progress) {
     json_free(progress->log);
     *progress = (struct progress){0};
+}
+
+const char *progress_check(const struct progress *progress) {
+    const int64_t phase = progress->step - progress->phase_start;
+    CLAUSE(progress->jobs != 0, "the settings of at least one job are stored");
+    CLAUSE(progress->phase_start >= 0 && phase >= 0, "a phase begins before its updates");
+    CLAUSE(progress->skipped >= 0 && progress->skipped <= phase,
+           "the skipped updates are some of the phase's");
+    CLAUSE(progress->schedule_start >= 0 && progress->schedule_start <= phase - progress->skipped,
+           "the schedule started at an update of the phase that was not skipped");
+    CLAUSE(progress->moments_start >= 0 && progress->moments_start <= progress->step,
+           "the moments start at an update of the run");
+    CLAUSE(progress->data_shift >= 0, "data can only be left out");
+    CLAUSE(progress->rate_factor > 0, "the factor of the learning rate is positive");
+    CLAUSE(progress->loss_scale.kind == LOSS_SCALE_NONE || progress->loss_scale.scale > 0,
+           "the loss scale is positive");
+    CLAUSE(progress->loss_count >= 0 && progress->train_loss_count >= 0,
+           "losses are counted, and their sums are of those counted");
+    CLAUSE(progress->evaluations_without_gain >= 0, "evaluations are counted");
+    return NULL;
 }
 
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
