@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common parts of the program's verbs: their description, the parsed command line, messages.
+// What the program's verbs share: their description, the command line once it was parsed, messages,
+// input and output. main.c reads a command line into a struct cli_call and hands it to the verb.
 //
-// A verb is one struct cli_verb: a row of tasks.c, made from the row of a task (run.c) or a job
-// (jobs.c), or a file of its own. Its options are rows of the option table (those of its jobs) and
-// a few of its own. Data goes to standard output, messages to standard error.
+// A verb is one struct cli_verb: a row of tasks.c, one made from the row of a task (run_options.c)
+// or of a job (jobs.c), or a file of its own. Its options are rows of the option table (those of
+// its jobs) and a few of its own. Data goes to standard output, messages to standard error. What a
+// verb computes is done below, in src/api.
 #ifndef BERTH_CLI_CLI_H
 #define BERTH_CLI_CLI_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
 // what they say of themselves and opens the task that they name, so that whatever is wrong with
-// them is said then; other tasks are opened when they are first run.
+// them is said then; other tasks are opened when they are first run (model_for). What a task opens
+// is left to its row (task/opened.c), running texts to run.c.
 #include "api/conversion.h"
 #include "api/inspect.h"
 #include "api/jobs.h"

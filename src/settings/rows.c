@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of the option table: everything a user can set, in the order in which --help shows it.
-// The functions on the table are in options.c.
+// Read by whoever sets, prints or explains a setting (settings.c, cli/rows.c, deepspeed.c);
+// functions on a single row are in core/options.c.
 #include "settings/settings.h"
 
 #define TEXT_JOBS                                                                                  \

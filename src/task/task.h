@@ -244,7 +244,7 @@ void task_list_done(struct task_list *list);
 int task_list_has(const struct task_list *list, const char *text);
 
 // The task that the files of a model's folder name: config.json's class, or modules.json; and that
-// of a folder, a file of weights or a name of the hub (own_task.c).
+// of a folder, a file of weights or a name of the hub (tasks.c).
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
                                  struct berth_error *error);
 enum berth_status task_of_model(const char *name, const struct task_row **task,

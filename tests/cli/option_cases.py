@@ -53,7 +53,7 @@ JOBS = {
     "finetune rerank": ("finetune rerank", f"--model ../model --train ../fits.csv --dev ../fits.csv "
                                            f"--output out {FITS} {MACHINE} {UPDATES}"),
     "evaluate rerank": ("evaluate rerank", f"--model ../ranker --input ../fits.csv --output out {FITS} {MACHINE}"),
-    "classify": ("classify", f"--model ../classes {MACHINE} --json --text 'Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz'"),
+    "classify": ("classify", f"--model ../classes {MACHINE} --json --score none --text '[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz'"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
@@ -157,7 +157,7 @@ CASES = {
                                             "evaluate mlm", "evaluate embed", "evaluate rerank")},
     "strict": {"other": (None, "--model ../pretrained"),
                "evaluate pretrain": (None, "--model ../squad --allow_new_head"),
-               **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "predict classify")},
+               **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "classify", "predict classify")},
                PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},

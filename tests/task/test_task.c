@@ -65,8 +65,8 @@ static void each_clause_is_checked(void **state) {
     BREAKS("embed", run = NULL, "runs texts");
     BREAKS("embed", write = NULL, "writes results");
     BREAKS("classify", own_size = 0, "has own_size");
-    BREAKS("embed", job = 0, "one job's settings");
-    BREAKS("embed", job = JOB_FILL | JOB_EMBED, "one job's settings");
+    BREAKS("embed", job = 0, "settings of one job");
+    BREAKS("embed", job = JOB_FILL | JOB_EMBED, "settings of one job");
     BREAKS("embed", uses_windows = 1, "not both");
     BREAKS("embed", verb.flag = "tokens", "a flag belongs to");
     BREAKS("embed_tokens", verb.flag = NULL, "a flag belongs to");

@@ -4,6 +4,7 @@
 // says is checked here, so callers take members without asking; json.c has the syntax.
 #include "format/manifest/manifest.h"
 
+#include "core/check.h"
 #include "core/file.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -146,45 +147,43 @@ static int has_only_counts(const json *value) {
     return good;
 }
 
-// What of an entry is not as manifest.h says; NULL: nothing.
+// What an entry breaks of manifest.h; NULL: nothing.
 static const char *check_entry(const char *name, const json *entry) {
     const json *bytes = json_member(entry, "bytes"), *digest = json_member(entry, "sha256");
-    return !is_inside(name)               ? "expected a name in the manifest's folder"
-           : !json_is_object_value(entry) ? "expected an object"
-           : !json_is_integer_value(bytes) && !json_is_null_value(bytes)
-               ? "expected key \"bytes\" to be an integer or null"
-           : !has_only_counts(entry) ? "expected counts from 0 to 2^40"
-           : digest != NULL &&
-                   !(json_is_text(digest) && digest_is_hex(DIGEST_SHA256, json_text(digest)))
-               ? "expected key \"sha256\" to be 64 hexadecimal digits"
-               : NULL;
+    CLAUSE(is_inside(name), "expected a name in the manifest's folder");
+    CLAUSE(json_is_object_value(entry), "expected an object");
+    CLAUSE(json_is_integer_value(bytes) || json_is_null_value(bytes),
+           "expected key \"bytes\" to be an integer or null");
+    CLAUSE(has_only_counts(entry), "expected counts from 0 to 2^40");
+    CLAUSE(digest == NULL ||
+               (json_is_text(digest) && digest_is_hex(DIGEST_SHA256, json_text(digest))),
+           "expected key \"sha256\" to be 64 hexadecimal digits");
+    return NULL;
 }
 
-// What of the manifest is not as manifest.h says; NULL: nothing. `name` becomes the file whose
-// entry it is, NULL: it is the manifest itself.
+// What the manifest breaks of manifest.h; NULL: nothing. *name becomes the file whose entry breaks
+// it, NULL: it is the manifest itself.
 static const char *check_members(const json *manifest, const char **name) {
     const json *version = json_member(manifest, "format_version");
     const json *settings = json_member(manifest, "settings");
     const json *complete = json_member(manifest, "complete");
-    const size_t known = 2 + (settings != NULL) + (complete != NULL);
     struct json_walk walk = {.object = manifest_files(manifest)};
-    const char *wrong = !json_is_integer_value(version) || json_as_integer(version) != FORMAT
-                            ? "expected key \"format_version\" to be 1"
-                        : !json_is_object_value(walk.object)
-                            ? "expected key \"files\" to be an object"
-                        : settings != NULL && !json_is_object_value(settings)
-                            ? "expected key \"settings\" to be an object"
-                        : complete != NULL && !json_is_boolean(complete)
-                            ? "expected key \"complete\" to be true or false"
-                        : json_length(manifest) != known
-                            ? "expected only the keys format_version, settings, complete and files"
-                            : NULL;
     *name = NULL;
-    while (wrong == NULL && json_walk_next(&walk)) {
+    CLAUSE(json_is_integer_value(version) && json_as_integer(version) == FORMAT,
+           "expected key \"format_version\" to be 1");
+    CLAUSE(json_is_object_value(walk.object), "expected key \"files\" to be an object");
+    CLAUSE(settings == NULL || json_is_object_value(settings),
+           "expected key \"settings\" to be an object");
+    CLAUSE(complete == NULL || json_is_boolean(complete),
+           "expected key \"complete\" to be true or false");
+    CLAUSE(json_length(manifest) == 2 + (size_t)(settings != NULL) + (complete != NULL),
+           "expected only the keys format_version, settings, complete and files");
+    while (json_walk_next(&walk)) {
         *name = walk.key;
-        wrong = check_entry(walk.key, walk.value);
+        const char *broken = check_entry(walk.key, walk.value);
+        CLAUSE(broken == NULL, broken);
     }
-    return wrong;
+    return NULL;
 }
 
 const char *manifest_check(const json *manifest) {
