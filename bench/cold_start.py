@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a process takes from its start to the vector of one text, how much memory it has at most, and how large the program
 is: Berth in fp32, and in int8 from an int8 folder, beside sentence-transformers (fp32) and the int8 of ONNX Runtime and OpenVINO
-(bench/onnx_peers.py), each a program of a few lines for the Python that runs this.
+(bench/peers.py), each a program of a few lines for the Python that runs this.
 
     cold_start.py --berth build/release/berth --model all-MiniLM-L6-v2 [--rounds 7] [--programs berth-fp32,berth-int8]
 
@@ -24,7 +24,7 @@ import time
 
 import tokenizers
 
-import onnx_peers
+import peers
 import results_file
 
 TEXT = "The bridge was opened in 1932 after eight years of work."
@@ -90,7 +90,7 @@ def commands(a, work):
             graph = work / "onnx" / "model.onnx"
             if not graph.exists():
                 convert(graph.parent, "--to", "onnx", "--allow_lossy")
-            path = onnx_peers.WRITE[name.split("-")[0]](graph, rows)
+            path = peers.WRITE[name.split("-")[0]](graph, rows)
             found[name] = [*python, ONNXRUNTIME if name.startswith("onnx") else OPENVINO, str(path), tokenizer, TEXT]
     return found
 

@@ -6,7 +6,7 @@ Batches: a sample of a SQuAD file's features. The peers get it sorted by length 
 longest sequence; Berth gets a file with the same questions (`berth bench predict --steps 0`). Single questions: one
 sequence of 128 or 384 tokens at a time, median and 99th percentile. The programs alternate for --rounds rounds, each
 in a process of its own; a ratio is the median over the rounds. OpenVINO's int8 is the static one of NNCF, ONNX
-Runtime's its dynamic one (bench/onnx_peers.py).
+Runtime's its dynamic one (bench/peers.py).
 
     compare_inference.py --berth build/release/berth --data dev-v1.1.json --vocab vocab.txt
     compare_inference.py ... --programs berth-int8,onnxruntime-int8,openvino-int8 --samples 64
@@ -25,6 +25,7 @@ PyTorch and OpenVINO held to AVX2, beside Berth's kernels for it (ONNX Runtime c
 Leaves out: the quality of the answers, training, tokenization.
 """
 import argparse
+import contextlib
 import json
 import os
 import pickle
@@ -36,9 +37,9 @@ import time
 
 import numpy as np
 
-import onnx_peers
+import peers
 import results_file
-from onnx_peers import batch_of
+from peers import batch_of
 from pytorch_worker import Torch, run_berth
 
 PEER_BATCH = 8
@@ -49,19 +50,6 @@ PROGRAMS = ("berth-int8", "berth-bf16", "berth-fp32", "onnxruntime-int8", "onnxr
 
 
 # --- the programs, each in a worker process -----------------------------------------------------
-
-def open_pytorch(a, precision):
-    import torch
-    from transformers import AutoModelForQuestionAnswering
-    torch.set_num_threads(a.threads)
-    dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
-    model = AutoModelForQuestionAnswering.from_pretrained(os.path.join(a.folder, "model"), dtype=dtype).eval()
-
-    def run(batch):
-        with torch.inference_mode():
-            return model(**{name: torch.from_numpy(array) for name, array in batch.items()})
-    return run
-
 
 def seconds_of(run, batch):
     began = time.perf_counter()
@@ -77,12 +65,6 @@ def single_questions(run, length, count):
     return {f"p50_{length}": times[(count + 1) // 2 - 1], f"p99_{length}": times[int(np.ceil(0.99 * count)) - 1]}
 
 
-def open_peer(a, program, precision, rows):
-    if program == "pytorch":
-        return open_pytorch(a, precision)
-    return onnx_peers.OPEN[program](os.path.join(a.folder, "onnx", "model.onnx"), precision, a.threads, rows)
-
-
 def open_berth(a, precision):
     """Answers a question: (question, context)."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "package", "wheel"))
@@ -94,14 +76,15 @@ def open_berth(a, precision):
 
 def work(a):
     """Measures all when it is told "go", and the question of the sample whose number it is given."""
-    answers = onnx_peers.own_output()
+    answers = peers.own_output()
     program, precision = a.worker.split("-")
     with open(os.path.join(a.folder, "sample.pickle"), "rb") as file:
         rows, texts = pickle.load(file)
     if program == "berth":
         run, inputs = open_berth(a, precision), texts
     else:
-        run, inputs = open_peer(a, program, precision, rows), [batch_of([row]) for row in rows]
+        run = peers.OPEN[program](os.path.join(a.folder, "model"), os.path.join(a.folder, "onnx", "model.onnx"), precision, a.threads, rows)
+        inputs = [batch_of([row]) for row in rows]
     order = sorted(rows, key=lambda row: len(row[0]))
     batches = [batch_of(order[i:i + PEER_BATCH]) for i in range(0, len(rows), PEER_BATCH)]
     run(inputs[-1] if program == "berth" else batches[-1])
@@ -156,6 +139,8 @@ def write_sample(a):
 
 def write_models(a):
     model = os.path.join(a.folder, "model")
+    if os.path.exists(os.path.join(a.folder, "onnx", "model.onnx")):
+        return
     subprocess.run([a.berth, "init", "--config", a.config, "--output", model, "--quiet"], check=True)
     subprocess.run([a.berth, "convert", model, os.path.join(a.folder, "onnx"), "--to", "onnx", "--quiet"], check=True)
 
@@ -216,10 +201,9 @@ def print_requests(seconds):
 def print_ratios(results, keys):
     """Berth beside each peer of the same precision, round by round."""
     for name, own in results.items():
-        peers = [p for p in results if not p.startswith("berth") and p.split("-")[1] == name.split("-")[1]]
         if not name.startswith("berth"):
             continue
-        for peer in peers:
+        for peer in (p for p in results if not p.startswith("berth") and p.split("-")[1] == name.split("-")[1]):
             ratios = (statistics.median((o[key] / p[key]) ** (1 if key == "samples_per_second" else -1)
                                         for o, p in zip(own, results[peer])) for key in keys)
             print(f"{name} is as many times as fast as {peer}: " + ", ".join(f"{key} {ratio:.2f}" for key, ratio in zip(keys, ratios)))
@@ -249,7 +233,8 @@ def options():
     for name, default in (("threads", os.cpu_count()), ("rounds", 3), ("samples", 256), ("questions", 100),
                           ("requests", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    for name in ("worker", "settings", "folder"):
+    parser.add_argument("--folder", help="keep the sample and the models there; models that it has are not written again")
+    for name in ("worker", "settings"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     a = parser.parse_args()
     a.programs = a.programs.split(",")
@@ -266,7 +251,8 @@ def main():
     if a.worker:
         work(a)
         return
-    with tempfile.TemporaryDirectory() as a.folder:
+    with contextlib.nullcontext(a.folder) if a.folder else tempfile.TemporaryDirectory() as a.folder:
+        os.makedirs(a.folder, exist_ok=True)
         count = write_sample(a)
         write_models(a)
         found = print_table(a, measure_all(a), count) if a.rounds else {}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a precision costs in quality: Berth's int8 and bf16 beside ONNX Runtime's int8 (dynamic), OpenVINO's int8 (static, by
-NNCF) and bf16 of the same model, all in one run, measured against the model in fp32.
+NNCF) and bf16, and PyTorch's bf16 of the same model, all in one run, measured against the model in fp32 (bench/peers.py).
 
     quality_int8.py --berth build/release/berth --embed all-MiniLM-L6-v2 --texts train-v1.1.json dev-v1.1.json
     quality_int8.py --berth ... --squad squad-minilm --dev dev-v1.1.json --tags tags-minilm --tagged test.txt \\
@@ -12,7 +12,7 @@ lines of a .txt), as unit vectors. Of each program the share of texts whose near
 the share of the ten nearest that are no longer among them, and the cosine to the vector in fp32: mean, first percentile, least.
 Questions: EM and F1; tags: F1 by seqeval; classes: accuracy; and of each the share of answers that fp32 gives, too.
 
-fp32 is Berth's; openvino-fp32 shows how far another program's fp32 is from it. Peers get batches of 32 of similar length, padded
+fp32 is Berth's; the rows of the others' fp32 show how far it is from theirs. Peers get batches of 32 of similar length, padded
 to the longest; NNCF is calibrated on 300 of the texts that are then scored. Berth needs no calibration. --lose_at_most and
 --percentile_at_least make the program fail if berth-int8 is worse.
 """
@@ -30,7 +30,8 @@ import numpy as np
 
 import results_file
 
-PROGRAMS = ("berth-int8", "berth-bf16", "onnxruntime-int8", "openvino-int8", "openvino-bf16", "openvino-fp32")
+PROGRAMS = ("berth-int8", "berth-bf16", "onnxruntime-int8", "onnxruntime-fp32", "openvino-int8", "openvino-bf16", "openvino-fp32",
+            "pytorch-bf16", "pytorch-fp32")
 BATCH, NEAREST, LONGEST = 32, 10, 256
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]*[A-Z])")
 
@@ -46,23 +47,25 @@ def berth(a, *words):
 
 
 class Peers:
-    """The graph of a model, in the programs; the outputs of rows of (ids, types), in their order and without the padding."""
+    """A model in the other programs."""
 
     def __init__(self, a, folder, work):
-        self.threads, self.graph = a.threads, pathlib.Path(work) / "onnx" / "model.onnx"
-        berth(a, "convert", folder, self.graph.parent, "--to", "onnx", "--allow_lossy")
+        self.a, self.folder, self.graph = a, folder, pathlib.Path(work) / "onnx" / "model.onnx"
 
     def outputs(self, name, rows):
-        import onnx_peers
+        """The outputs of each of the rows (ids, types), without the padding."""
+        import peers
+        if not self.graph.exists():
+            berth(self.a, "convert", self.folder, self.graph.parent, "--to", "onnx", "--allow_lossy")
         program, precision = name.split("-")
-        run = onnx_peers.OPEN[program](self.graph, precision, self.threads, rows)
+        run = peers.OPEN[program](self.folder, self.graph, precision, self.a.threads, rows)
         found, order = [None] * len(rows), sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
         for at in range(0, len(order), BATCH):
             part = order[at:at + BATCH]
-            outputs = run(onnx_peers.batch_of([rows[i] for i in part]))
+            batch = peers.batch_of([rows[i] for i in part])
+            outputs = run(batch)
             for row, i in enumerate(part):
-                length = len(rows[i][0])
-                found[i] = [one[row][:length] if one.ndim > 2 or one.shape[1] > 2 else one[row] for one in outputs]
+                found[i] = [one[row][:len(rows[i][0])] if one.shape[1] == batch["input_ids"].shape[1] else one[row] for one in outputs]
         return found
 
 
@@ -113,9 +116,8 @@ def embeddings(a, work):
         berth(a, "embed", "--model", a.embed, "--precision", precision, "--max_seq_length", LONGEST, "--pooling", "mean",
               "--normalize", "true", "--threads", a.threads, "--output", path, lines)
         return np.load(path)
-    peers = rows = None
-    if any(not name.startswith("berth") for name in a.programs):
-        peers, rows = Peers(a, a.embed, work), tokens_of(a.embed, texts)
+    others = Peers(a, a.embed, work)
+    rows = tokens_of(a.embed, texts) if any(not name.startswith("berth") for name in a.programs) else None
     wide = own("fp32")
     near = nearest(wide)
     found = {}
@@ -123,12 +125,13 @@ def embeddings(a, work):
         if name.startswith("berth"):
             vectors = own(name.split("-")[1])
         else:
-            means = np.stack([outputs[0].mean(0) for outputs in peers.outputs(name, rows)])
+            means = np.stack([outputs[0].mean(0) for outputs in others.outputs(name, rows)])
             vectors = means / np.linalg.norm(means, axis=1, keepdims=True)
-        others, cosines = nearest(vectors), (wide.astype(np.float64) * vectors).sum(1)
-        kept = (others[:, :, None] == near[:, None, :]).any(2).mean()
-        found[name] = {"nearest lost, %": 100 * (others[:, 0] != near[:, 0]).mean(), "of ten nearest lost, %": 100 * (1 - kept),
+        own_near, cosines = nearest(vectors), (wide.astype(np.float64) * vectors).sum(1)
+        kept = (own_near[:, :, None] == near[:, None, :]).any(2).mean()
+        found[name] = {"nearest lost, %": 100 * (own_near[:, 0] != near[:, 0]).mean(), "of ten nearest lost, %": 100 * (1 - kept),
                        "mean cosine": cosines.mean(), "first percentile": np.percentile(cosines, 1), "least": cosines.min()}
+        found[name] = {key: float(value) for key, value in found[name].items()}
         show(name, found[name])
     return f"{len(texts)} texts, {pathlib.Path(a.embed).name}", found
 
@@ -141,12 +144,13 @@ def beside(wide, own):
 
 def tasks(a, model, rows, own, decide, score):
     """`own(precision)` and `decide(outputs of all rows)` give the answers, which `score` scores."""
-    found, wide = {}, own("fp32")
+    found, wide = {}, None
     with tempfile.TemporaryDirectory() as work:
-        peers = Peers(a, model, work)
+        others = Peers(a, model, work)
         for name in ("berth-fp32", *a.programs):
             precision = name.split("-")[1]
-            answers = wide if name == "berth-fp32" else own(precision) if name.startswith("berth") else decide(peers.outputs(name, rows))
+            answers = own(precision) if name.startswith("berth") else decide(others.outputs(name, rows))
+            wide = answers if wide is None else wide
             found[name] = {**score(answers), "as fp32, %": beside(wide, answers)}
             show(name, found[name])
     return found
