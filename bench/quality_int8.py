@@ -88,9 +88,14 @@ def texts_of(a):
     return [every[i * len(every) // a.count] for i in range(a.count)] if len(every) > a.count else every
 
 
+def longest_of(folder):
+    config = json.loads((pathlib.Path(folder) / "config.json").read_text(encoding="utf-8"))
+    return min(LONGEST, config["max_position_embeddings"])
+
+
 def tokens_of(folder, texts):
     from transformers import AutoTokenizer
-    rows = AutoTokenizer.from_pretrained(folder)(texts, truncation=True, max_length=LONGEST)["input_ids"]
+    rows = AutoTokenizer.from_pretrained(folder)(texts, truncation=True, max_length=longest_of(folder))["input_ids"]
     return [(ids, [0] * len(ids)) for ids in rows]
 
 
@@ -113,7 +118,7 @@ def embeddings(a, work):
 
     def own(precision):
         path = lines.with_name(precision + ".npy")
-        berth(a, "embed", "--model", a.embed, "--precision", precision, "--max_seq_length", LONGEST, "--pooling", "mean",
+        berth(a, "embed", "--model", a.embed, "--precision", precision, "--max_seq_length", longest_of(a.embed), "--pooling", "mean",
               "--normalize", "true", "--threads", a.threads, "--output", path, lines)
         return np.load(path)
     others = Peers(a, a.embed, work)
