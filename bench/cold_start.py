@@ -11,6 +11,7 @@ largest time of each. Files are in memory after the first round, which does not 
 Fails if a vector's cosine to that of Berth in fp32 is below 0.9999, or 0.99 in int8.
 """
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -72,7 +73,8 @@ def size_of(names):
 def commands(a, work):
     """program -> its command; writes the models that they need"""
     def convert(target, *more):
-        subprocess.run([a.berth, "convert", a.model, target, "--quiet", *more], check=True)
+        if not target.exists():
+            subprocess.run([a.berth, "convert", a.model, target, "--quiet", *more], check=True)
         return target
     python, tokenizer = [sys.executable, "-W", "ignore", "-c"], os.path.join(a.model, "tokenizer.json")
     ids = [one for one in tokenizers.Tokenizer.from_file(tokenizer).encode(TEXT).ids if one]
@@ -87,9 +89,7 @@ def commands(a, work):
         elif name == "sentence-transformers-fp32":
             found[name] = [*python, SENTENCE_TRANSFORMERS, a.model, TEXT]
         else:
-            graph = work / "onnx" / "model.onnx"
-            if not graph.exists():
-                convert(graph.parent, "--to", "onnx", "--allow_lossy")
+            graph = convert(work / "onnx", "--to", "onnx", "--allow_lossy") / "model.onnx"
             path = peers.WRITE[name.split("-")[0]](graph, rows)
             found[name] = [*python, ONNXRUNTIME if name.startswith("onnx") else OPENVINO, str(path), tokenizer, TEXT]
     return found
@@ -121,10 +121,12 @@ def main():
     parser.add_argument("--model", required=True, help="folder of a model for embeddings, with tokenizer.json")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="comma-separated, berth-fp32 among them, of " + " ".join(PROGRAMS))
+    parser.add_argument("--folder", help="keep the int8 models there; those that it has are not written again")
     parser.add_argument("--csv", help="append the figures to this file")
     a = parser.parse_args()
     a.programs = a.programs.split(",")
-    with tempfile.TemporaryDirectory() as work:
+    with contextlib.nullcontext(a.folder) if a.folder else tempfile.TemporaryDirectory() as work:
+        pathlib.Path(work).mkdir(exist_ok=True)
         seconds, memory = measure(a, commands(a, pathlib.Path(work)))
     found = {}
     print(results_file.machine())
