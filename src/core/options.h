@@ -47,7 +47,8 @@ enum option_job {
     JOB_MINE = 1 << 22,
     JOB_FINETUNE_RERANK = 1 << 23,
     JOB_EVALUATE_RERANK = 1 << 24,
-    JOB_SERVE = 1 << 25, // beside the jobs of its models: other descriptions of their defaults
+    JOB_CLASSIFY = 1 << 25, // texts to classes and scores: berth classify, tag and rerank
+    JOB_SERVE = 1 << 26,    // beside the jobs of its models: other descriptions of their defaults
     // Jobs of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS |
                    JOB_FINETUNE_EMBED | JOB_FINETUNE_RERANK,
