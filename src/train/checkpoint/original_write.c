@@ -152,19 +152,6 @@ static enum berth_status read_checkpoint(struct original *original, const char *
     return BERTH_OK;
 }
 
-static void original_done(struct original *original) {
-    run_facts_done(&original->facts);
-    memory_free(original->state);
-    weights_close(&original->model);
-    for (int k = 0; k < MOMENTS; k++) {
-        weights_close(&original->moments[k]);
-    }
-    memory_free(original->names);
-    memory_free(original->tensors);
-    memory_free(original->states);
-    memory_free(original->nodes);
-}
-
 // --- the tree -----------------------------------------------------------------------------------
 
 struct optimizer_nodes {
@@ -288,7 +275,16 @@ enum berth_status original_write(const char *folder, const char *output_dir,
         const struct path name = path_format("ckpt_%" PRId64 ".pt", original.facts.step);
         status = write_with_files(&original, path_in(output_dir, name.text).text, files, error);
     }
-    original_done(&original);
+    run_facts_done(&original.facts);
+    memory_free(original.state);
+    weights_close(&original.model);
+    for (int k = 0; k < MOMENTS; k++) {
+        weights_close(&original.moments[k]);
+    }
+    memory_free(original.names);
+    memory_free(original.tensors);
+    memory_free(original.states);
+    memory_free(original.nodes);
     return status;
 }
 

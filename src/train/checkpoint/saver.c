@@ -59,21 +59,6 @@ static void copy_elements(const struct state *state, float *to, const float *fro
     }
 }
 
-static void copy_state(struct saver *saver) {
-    const struct state *state = saver->content->state;
-    const int is_whole = state->partition.elements == state->table->total;
-    for (size_t i = 0; i < state->own.count; i++) {
-        const struct partition_span *span = &state->own.spans[i];
-        const int64_t held = is_whole ? span->first : span->offset;
-        copy_elements(state, saver->copy.master + span->first, state->master + span->first,
-                      span->count);
-        copy_elements(state, saver->copy.moment1 + span->offset, state->moment1 + held,
-                      span->count);
-        copy_elements(state, saver->copy.moment2 + span->offset, state->moment2 + held,
-                      span->count);
-    }
-}
-
 enum berth_status saver_init(struct saver *saver, const struct checkpoint_content *content,
                              const char *output_dir, struct berth_error *error) {
     *saver = (struct saver){.content = content, .output_dir = output_dir};
@@ -132,7 +117,18 @@ static void stop_saving(struct saver *saver, enum berth_status status) {
 enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limits *limits,
                               struct berth_error *error) {
     TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writer, error));
-    copy_state(saver);
+    const struct state *state = saver->content->state;
+    const int is_whole = state->partition.elements == state->table->total;
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span *span = &state->own.spans[i];
+        const int64_t held = is_whole ? span->first : span->offset;
+        copy_elements(state, saver->copy.master + span->first, state->master + span->first,
+                      span->count);
+        copy_elements(state, saver->copy.moment1 + span->offset, state->moment1 + held,
+                      span->count);
+        copy_elements(state, saver->copy.moment2 + span->offset, state->moment2 + held,
+                      span->count);
+    }
     const enum berth_status status = checkpoint_check(saver->content, error);
     if (status != BERTH_OK) {
         stop_saving(saver, status);
@@ -142,15 +138,6 @@ enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limit
     saver->step = saver->content->progress->step;
     start(saver, SAVER_FILLING);
     return BERTH_OK;
-}
-
-// Called by all ranks: none may still be writing to the folder when rank 0 removes it.
-static enum berth_status abandon(struct saver *saver, enum berth_status status) {
-    int stop = 0;
-    join(saver);
-    (void)saver->content->comm->agree(saver->content->comm, BERTH_OK, &stop, NULL);
-    stop_saving(saver, status);
-    return status;
 }
 
 static void advance(struct saver *saver, int64_t *saved) {
@@ -182,7 +169,12 @@ enum berth_status saver_poll(struct saver *saver, int waits, int64_t *saved,
         }
         status = comm->agree(comm, status, &is_busy, error);
         if (status != BERTH_OK) {
-            return abandon(saver, status);
+            // All ranks come here: none may still be writing to the folder when rank 0 removes it.
+            int stop = 0;
+            join(saver);
+            (void)saver->content->comm->agree(saver->content->comm, BERTH_OK, &stop, NULL);
+            stop_saving(saver, status);
+            return status;
         }
         if (is_busy) {
             return BERTH_OK;

@@ -44,12 +44,6 @@ static void tensor_name(char name[NAME_SIZE], const struct contents *file, size_
 
 // --- creating ------------------------------------------------------------------------------------
 
-static void describe(struct tensor_out *tensor, const char *name, const struct param *param) {
-    *tensor = (struct tensor_out){.name = name, .dtype = TENSOR_F32, .rank = param->rank};
-    tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
-    tensor->shape[1] = param->cols;
-}
-
 static enum berth_status make_file(const struct contents *file, const struct param_table *table,
                                    const char *path, struct berth_error *error) {
     const char *const metadata[] = {"format", file->format, NULL};
@@ -63,7 +57,11 @@ static enum berth_status make_file(const struct contents *file, const struct par
         for (size_t i = 0; i < count; i++) {
             const struct param *param = &table->params[i % table->count];
             tensor_name(names[i], file, i / table->count, table, param);
-            describe(&tensors[i], names[i], param);
+            struct tensor_out *tensor = &tensors[i];
+            *tensor =
+                (struct tensor_out){.name = names[i], .dtype = TENSOR_F32, .rank = param->rank};
+            tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
+            tensor->shape[1] = param->cols;
         }
         status = safetensors_make(path, tensors, count, metadata, error);
     }

@@ -25,21 +25,6 @@ static int owner_after(const struct state *state, size_t range, int64_t *starts)
     return rule.size - 1;
 }
 
-static void add_body(struct all_reduce *all_reduce, struct all_reduce_segment *segment,
-                     struct param_range range) {
-    const int size = all_reduce->comm->size;
-    const struct partition_rule rule = state_partition_rule(&all_reduce->state->sharding);
-    partition_starts(all_reduce->state->table, &rule, range, segment->starts);
-    for (int rank = 0; rank <= size; rank++) {
-        // A rank's part may begin before this range: the elements before range.first were already
-        // sent with the previous range.
-        segment->starts[rank] =
-            segment->starts[rank] > range.first ? segment->starts[rank] : range.first;
-    }
-    segment->first = range.first;
-    segment->count = segment->starts[size] - range.first;
-}
-
 static void add_tail(struct all_reduce *all_reduce, struct all_reduce_segment *segment,
                      size_t index, int64_t first) {
     const struct param_table *table = all_reduce->state->table;
@@ -62,7 +47,17 @@ static void list_segments(struct all_reduce *all_reduce) {
         struct all_reduce_segment *body = &all_reduce->segments[count], *tail;
         all_reduce->first_segment[i] = count;
         body->starts = all_reduce->starts + count * width;
-        add_body(all_reduce, body, range);
+        const int size = all_reduce->comm->size;
+        const struct partition_rule rule = state_partition_rule(&all_reduce->state->sharding);
+        partition_starts(all_reduce->state->table, &rule, range, body->starts);
+        for (int rank = 0; rank <= size; rank++) {
+            // A rank's part may begin before this range: the elements before range.first were
+            // already sent with the previous range.
+            body->starts[rank] =
+                body->starts[rank] > range.first ? body->starts[rank] : range.first;
+        }
+        body->first = range.first;
+        body->count = body->starts[size] - range.first;
         count += body->count > 0;
         const int64_t done = range.first + body->count;
         if (done < range.first + range.count) {

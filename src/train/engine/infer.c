@@ -109,22 +109,6 @@ static struct packer_sequence sequence_at(const struct prediction *prediction, s
     return source->get(source->data, prediction->order[position]);
 }
 
-static void cut_batches(struct prediction *prediction) {
-    const struct infer_args *args = prediction->args;
-    const enum param_head head = prediction->engine->model.table->head;
-    const struct batch_extent limits = {.tokens = args->extent->tokens,
-                                        .sequences = args->extent->sequences,
-                                        .masked = param_head_decodes(head) ? args->extent->masked
-                                                                           : INT64_MAX};
-    const size_t count = args->source->count;
-    prediction->batch_count = 0;
-    prediction->starts[0] = 0;
-    for (size_t done = 0; done < count;) {
-        done += packer_fit(args->source, prediction->order + done, count - done, &limits);
-        prediction->starts[++prediction->batch_count] = done;
-    }
-}
-
 // How many numbers `receive` gets of the sequence at a position of the order.
 static int64_t numbers_at(const struct prediction *prediction, size_t position) {
     const struct infer_args *args = prediction->args;
@@ -218,7 +202,18 @@ static enum berth_status make_batches(struct prediction *prediction, struct bert
         return error_no_memory(error, args->source->count * sizeof *prediction->starts,
                                "the batches of a prediction");
     }
-    cut_batches(prediction);
+    const enum param_head head = prediction->engine->model.table->head;
+    const struct batch_extent limits = {.tokens = args->extent->tokens,
+                                        .sequences = args->extent->sequences,
+                                        .masked = param_head_decodes(head) ? args->extent->masked
+                                                                           : INT64_MAX};
+    const size_t count = args->source->count;
+    prediction->batch_count = 0;
+    prediction->starts[0] = 0;
+    for (size_t done = 0; done < count;) {
+        done += packer_fit(args->source, prediction->order + done, count - done, &limits);
+        prediction->starts[++prediction->batch_count] = done;
+    }
     prediction->round = ranks > 1 ? ranks * ROUND_BATCHES : 1;
     return division_init(&prediction->division, ranks, prediction->round, error);
 }
@@ -266,20 +261,6 @@ static enum berth_status prepare(struct prediction *prediction, struct berth_err
         status = allocate(prediction, error);
     }
     return comm_settle(prediction->engine->comm, status, error);
-}
-
-static void prediction_done(struct prediction *prediction) {
-    division_done(&prediction->division);
-    memory_free(prediction->order);
-    memory_free(prediction->starts);
-    memory_free(prediction->results);
-    memory_free(prediction->rank_starts);
-    memory_free(prediction->cursors);
-    memory_free(prediction->logits);
-    memory_free(prediction->masked_losses);
-    memory_free(prediction->masked_hits);
-    memory_free(prediction->words);
-    memory_free(prediction->owners);
 }
 
 // --- one batch ----------------------------------------------------------------------------------
@@ -405,17 +386,6 @@ static enum berth_status run_own(struct prediction *prediction, size_t first, do
     return BERTH_OK;
 }
 
-static void exchange(const struct prediction *prediction) {
-    struct comm *comm = prediction->engine->comm;
-    const struct comm_range range = {.name = "results",
-                                     .data = prediction->results,
-                                     .count = prediction->rank_starts[comm->size],
-                                     .dtype = DTYPE_F32,
-                                     .wire = DTYPE_F32,
-                                     .starts = prediction->rank_starts};
-    comm->wait(comm, comm->gather_begin(comm, &range));
-}
-
 // Returns the end of the sequence's results.
 static const float *deliver_sequence(const struct prediction *prediction, size_t position,
                                      const float *results) {
@@ -481,7 +451,13 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
     if (*stopped) {
         return BERTH_OK;
     }
-    exchange(prediction);
+    const struct comm_range range = {.name = "results",
+                                     .data = prediction->results,
+                                     .count = prediction->rank_starts[comm->size],
+                                     .dtype = DTYPE_F32,
+                                     .wire = DTYPE_F32,
+                                     .starts = prediction->rank_starts};
+    comm->wait(comm, comm->gather_begin(comm, &range));
     TRY(comm->status(comm, error));
     if (comm->rank == 0) {
         deliver_results(prediction, first, end);
@@ -514,6 +490,16 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
         }
         first = end;
     }
-    prediction_done(&prediction);
+    division_done(&prediction.division);
+    memory_free(prediction.order);
+    memory_free(prediction.starts);
+    memory_free(prediction.results);
+    memory_free(prediction.rank_starts);
+    memory_free(prediction.cursors);
+    memory_free(prediction.logits);
+    memory_free(prediction.masked_losses);
+    memory_free(prediction.masked_hits);
+    memory_free(prediction.words);
+    memory_free(prediction.owners);
     return status;
 }

@@ -105,27 +105,23 @@ void input_facts_add_sequences(struct rank_facts *facts, const char *name, const
     rank_facts_add_checksum(facts, text, path, checksum);
 }
 
-// Their headers say how many sequences they have.
-static void add_shards(struct rank_facts *facts, const struct shard_list *shards,
-                       const char *path) {
-    rank_facts_add_number(facts, "the number of shards", path, (int64_t)shards->count);
-    rank_facts_add_number(facts, "the length of the shards' rows", path, shards->length);
-    rank_facts_add_number(facts, "the number of masked words of a row", path, shards->predictions);
-    for (size_t i = 0; i < shards->count; i++) {
-        const struct shard *shard = &shards->items[i];
-        char name[NAME_SIZE], size[NAME_SIZE];
-        snprintf(name, sizeof name, "the name of shard %zu", i + 1);
-        rank_facts_add(facts, name, path, shard->name);
-        snprintf(name, sizeof name, "the size of shard %zu", i + 1);
-        snprintf(size, sizeof size, "%" PRId64 " bytes with %" PRId64 " sequences", shard->bytes,
-                 shard->sequences);
-        rank_facts_add(facts, name, shard->path, size);
-    }
-}
-
 void input_facts_add_feed(struct rank_facts *facts, const struct feed *feed, const char *path) {
     if (feed->shards != NULL) {
-        add_shards(facts, feed->shards, path);
+        // The headers of shards say how many sequences they have.
+        rank_facts_add_number(facts, "the number of shards", path, (int64_t)feed->shards->count);
+        rank_facts_add_number(facts, "the length of the shards' rows", path, feed->shards->length);
+        rank_facts_add_number(facts, "the number of masked words of a row", path,
+                              feed->shards->predictions);
+        for (size_t i = 0; i < feed->shards->count; i++) {
+            const struct shard *shard = &feed->shards->items[i];
+            char name[NAME_SIZE], size[NAME_SIZE];
+            snprintf(name, sizeof name, "the name of shard %zu", i + 1);
+            rank_facts_add(facts, name, path, shard->name);
+            snprintf(name, sizeof name, "the size of shard %zu", i + 1);
+            snprintf(size, sizeof size, "%" PRId64 " bytes with %" PRId64 " sequences",
+                     shard->bytes, shard->sequences);
+            rank_facts_add(facts, name, shard->path, size);
+        }
     } else {
         input_facts_add_sequences(facts, "training", path, feed->source.count, feed->checksum);
     }

@@ -130,18 +130,6 @@ static void add_held(struct replica_check *check, enum replica_kind kind, size_t
     }
 }
 
-static void list_held(struct replica_check *check, enum replica_kind kind,
-                      struct device_checksum_range *held) {
-    size_t *first = first_held_of(check, kind), count = 0;
-    for (size_t range = 0; range < range_count(check); range++) {
-        *first++ = count;
-        add_held(check, kind, range, WRITTEN, held, &count);
-        *first++ = count;
-        add_held(check, kind, range, GATHERED, held, &count);
-    }
-    *first = count;
-}
-
 // --- checksums ----------------------------------------------------------------------------------
 
 enum set { KEPT, FOUND, SUM_SETS };
@@ -265,7 +253,15 @@ static enum berth_status upload_held(struct replica_check *check, struct berth_e
         return error_no_memory(error, held_bytes(check), "checksums of the state");
     }
     for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
-        list_held(check, kind, host + (size_t)kind * check->count);
+        struct device_checksum_range *held = host + (size_t)kind * check->count;
+        size_t *first = first_held_of(check, kind), count = 0;
+        for (size_t range = 0; range < range_count(check); range++) {
+            *first++ = count;
+            add_held(check, kind, range, WRITTEN, held, &count);
+            *first++ = count;
+            add_held(check, kind, range, GATHERED, held, &count);
+        }
+        *first = count;
     }
     check->device->upload(check->device, check->held, host, held_bytes(check));
     memory_free(host);

@@ -93,20 +93,6 @@ static int exchange(struct stragglers *stragglers) {
     return stragglers->stretch[longest_without(stragglers, -1)].seconds >= STRETCH_SECONDS;
 }
 
-static void compare(struct stragglers *stragglers) {
-    const int before = stragglers->slowest.rank;
-    stragglers->slowest = find_slowest(stragglers);
-    const int is_slow = stragglers->slowest.ratio >= SLOW && stragglers->slowest.delay >= DELAY;
-    const int goes_on = is_slow && stragglers->times > 0 && stragglers->slowest.rank == before;
-    stragglers->times = is_slow + (goes_on ? stragglers->times : 0);
-    stragglers->slow_updates = stragglers->compared + (goes_on ? stragglers->slow_updates : 0);
-    stragglers->slowest.updates = stragglers->slow_updates;
-    stragglers->compared = 0;
-    for (int rank = 0; rank < stragglers->comm->size; rank++) {
-        stragglers->stretch[rank] = (struct pace){0};
-    }
-}
-
 void stragglers_begin(struct stragglers *stragglers) {
     stragglers->before = stragglers->comm->stats(stragglers->comm);
 }
@@ -125,7 +111,17 @@ int stragglers_add(struct stragglers *stragglers, double seconds, double work,
     if (++stragglers->updates < UPDATES || !exchange(stragglers)) {
         return 0;
     }
-    compare(stragglers);
+    const int before = stragglers->slowest.rank;
+    stragglers->slowest = find_slowest(stragglers);
+    const int is_slow = stragglers->slowest.ratio >= SLOW && stragglers->slowest.delay >= DELAY;
+    const int goes_on = is_slow && stragglers->times > 0 && stragglers->slowest.rank == before;
+    stragglers->times = is_slow + (goes_on ? stragglers->times : 0);
+    stragglers->slow_updates = stragglers->compared + (goes_on ? stragglers->slow_updates : 0);
+    stragglers->slowest.updates = stragglers->slow_updates;
+    stragglers->compared = 0;
+    for (int rank = 0; rank < stragglers->comm->size; rank++) {
+        stragglers->stretch[rank] = (struct pace){0};
+    }
     *found = stragglers->slowest;
     if (stragglers->times < TIMES || found->rank == stragglers->reported) {
         return 0;

@@ -259,16 +259,6 @@ static enum berth_status handle_nonfinite(struct run *run, const struct update_a
     return BERTH_OK;
 }
 
-static void count_step(struct run *run) {
-    struct progress *progress = run->progress;
-    progress->step++;
-    if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
-        loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
-        log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
-                   progress->loss_scale.scale, progress->step + 1);
-    }
-}
-
 // The number of updates that did not contribute to the moments.
 static int64_t without_moments(const struct progress *progress) {
     int64_t start = progress->phase_start > progress->moments_start ? progress->phase_start
@@ -295,6 +285,7 @@ static enum berth_status handle_update(struct run *run, const struct update_args
                                        const struct update_result *update,
                                        const struct spike_limits *limits,
                                        struct berth_error *error) {
+    struct progress *progress = run->progress;
     if (!isfinite(update->loss) || !isfinite(update->grad_norm)) {
         return handle_nonfinite(run, args, update, error);
     }
@@ -307,14 +298,18 @@ static enum berth_status handle_update(struct run *run, const struct update_args
     }
     if (loop_has_loss(run, update)) {
         loop_record_spikes(run, update, limits);
-        struct progress *progress = run->progress;
         progress->loss_sum += update->loss;
         progress->masked_loss_sum += update->masked_loss;
         progress->loss_count++;
         progress->train_loss_sum += update->loss;
         progress->train_loss_count++;
     }
-    count_step(run);
+    progress->step++;
+    if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
+        loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
+        log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
+                   progress->loss_scale.scale, progress->step + 1);
+    }
     return BERTH_OK;
 }
 

@@ -50,22 +50,19 @@ void rank_facts_add_checksum(struct rank_facts *facts, const char *name, const c
     rank_facts_add(facts, name, source, text);
 }
 
-static void add_setting(struct rank_facts *facts, const struct settings *config,
-                        const struct option_row *row) {
-    char text[TEXT_SIZE];
-    const int is_text = row->type == OPTION_TEXT || row->type == OPTION_LIST;
-    const char *value = is_text ? *(const char *const *)((const char *)config + row->offset) : NULL;
-    if (value == NULL) {
-        settings_print(config, row, text, sizeof text);
-        value = text;
-    }
-    rank_facts_add(facts, row->name, NULL, value);
-}
-
 void rank_facts_add_settings(struct rank_facts *facts, const struct settings *config) {
     for (size_t i = 0; i < option_row_count; i++) {
         if (!option_rows[i].local) {
-            add_setting(facts, config, &option_rows[i]);
+            const struct option_row *row = &option_rows[i];
+            char text[TEXT_SIZE];
+            const int is_text = row->type == OPTION_TEXT || row->type == OPTION_LIST;
+            const char *value =
+                is_text ? *(const char *const *)((const char *)config + row->offset) : NULL;
+            if (value == NULL) {
+                settings_print(config, row, text, sizeof text);
+                value = text;
+            }
+            rank_facts_add(facts, row->name, NULL, value);
         }
     }
 }
