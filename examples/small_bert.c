@@ -502,7 +502,7 @@ static void add_word(const struct vocabulary *vocabulary, const char *word, int 
 }
 
 // White space ends a word, a punctuation mark is a word of its own, and control characters do not
-// count.
+// count. (Berth takes [MASK] and the like in a text for tokens; here they are ordinary text.)
 static void tokenize(const struct vocabulary *vocabulary, const char *text, const char *name,
                      struct ids *ids) {
     char word[LONGEST_WORD];
@@ -650,7 +650,7 @@ static void read_examples(struct given *given, const char *path, const struct mo
     int update = 0, is_new = 1;
     for (char *s = given->file.bytes; *s != '\0'; s = next_line(s)) {
         given->line++;
-        if (s[strspn(s, " \r")] == '\n') {
+        if (strchr("\n", s[strspn(s, " \r")]) != NULL) { // which finds the NUL, too
             update += !is_new;
             is_new = 1;
         } else {
