@@ -236,19 +236,22 @@ for option in supported("-fopenmp"):
 
 TEXTS = ["The Lived in?", "", "  lived\tin,the\x01re (did-where) 1.5 'IN' ", "zebra LIVED inlived", "a" * 100, "a" * 101,
          "~^ where {did}", "x" * 99 + "z", "a b c d e f g h i j k l m " * 9]
-def vector_of(folder, text):
-    with open("text.txt", "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-    return json.loads(must(BERTH, "embed", "--model", folder, "--pooling", "cls", "--normalize", "false", "--precision",
-                           "fp32", "--max_seq_length", "64", "text.txt"))["embedding"]
+def vectors_of(folder):
+    return [json.loads(line)["embedding"] for line in
+            must(BERTH, "embed", "--model", folder, "--pooling", "cls", "--normalize", "false", "--precision", "fp32",
+                 "--max_seq_length", "64", "texts.txt").splitlines()]
 
 
 def distance(first, second):
     return max(abs(a - b) for a, b in zip(first, second)) if len(first) == len(second) else float("inf")
 
 
-for text in TEXTS:
-    off = distance([float(line) for line in must(program, "model", "--vector", text).split()], vector_of("model", text))
+with open("texts.txt", "w", encoding="utf-8") as file:
+    file.write("".join(text + "\n" for text in TEXTS))
+before = vectors_of("model")
+expect(len(before) == len(TEXTS), f"{len(before)} vectors of {len(TEXTS)} texts")
+for text, vector in zip(TEXTS, before):
+    off = distance([float(line) for line in must(program, "model", "--vector", text).split()], vector)
     expect(off <= BOUND, f"the vector of {text!r} is off by {off}")
 
 # What it writes is a model that Berth runs, with the vectors of the model that Berth trained.
@@ -256,9 +259,9 @@ must(program, "model", *GIVEN, "--save", "saved.safetensors")
 expect(tensor_file.entries("model/model.safetensors") == tensor_file.entries("saved.safetensors"), "other tensors")
 shutil.copytree("model", "saved")
 os.replace("saved.safetensors", "saved/model.safetensors")
-own, right, before = (vector_of(folder, TEXTS[0]) for folder in ("saved", "trained", "model"))
-print(f"trained vectors {distance(own, right):.2g} apart, {distance(own, before):.2g} from those before")
-expect(distance(own, right) <= BOUND < distance(own, before), "the trained models differ")
+for own, right, old in zip(vectors_of("saved"), vectors_of("trained"), before):
+    expect(distance(own, right) <= BOUND < distance(own, old),
+           f"vectors of the trained models {distance(own, right)} apart, {distance(own, old)} from those before")
 
 # --- text -----------------------------------------------------------------------------------------
 
