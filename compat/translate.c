@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a command line of another program by its row: finds the program, its flags and their
 // values, sets the options that they become, and lets the program's function complete the command.
+// Called by cli/as.c; what a flag means is in the program's row.
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/words.h"

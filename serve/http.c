@@ -8,7 +8,8 @@
 // scans for such connections itself.
 //
 // A complete request is suspended before the application sees it, and resumed by its reply; so it
-// makes no difference which thread replies, and when.
+// makes no difference which thread replies, and when. What a request asks for is found out by
+// routes.c.
 #include "serve/http.h"
 
 #include "core/buffer.h"

@@ -4,7 +4,7 @@
 //
 // Tensors are JSON, or binary as in KServe's extension: those follow the JSON of a request or
 // reply, in the order in which it names them; numbers are little-endian, and each text has its
-// length in four bytes before it.
+// length in four bytes before it. Called by call.c; paths are in routes.c.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"

@@ -3,7 +3,8 @@
 // optimizer.pt (the state_dict of torch's AdamW) and scheduler.pt (that of its LambdaLR).
 //
 // Leaves out rng_state.pth and scaler.pt, whose random numbers and loss scale mean nothing in
-// Berth, and training_args.bin, a Python object that the Trainer does not read.
+// Berth, and training_args.bin, a Python object that the Trainer does not read. A target of
+// convert_targets.c; the Python objects are written by format/torch.
 #include "api/conversion.h"
 #include "api/convert_optimizer.h"
 #include "core/file.h"

@@ -4,7 +4,8 @@
 // Each process embeds a share of the corpus, all of which every process then has. The queries are
 // taken in rounds: each process embeds, searches and judges a share of a round's queries, and the
 // first one writes what all have chosen. So memory holds the vectors of the corpus, and neither
-// those of all queries nor their scores.
+// those of all queries nor their scores. Models are opened and run as by berth_open and berth_run;
+// which candidates become negatives is decided by negatives.c.
 #include "api/job.h"
 #include "api/model.h"
 #include "api/negatives.h"

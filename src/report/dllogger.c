@@ -13,6 +13,8 @@
 // An EVENT is {text: true}; with fields {text: {fields}}; without a text its fields. An EVAL record
 // contains all of its fields. Of other records, only the keys that dllogger knows are written. NaN
 // is left out.
+//
+// reporter.c prints them for people, and json_file.c writes those of the file.
 #include "core/number.h"
 #include "core/words.h"
 #include "report/keys.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of DeepSpeed's engine and timer that people grep for, as version 0.7 prints them with
-// the places in its source, and those of its BERT programs.
+// the places in its source, and those of its BERT programs. reporter.c calls it where that format
+// is chosen.
 #include "core/log.h"
 #include "core/number.h"
 #include "report/console.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The labels of a model, from its training data or from earlier training, and the check that a
-// set's labels are among them.
+// set's labels are among them. Called by classify.c when a set is open; config.json gets the names
+// from data/pairs/pair_labels.c.
 #include "core/memory.h"
 #include "data/pairs/pair_labels.h"
 #include "task/classify.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the tokens of a text that are never split. Those that are looked for in the normalized text
 // are normalized, too: cleaned, lower-cased and stripped as the walk's rules say, with a blank for
-// white space and blanks around ideographs. Combining characters keep their order.
+// white space and blanks around ideographs. Combining characters keep their order. basic.c asks it
+// before it splits a text.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"

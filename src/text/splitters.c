@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pre-tokenizers of pipelines: rows that cut the pieces of a room into smaller ones, of which a
 // model makes tokens; and the decoders, rows that turn the texts of tokens into that of a sentence.
-// Regular expressions are those that folders have, each written as a function.
+// Regular expressions are those that folders have, each written as a function. text_pipeline.c runs
+// them between the normalizers and the model.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises the container of a file of pre-training instances (HDF5, TFRecord) by its first bytes.
+// Called before a file is read, by whoever is given one; the containers have readers in files of
+// their own.
 #include "data/pretraining/pretraining_file.h"
 
 #include "core/words.h"

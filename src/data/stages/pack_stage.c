@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packs window after window. Each window has an entry in the manifest besides those of its files,
 // so that a resumed run knows the number of its files and its statistics without packing it again.
+// Called by `berth pack` (api/prepare.c); which sequences share a row is decided by
+// data/packing/packing.c.
 #include "data/stages/pack_stage.h"
 
 #include "core/buffer.h"

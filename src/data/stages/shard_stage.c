@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the corpora once to count sentences and once more per group of shards, rather than keep all
-// articles in memory.
+// articles in memory. Called first by `berth prepare` (api/prepare.c); where a sentence ends is
+// found by data/corpus/sentences.c.
 #include "data/stages/shard_stage.h"
 
 #include "core/buffer.h"

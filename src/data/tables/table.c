@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tables: checks common to all formats, ownership, and look-ups. table_delimited.c and
-// table_json.c parse their formats.
+// table_json.c parse their formats. Tasks and jobs on tables open them here.
 #include "data/tables/table.h"
 
 #include "core/caseless.h"

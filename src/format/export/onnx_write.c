@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes ONNX. A model is a message that contains a graph, which contains the weights, and every
 // message begins with its length. So the lengths are computed first; then everything is written in
-// one pass, the weights without a copy.
+// one pass, the weights without a copy. Called by model/export_onnx.c at the end of a conversion.
 #include "format/export/onnx_write.h"
 
 #include "core/file.h"

@@ -2,7 +2,8 @@
 // Reads TensorFlow's checkpoints. The index is read into memory (up to a limit); the data stays on
 // disk.
 //
-// Leaves out slices of partitioned variables, big-endian files, quantized types and strings.
+// Leaves out slices of partitioned variables, big-endian files, quantized types and strings. Opened
+// by containers.c like any file of tensors; names are translated by model/names.h.
 #include "format/tensorflow/tensorflow.h"
 
 #include "core/file.h"
