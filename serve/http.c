@@ -524,7 +524,7 @@ static enum berth_status start_daemons(struct http_server *server, struct berth_
     return status;
 }
 
-// Without sockets of its own the server has the one that the settings name.
+// Listens on the socket that was passed in the settings, or else opens its own.
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
     if (settings->listener >= 0) {

@@ -283,7 +283,7 @@ static int is_binary(const struct call *call, const char *name) {
     return json_truth(json_is_boolean(own) ? own : usual);
 }
 
-// 0: the tensor is not binary.
+// Returns 0 if the tensor is not binary.
 static int put_binary(struct buffer *binary, const void *bytes, size_t length) {
     if (binary != NULL) {
         buffer_put(binary, bytes, length);

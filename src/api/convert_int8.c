@@ -136,7 +136,7 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
 
 // --- config.json --------------------------------------------------------------------------------
 
-// Of the layers, whose inputs are quantized when they are known.
+// The layers' inputs are quantized while the model runs, when their values are known.
 #define INPUTS                                                                                     \
     "{\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"                \
     " \"strategy\": \"token\"}"

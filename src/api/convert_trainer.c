@@ -90,8 +90,8 @@ static void note_warmup(const struct conversion *conversion, const struct schedu
     const double warmup = schedule->warmup * (double)schedule->total_steps;
     if (fabs(warmup - (double)schedule->warmup_steps) > 1e-6) {
         log_warning(&conversion->log,
-                    "the run warms up for %g updates, the Trainer for whole ones: after its next "
-                    "update the rates are a little different",
+                    "the Trainer rounds the warm-up of %g updates; its learning rates will differ "
+                    "slightly",
                     warmup);
     }
 }

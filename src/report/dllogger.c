@@ -50,7 +50,7 @@ static void print_step(const struct berth_record *record, const char *const form
 
 // --- metrics -------------------------------------------------------------------------------------
 
-// Those whose units the file begins with.
+// The metrics whose units are written at the beginning of the file.
 static const char units[] = "average_training_time_step average_perf_per_step e2e_train_time "
                             "raw_train_time training_sequences_per_second e2e_inference_time "
                             "inference_sequences_per_second average_loss step_loss final_loss "

@@ -97,7 +97,7 @@ void lines_deepspeed_note(struct console *console, const struct berth_record *re
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
 
-// As Python's round(value, 2).
+// Rounds as Python's round(value, 2) does.
 static double gibibytes(double bytes) {
     return round(100.0 * bytes / GIBIBYTE) / 100.0;
 }

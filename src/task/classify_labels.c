@@ -30,7 +30,7 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
-// What separates names in predict_results.txt.
+// A name that has one of these could not be told from its neighbour in predict_results.txt.
 static const char *separators(const struct classify *own) {
     return own->is_multi_label ? ",\t\r\n" : "\t\r\n";
 }

@@ -23,7 +23,7 @@ struct reader {
     size_t count, next;
 };
 
-// What a character becomes; returns the number of points, 0 if it is dropped.
+// Writes what a character becomes to `points`; returns the number of its points, 0 if it is dropped.
 static size_t normalized_point(const struct basic_rules *rules, uint32_t point,
                                uint32_t points[UNICODE_MAP_MAX]) {
     if (point == UTF8_ILL_FORMED) {
@@ -89,7 +89,7 @@ static size_t put_token(struct basic_rules *rules, const char *token, struct buf
     return bytes->length - before;
 }
 
-// By bytes, and equal ones by their numbers.
+// Orders tokens by their bytes, and equal ones by their numbers.
 static int compare(const void *a, const void *b) {
     const struct trie_string *x = a, *y = b;
     const size_t shorter = x->length < y->length ? x->length : y->length;

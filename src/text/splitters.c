@@ -145,7 +145,7 @@ static size_t match_text(const struct component *component, const char *bytes, s
                : at;
 }
 
-// 0: white space, 1: part of a word, 2: another character.
+// Returns 0 for white space, 1 for a part of a word, 2 for any other character.
 static int word_class(uint32_t point) {
     return (kinds_of(point) & UNICODE_BLANK) != 0  ? 0
            : (flags_of(point) & UNICODE_WORD) != 0 ? 1

@@ -240,7 +240,8 @@ static void set_options(struct manifest_settings *settings, const struct instanc
     manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
     manifest_set_real(settings, "short_seq_prob", options->short_seq_prob);
     manifest_set_integer(settings, "seed", options->seed);
-    // "fast" without a number began each shard with the same numbers.
+    // Instances of 0.1.0 say "fast": each of their shards was drawn with the same random numbers,
+    // so they are not continued.
     manifest_set_text(settings, "rng", options->python ? "python" : "fast-2");
     manifest_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
     manifest_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
