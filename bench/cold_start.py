@@ -1,58 +1,143 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long a process takes from its start to the vector of one text, and how large the program is: Berth beside
-sentence-transformers of the Python that runs this.
+"""How long a process takes from its start to the vector of one text, how much memory it has at most, and how large the program
+is: Berth in fp32, and in int8 from an int8 folder, beside sentence-transformers (fp32) and the int8 of ONNX Runtime and OpenVINO
+(bench/peers.py), each a program of a few lines for the Python that runs this.
 
-    cold_start.py BERTH MODEL [ROUNDS]
+    cold_start.py --berth build/release/berth --model all-MiniLM-L6-v2 [--rounds 7] [--programs berth-fp32,berth-int8]
 
-The two take turns, so that other programs on the machine slow both down; prints the median, the least and the largest of
-each. Files are in memory after the first round, which does not count. Fails if the vectors differ.
+The programs take turns, so that what else runs on the machine slows all of them down; prints the median, the least and the
+largest time of each. Files are in memory after the first round, which does not count, and the int8 models were written before.
+Fails if a vector's cosine to that of Berth in fp32 is below 0.9999, or 0.99 in int8.
 """
+import argparse
+import contextlib
 import importlib.util
 import json
+import math
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
+import tokenizers
+
+import peers
+import results_file
+
 TEXT = "The bridge was opened in 1932 after eight years of work."
-PEER = """import json, sys
+SENTENCE_TRANSFORMERS = """import json, sys
 from sentence_transformers import SentenceTransformer
 print(json.dumps(SentenceTransformer(sys.argv[1], device="cpu").encode(sys.argv[2]).tolist()))"""
+# Prints the mean of the rows, whose length does not matter for a cosine.
+TOKENS = """import json, sys
+import numpy as np
+from tokenizers import Tokenizer
+ids = np.array([[*Tokenizer.from_file(sys.argv[2]).encode(sys.argv[3]).ids]], dtype=np.int64)
+ids = ids[:, :int((ids != 0).sum())]
+batch = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+"""
+ONNXRUNTIME = TOKENS + """import onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+print(json.dumps(session.run(None, batch)[0][0].mean(0).tolist()))"""
+OPENVINO = TOKENS + """import openvino
+model = openvino.Core().compile_model(sys.argv[1], "CPU")
+print(json.dumps(model(batch)[model.outputs[0]][0].mean(0).tolist()))"""
+PROGRAMS = ("berth-fp32", "berth-int8", "sentence-transformers-fp32", "onnxruntime-int8", "openvino-int8")
+PARTS = {"sentence-transformers": ("torch", "transformers", "sentence_transformers"), "onnxruntime": ("onnxruntime", "tokenizers", "numpy"),
+         "openvino": ("openvino", "tokenizers", "numpy")}
 
 
-def timed(words: list) -> tuple:
+def timed(words):
+    """Seconds, MB of resident memory at most, and the output."""
     begin = time.perf_counter()
-    output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return time.perf_counter() - begin, output
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        output = process.stdout.read()
+        seconds = time.perf_counter() - begin  # the vector is there
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, words))[:300]}: exit code {process.returncode}")
+    return seconds, usage.ru_maxrss * 1024 / 1e6, output
 
 
-def size_of(packages: list) -> float:
+def size_of(names):
     """MB of the files of Python packages."""
-    folders = [pathlib.Path(importlib.util.find_spec(name).origin).parent for name in packages]
+    folders = [pathlib.Path(importlib.util.find_spec(name).origin).parent for name in names]
     return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def main():
-    berth, model, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 7
-    commands = {"berth embed": [berth, "embed", "--model", model, "--text", TEXT, "--quiet"],
-                "sentence-transformers": [sys.executable, "-c", PEER, model, TEXT]}
-    seconds = {name: [] for name in commands}
-    for number in range(rounds + 1):
-        vectors = []
-        for name, words in commands.items():
-            taken, output = timed(words)
+def commands(a, work):
+    """program -> its command; writes the models that they need"""
+    def convert(target, *more):
+        if not target.exists():
+            subprocess.run([a.berth, "convert", a.model, target, "--quiet", *more], check=True)
+        return target
+    python, tokenizer = [sys.executable, "-W", "ignore", "-c"], os.path.join(a.model, "tokenizer.json")
+    ids = [one for one in tokenizers.Tokenizer.from_file(tokenizer).encode(TEXT).ids if one]
+    rows = [(ids, [0] * len(ids))]  # enough to calibrate for this text
+    found = {}
+    for name in a.programs:
+        if name == "berth-fp32":
+            found[name] = [a.berth, "embed", "--model", a.model, "--text", TEXT, "--quiet"]
+        elif name == "berth-int8":
+            found[name] = [a.berth, "embed", "--model", convert(work / "int8", "--to", "int8"), "--precision", "int8", "--text", TEXT,
+                           "--quiet"]
+        elif name == "sentence-transformers-fp32":
+            found[name] = [*python, SENTENCE_TRANSFORMERS, a.model, TEXT]
+        else:
+            graph = convert(work / "onnx", "--to", "onnx", "--allow_lossy") / "model.onnx"
+            path = peers.WRITE[name.split("-")[0]](graph, rows)
+            found[name] = [*python, ONNXRUNTIME if name.startswith("onnx") else OPENVINO, str(path), tokenizer, TEXT]
+    return found
+
+
+def cosine(one, other):
+    return sum(map(lambda a, b: a * b, one, other)) / math.hypot(*one) / math.hypot(*other)
+
+
+def measure(a, words):
+    """program -> (seconds of the rounds, most MB)"""
+    vectors, seconds, memory = {}, {name: [] for name in words}, {}
+    for number in range(a.rounds + 1):
+        for name, command in words.items():
+            taken, memory[name], output = timed(command)
             found = json.loads(output)
-            vectors.append(found["embedding"] if isinstance(found, dict) else found)
+            vectors[name] = found["embedding"] if isinstance(found, dict) else found
             if number > 0:
                 seconds[name].append(taken)
-        largest = max(abs(a - b) for a, b in zip(*vectors))
-        assert len(vectors[0]) == len(vectors[1]) and largest < 1e-5, largest
+    for name, vector in vectors.items():
+        near = cosine(vector, vectors["berth-fp32"])
+        assert near >= (0.99 if name.endswith("int8") else 0.9999), (name, near)
+    return seconds, memory
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--berth", required=True)
+    parser.add_argument("--model", required=True, help="folder of a model for embeddings, with tokenizer.json")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--programs", default=",".join(PROGRAMS), help="comma-separated, berth-fp32 among them, of " + " ".join(PROGRAMS))
+    parser.add_argument("--folder", help="keep the int8 models there; those that it has are not written again")
+    parser.add_argument("--csv", help="append the figures to this file")
+    a = parser.parse_args()
+    a.programs = a.programs.split(",")
+    with contextlib.nullcontext(a.folder) if a.folder else tempfile.TemporaryDirectory() as work:
+        pathlib.Path(work).mkdir(exist_ok=True)
+        seconds, memory = measure(a, commands(a, pathlib.Path(work)))
+    found = {}
+    print(results_file.machine())
     for name, taken in seconds.items():
-        print(f"{name}: {statistics.median(taken):.2f} s ({min(taken):.2f} to {max(taken):.2f})")
-    print(f"sizes: berth {pathlib.Path(berth).stat().st_size / 1e6:.1f} MB; torch, transformers and sentence_transformers "
-          f"{size_of(['torch', 'transformers', 'sentence_transformers']):.0f} MB; the largest difference of a number {largest:.1e}")
+        size = pathlib.Path(a.berth).stat().st_size / 1e6 if name.startswith("berth") else size_of(PARTS[name.rpartition("-")[0]])
+        found.update({(name, "first vector, s"): statistics.median(taken), (name, "resident, MB"): memory[name],
+                      (name, "program, MB"): size})
+        print(f"{name}: {statistics.median(taken):.3f} s ({min(taken):.3f} to {max(taken):.3f}), {memory[name]:.0f} MB in memory, "
+              f"{size:.0f} MB on disk")
+    if a.csv:
+        results_file.append(a.csv, "cold start", pathlib.Path(a.model).name, os.cpu_count(), a.berth, found)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ class Torch:
         self.errors.seek(0)
         return f" (--verbose shows more): {(self.errors.read().strip().splitlines() or ['no message'])[-1]}"
 
-    def measure(self):
-        self.process.stdin.write("go\n")
+    def measure(self, what="go"):
+        self.process.stdin.write(what + "\n")
         self.process.stdin.flush()
         return self.read()
 

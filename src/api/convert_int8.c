@@ -141,7 +141,8 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
     "{\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"                \
     " \"strategy\": \"token\"}"
 
-// One entry of config_groups: the layers whose names match, with rows of so many columns.
+// One entry of config_groups: the layers whose names match, with rows of so many columns. Without a
+// format of its own, compressed-tensors expects a group without inputs to be packed.
 static void write_layers(char *text, size_t size, const char *pattern, int64_t columns,
                          const char *inputs) {
     char strategy[64] = "\"strategy\": \"channel\"";
@@ -150,7 +151,8 @@ static void write_layers(char *text, size_t size, const char *pattern, int64_t c
                  INT8_GROUP);
     }
     snprintf(text, size,
-             "{\"targets\": [\"re:%s\"], \"weights\": {\"num_bits\": 8, \"type\": \"int\","
+             "{\"targets\": [\"re:%s\"], \"format\": \"int-quantized\","
+             " \"weights\": {\"num_bits\": 8, \"type\": \"int\","
              " \"symmetric\": true, \"dynamic\": false, %s}, \"input_activations\": %s}",
              pattern, strategy, inputs);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What describes an option: a setting (settings/rows.c), or one of the program that is none (cli/).
+// What describes an option: a setting (settings/rows.c), or an option of the program that is no
+// setting (cli/). Parsing, help, completion and the checks of a resumed run follow from a row.
 #ifndef BERTH_CORE_OPTIONS_H
 #define BERTH_CORE_OPTIONS_H
 

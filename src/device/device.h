@@ -297,8 +297,8 @@ struct comm;
 struct comm_range;
 
 // An opener fills the struct and nobody changes it afterwards, except a wrapper, which replaces
-// functions and keeps the originals (tests, bench/). One thread calls the functions. What is true
-// of every device is in device_check: an optional ability is all of its functions, or none.
+// functions and keeps the originals (tests, bench/). One thread at a time calls the functions. What
+// is true of every device is in device_check: an optional ability is all of its functions, or none.
 struct device {
     const char *name;    // "cpu"
     const char *kernels; // "avx2"; devices of a kind with other kernels compute other last digits,

@@ -280,17 +280,6 @@ static void carve_embedding(const struct carving *carving, int64_t sequences,
     buffers->reverse_cosines = carve_rows(carving, reverse, 1, DTYPE_F32).data;
 }
 
-static void carve_head_rows(const struct carving *carving, const struct bert *model,
-                            struct bert_activations *activations) {
-    const int64_t hidden = carving->config->hidden_size;
-    const int64_t rows = batch_round(
-        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
-    if (rows > 0) {
-        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
-        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
-    }
-}
-
 static void carve_head(const struct carving *carving, const struct bert *model,
                        struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -336,12 +325,18 @@ static void carve_all(struct carving *carving, const struct bert *model,
     } else {
         activations->embedding = carve_norm(carving, 0);
     }
-    if (carving->keep == BERT_KEEP_SUMS) {
+    if (carving->keep == BERT_RECOMPUTE_LAYERS) {
         carve_sums(carving, activations->layers);
     } else {
         carve_layers(carving, activations->layers);
     }
-    carve_head_rows(carving, model, activations);
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t rows = batch_round(
+        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
+    if (rows > 0) {
+        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
+        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
+    }
     carve_head(carving, model, activations);
 }
 
@@ -421,7 +416,7 @@ const char *bert_activations_check(const struct bert_activations *activations,
            "losses and their gradients are kept exactly in training");
     for (int64_t i = 0; i < layer_count && broken == NULL; i++) {
         const struct mat *sum = &activations->layers[i].output_norm.sum;
-        CLAUSE(activations->keep != BERT_KEEP_SUMS ||
+        CLAUSE(activations->keep != BERT_RECOMPUTE_LAYERS ||
                    (!mat_is_empty(*sum) &&
                     (i == 0 || sum->data != activations->layers[i - 1].output_norm.sum.data)),
                "where layers are computed again, each keeps a sum of its own to begin with");

@@ -297,15 +297,6 @@ static void add_types(struct param_table *table, const struct bert_config *confi
     }
 }
 
-static void add_embeddings(struct param_table *table, const struct bert_config *config) {
-    add_rows(table, config, position_table, LENGTH(position_table), "", table);
-    add_types(table, config);
-    if (config->embedding_size > 0) {
-        add_rows(table, config, projection, LENGTH(projection), "", table);
-    }
-    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
-}
-
 static enum berth_status check_head(const struct bert_config *config, enum param_head head,
                                     struct berth_error *error) {
     const struct architecture *row = bert_architecture(config);
@@ -358,7 +349,12 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     if (!layout->decodes) {
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
-    add_embeddings(table, config);
+    add_rows(table, config, position_table, LENGTH(position_table), "", table);
+    add_types(table, config);
+    if (config->embedding_size > 0) {
+        add_rows(table, config, projection, LENGTH(projection), "", table);
+    }
+    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
     add_layer_vectors(table, config);
     add_head(table, config, layout->vectors, layout->vector_count, 0);
     table->total = align(table->total);

@@ -119,7 +119,7 @@ void param_table_done(struct param_table *table);
 // NULL, or what is not true of a table (core/check.h).
 const char *param_table_check(const struct param_table *table);
 // The table `whole` without its head: what an encoder reads of a buffer that another model fills.
-// It borrows from `whole`.
+// The result borrows from `whole`.
 struct param_table param_table_of_encoder(const struct param_table *whole);
 // The ranges of the gradient that become final together, in the order of the buffer: the matrices
 // of each layer, those of the head, then everything else. They cover the whole buffer.

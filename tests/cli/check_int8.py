@@ -44,6 +44,7 @@ def check(wide_path, folder):
         config = json.load(file)["quantization_config"]
     assert config["quant_method"] == "compressed-tensors" and config["format"] == "int-quantized"
     groups = config["config_groups"].values()
+    assert all(group["format"] == "int-quantized" for group in groups)  # without it, tables are expected to be packed
     assert set(wide) == {name for name in narrow if not name.endswith("_scale")}
     count = 0
     for name, (_, shape, w) in wide.items():

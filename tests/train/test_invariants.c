@@ -220,7 +220,7 @@ static void activations_are_checked(void **state) {
     ACTIVATIONS(broken.head = NULL, "activations are of a head");
     ACTIVATIONS(broken.max_rows++, "there is room for whole blocks of rows, and for a sequence");
     ACTIVATIONS(broken.losses = NULL, "losses and their gradients are kept exactly in training");
-    ACTIVATIONS(broken.keep = BERT_KEEP_SUMS,
+    ACTIVATIONS(broken.keep = BERT_RECOMPUTE_LAYERS,
                 "where layers are computed again, each keeps a sum of its own to begin with");
 #define LAYER(change, sentence)                                                                    \
     do {                                                                                           \

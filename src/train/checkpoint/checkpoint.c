@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes, finds, verifies and removes the checkpoint folders of an output folder, and checks and
+// locks that folder. Writing is a sequence that no kill can break: temporary folder, files, sync,
+// manifest, rename, and only then the removal of old ones. The training loop calls it
+// (loop_saving.c), between updates or through saver.c; the tensors are written by state_file.c and
+// the run's numbers by progress.c.
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/check.h"
@@ -98,12 +103,6 @@ int checkpoint_is_temporary(const char *name) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status write_state(const struct checkpoint_content *content, const char *folder,
-                                     struct berth_error *error) {
-    return progress_write(content->progress, content->settings, content->batching,
-                          path_in(folder, "trainer_state.json").text, error);
-}
-
 static enum berth_status write_config(const struct checkpoint_content *content, const char *folder,
                                       struct berth_error *error) {
     return folder_write_config(folder, &content->files->shape, &content->files->table, error);
@@ -117,7 +116,8 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         TRY(sentence_write(&files->sentence, files->shape.hidden_size, folder, error));
     }
-    return write_state(content, folder, error);
+    return progress_write(content->progress, content->settings, content->batching,
+                          path_in(folder, "trainer_state.json").text, error);
 }
 
 // Removes a folder and its contents, or a file. Of a link only the link: a checkpoint may have been
@@ -142,7 +142,7 @@ struct path checkpoint_unused_name(const char *path, const char *suffix) {
 
 // Removes what an earlier run left under a temporary name that is needed now. What cannot be
 // removed gets another name, so that it does not stop this run.
-static enum berth_status make_room(const char *path, struct berth_error *error) {
+static enum berth_status free_name(const char *path, struct berth_error *error) {
     const enum berth_status status = remove_entry(path, error);
     const int is_free =
         status == BERTH_IO &&
@@ -159,7 +159,7 @@ static struct path away_path(const char *output_dir, int64_t step) {
 static enum berth_status move_away(const char *output_dir, int64_t step,
                                    struct berth_error *error) {
     const struct path away = away_path(output_dir, step);
-    TRY(make_room(away.text, error));
+    TRY(free_name(away.text, error));
     return move_entry(checkpoint_path(output_dir, step).text, away.text, error);
 }
 
@@ -210,7 +210,7 @@ static enum berth_status create(struct checkpoint_writer *writer, struct berth_e
     if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    TRY(make_room(writer->temporary.text, error));
+    TRY(free_name(writer->temporary.text, error));
     TRY(dir_make(writer->temporary.text, error));
     for (size_t i = 0; i < writer->file_count; i++) {
         TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary.text,

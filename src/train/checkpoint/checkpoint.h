@@ -88,7 +88,7 @@ struct checkpoint_limits {
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
 // after `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
-// So it does those of transformers' Trainer.
+// Checkpoints of transformers' Trainer are left alone, too.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 // Removes all checkpoints up to step `newest`; those of transformers' Trainer stay.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates what a model needs to compute (activations, the batch on host and device, the device's
+// scratch memory) for the largest batches that the plan expects, and loads each batch. The same
+// code with no memory behind it measures the sizes for the plan. update.c and infer.c run the
+// passes.
 #include "train/engine/engine.h"
 
 #include "core/arena.h"
@@ -56,7 +60,7 @@ static enum berth_status carve(const struct bert *model, const struct engine_sha
     if (train->tokens > 0) {
         *training = bert_activations_new(
             model, batch_round(train->tokens), train->sequences,
-            shape->gradient_checkpointing ? BERT_KEEP_SUMS : BERT_KEEP_ALL, arena);
+            shape->gradient_checkpointing ? BERT_RECOMPUTE_LAYERS : BERT_KEEP_ALL, arena);
         arena_release(arena, 0);
     }
     if (infer->tokens > 0) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The four kinds of feed, one section each: features in memory, several data sets in turn, text
+// whose masks are drawn for each update, and shards read while the run computes. Each answers which
+// sequences update n has; making batches of them is left to update_split.c and the packer.
 #include "train/engine/feed.h"
 
 #include "core/check.h"
@@ -79,8 +82,9 @@ static enum berth_status resolve_set(struct feed_set *set, const struct batching
     return own->updates_per_epoch > 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "dataloader_drop_last leaves no update of %s: it has %" PRId64
-                           " examples, an update %" PRId64,
+                           "%s has %" PRId64 " examples, fewer than the %" PRId64
+                           " of an update, so dataloader_drop_last drops them all; use a smaller "
+                           "train_batch_size",
                            set->name, count, all->update_sequences);
 }
 
@@ -194,7 +198,7 @@ enum berth_status feed_open_sets(struct feed *feed, const struct packer_source *
 
 // --- text in memory -----------------------------------------------------------------------------
 
-// As text_ops.find_worst: any token may be masked.
+// Implements text_ops.find_worst: any token may be masked.
 static enum berth_status worst_of_text(const struct feed *feed, const struct batching *batching,
                                        const struct batching_rank *rank,
                                        struct batching_worst *worst, struct berth_error *error) {
@@ -279,11 +283,12 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
         TRY(batching_drop_last(batching, request->settings, error));
     }
     batching->features = shard_stream_sequences(feed->shards, settings);
-    return batching->features > 0 ? BERTH_OK
-                                  : error_set(error, BERTH_CONFIG,
-                                              "dataloader_drop_last leaves no sequence: every "
-                                              "shard has fewer than %" PRId64,
-                                              settings->batch);
+    return batching->features > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "no shard has %" PRId64 " sequences, so dataloader_drop_last drops them "
+                           "all; use a smaller train_batch_size",
+                           settings->batch);
 }
 
 static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,

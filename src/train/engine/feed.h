@@ -83,7 +83,7 @@ struct feed {
     uint32_t *places; // [updates] the number of the update among those of its set
 };
 
-// One of several data sets, as if it were alone.
+// One of several data sets, which has the order and the sizes that it would have alone.
 struct feed_set {
     const char *name; // borrowed
     struct feed feed;
@@ -121,7 +121,7 @@ struct feed_files {
     const char **paths; // [count]; memory_free; the strings are borrowed
     size_t count;       // 0: the features are in memory
 };
-// Of update `step` of the phase.
+// Lists the files that are read in the epoch of update `step` of the phase.
 enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
                                   struct feed_files *files, struct berth_error *error);
 

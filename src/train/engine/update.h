@@ -132,9 +132,16 @@ struct update_result {
 };
 
 // A non-finite gradient or loss is not an error: the weights stay unchanged and the caller decides
-// (nonfinite.h finds the cause). Errors are those of the device and the ranks.
+// (nonfinite.c finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
+
+// After an update that was not finite, before it is discarded: writes a sentence about the cause to
+// text[size]. It is the first weight that is not finite; else the first module with such an output
+// in the forward pass, which is computed again; else the first gradient in the order of the
+// backward pass (head, last layer, ...). All ranks call it.
+enum berth_status update_find_nonfinite(struct updater *updater, const struct update_args *args,
+                                        char *text, size_t size, struct berth_error *error);
 
 // Called by all ranks between updates: checks that the state after `updates` updates is what was
 // written, and the same on all ranks. No effect without check_every. Errors as replica_check_end,

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens what a job runs on, by the settings: threads, the device (the best GPU, or the CPU), the
+// communicator, and the compute type that all ranks can use. Also reads how much memory the process
+// has and may still take, from /proc and the limits. Every job begins here; devices and
+// communicators themselves are in src/device/ and src/comm/.
 #include "train/machine/machine.h"
 
 #include "core/clock.h"
@@ -337,7 +341,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
     return status;
 }
 
-// By enum berth_precision; names as in --precision.
+// Indexed by enum berth_precision; the names are those of --precision.
 static const struct {
     const char *name;
     enum dtype dtype;
