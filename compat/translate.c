@@ -287,7 +287,7 @@ static enum berth_status translate(struct compat_line *line, struct berth_error 
 
 // --- which program -------------------------------------------------------------------------------
 
-// Of several programs of a name, the one whose flags these are.
+// Several programs may have one name: chooses the one that has the flags that were given.
 static enum berth_status choose(struct compat_plan *plan, const char *path, size_t count,
                                 const char *const *words, struct compat_line *chosen,
                                 struct berth_error *error) {

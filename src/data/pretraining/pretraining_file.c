@@ -22,7 +22,7 @@ static const struct container {
     {tfrecord_recognise, pretraining_measure_tfrecord, pretraining_read_tfrecord},
 };
 
-// For a file in none of them, the first container reports the error.
+// A file that is in no container is given to the first one, which reports the error.
 static enum berth_status find_container(const char *path, const struct container **found,
                                         struct berth_error *error) {
     int is = 0;

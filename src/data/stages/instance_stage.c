@@ -62,7 +62,7 @@ static enum berth_status set_vocabulary(struct job *job, struct berth_error *err
 
 // --- a shard ------------------------------------------------------------------------------------
 
-// By Google's rules any bytes are accepted; those that are no text are dropped.
+// Google's rules accept any bytes and drop those that are no text.
 static enum berth_status check_text(const struct instance_stage *request, const char *path,
                                     const char *text, size_t length, struct berth_error *error) {
     TRY(compressed_refuse(path, text, length, error));
@@ -322,7 +322,7 @@ static enum berth_status open_shards(struct job *job, struct manifest_settings *
     return BERTH_OK;
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     TRY(set_vocabulary(job, error));

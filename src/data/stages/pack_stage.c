@@ -172,7 +172,7 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// NULL: the window was not packed. If it was, some of its files may still be missing.
+// Returns NULL if the window was not packed. If it was, some of its files may still be missing.
 static const json *entry_of(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
@@ -456,7 +456,7 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
                : error_no_memory(error, job->total->strategy_count * 8, "packing");
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];

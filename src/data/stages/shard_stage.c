@@ -498,7 +498,7 @@ static void sum_up(struct job *job) {
     }
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     const struct shard_plan *plan = &job->request->plan;

@@ -36,7 +36,7 @@ static const struct {
                      {TENSOR_F16, 10}, {TENSOR_F64, 11}, {TENSOR_U32, 12}, {TENSOR_U64, 13},
                      {TENSOR_BF16, 16}};
 
-// 0 for a type that ONNX does not have.
+// Returns 0 for a type that ONNX does not have.
 static uint32_t element_type(enum tensor_dtype dtype) {
     for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++) {
         if (element_types[i].dtype == dtype) {

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define INDEX_LIMIT ((size_t)16 << 20)
-// Of all names together: shared prefixes make long names cheap in a file.
+// Limits all names together: they share prefixes, so a small file could hold very long ones.
 #define NAMES_LIMIT ((size_t)64 << 20)
 #define SHARD_LIMIT 1000 // all stay open
 #define FORMAT_VERSION 1 // of the bundle

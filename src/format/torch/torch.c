@@ -84,7 +84,7 @@ static enum berth_status check_numbers(const struct walk *walk,
     return tensor_error(walk, problem);
 }
 
-// In bytes; also of types that are only copied.
+// The bytes of an element, also of types that are only copied.
 static size_t element_size(const struct tensor_entry *entry) {
     return tensor_dtype_bits(entry->dtype_name) / 8;
 }

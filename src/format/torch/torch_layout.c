@@ -51,7 +51,7 @@ int torch_is_legacy(const unsigned char *head, size_t length) {
     return magic_length(head, length) > 0;
 }
 
-// By key.
+// Orders storages by their keys.
 static int torch_compare_storages(const void *a, const void *b) {
     const struct torch_storage *left = a, *right = b;
     return strcmp(left->key, right->key);
