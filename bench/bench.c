@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// `berth bench`: builds an engine as a job does, with random weights and the lengths of a data set,
+// warms up, times whole steps with the peak measured before and after, and forecasts ranks from
+// what one has measured. cli/bench.c calls it and prints the result; sequences come from
+// bench_data.c, replayed ranks from bench_ranks.c.
 #include "bench/bench.h"
 
 #include "bench/bench_data.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the sequences that a benchmark computes with, from SQuAD, a table or shards, divides them
+// into updates in advance, and pads them where the measurement is of padded batches. bench.c opens
+// it before it plans memory; contents do not matter, lengths do.
 #include "bench/bench_data.h"
 
 #include "core/file.h"

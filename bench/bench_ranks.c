@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Repeats the updates of a recorded rank, with sleeping in place of computing between real
+// exchanges, or on the clocks of a forecast. bench.c calls it for every step of such a run; the
+// times are rank_times.h's, predicted exchanges comm/forecast.c's.
 #include "bench/bench_ranks.h"
 
 #include "comm/comm_forecast.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The seconds that a rank computes between the exchanges of an update: collects them, writes them
+// to a JSON file, reads them back checked, and replays the exchanges at their times. recorder.c
+// measures them and bench_ranks.c repeats them.
 #include "bench/rank_times.h"
 
 #include "core/file.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator that exchanges nothing and records what a rank computes between its exchanges.
+// A communicator that exchanges nothing and records what a rank computes between its exchanges, so
+// that a cluster can be forecast from one process (bench_ranks.h, comm/forecast.c). The engine
+// cannot tell it from a real one.
 #ifndef BERTH_RECORDER_H
 #define BERTH_RECORDER_H
 

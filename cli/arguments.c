@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: "--name value", "--name=value", "name=value" (for verbs without arguments),
-// short letters, "--no_flag". Names are looked up among the verb's own options, then in the option
-// table.
+// Reads the words after the verb into a struct cli_call: "--name value", "--name=value",
+// "name=value" (for verbs without arguments), short letters, "--no_flag". Names are looked up among
+// the verb's own options, then in the option table, which parses the values (settings/settings.c).
+// main.c calls it once; whether settings fit together is checked by the job that reads them.
 #include "cli.h"
 #include "compat/compat.h"
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options from a JSON file: one object, a key for each.
+// Options from a JSON file, where a command line is the name of one: an object with a key for each
+// option. The members become words, which arguments.c then reads like those of a shell, so values
+// are checked in one place.
 #include "cli.h"
 #include "core/buffer.h"
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth as PROGRAM: runs the command line of another program. compat/ translates it; this verb
-// prints the commands of Berth that it means, or replaces the process by them.
+// prints the commands of Berth that it means, or replaces the process by them, so that they run as
+// if they had been typed.
 #include "cli.h"
 #include "compat/compat.h"
 #include "core/file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth bench: measures the machine's peak and whole steps of training and prediction, and
-// forecasts clusters; the folder bench has what computes. Leaves out single operations
-// (bench/operations).
+// forecasts clusters. Here are the options and what is printed; bench/bench.c computes. Leaves out
+// single operations, which a program of its own measures (bench/operations).
 #include "bench/bench.h"
 
 #include "bench/timing.h"

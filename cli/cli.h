@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common parts of the program's verbs: their description, the parsed command line, messages.
+// What the program's verbs share: their description, the command line once it was parsed, messages,
+// input and output. main.c reads a command line into a struct cli_call and hands it to the verb.
 //
-// A verb is one struct cli_verb: a row of tasks.c, made from the row of a task (run.c) or a job
-// (jobs.c), or a file of its own. Its options are rows of the option table (those of its jobs) and
-// a few of its own. Data goes to standard output, messages to standard error.
+// A verb is one struct cli_verb: a row of tasks.c, one made from the row of a task (run_options.c)
+// or of a job (jobs.c), or a file of its own. Its options are rows of the option table (those of
+// its jobs) and a few of its own. Data goes to standard output, messages to standard error. What a
+// verb computes is done below, in src/api.
 #ifndef BERTH_CLI_CLI_H
 #define BERTH_CLI_CLI_H
 
@@ -248,18 +250,6 @@ struct json_line;
 // Reads a whole file, or standard input for "-" (memory_free).
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
-// The lines of a file, or of standard input for "-".
-struct cli_lines {
-    const char *name;   // of the file, for messages
-    const char **items; // [count], without line ends
-    size_t count;
-    char *bytes;
-};
-// BERTH_BAD_DATA: it is not text in UTF-8 or UTF-16. Free with cli_lines_done, also after a
-// failure.
-enum berth_status cli_read_lines(const struct cli_call *call, const char *path,
-                                 struct cli_lines *lines, struct berth_error *error);
-void cli_lines_done(struct cli_lines *lines);
 // Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
 // Flushes standard output before the end; cli_flush says if that failed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth completion: the scripts that complete words in a shell (completion/). They ask the program
-// itself, which knows its verbs and options: cli_complete.
+// itself, which knows its verbs and options: cli_complete. What a verb or an option means is taken
+// from their tables; the names of files are left to the shell.
 #include "completion.h"
 
 #include "rows.h"

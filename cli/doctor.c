@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth doctor: what this machine and this build offer. Uses library internals: it opens the
 // communicator and the device to see what the library would choose, and tries every instruction
-// set.
+// set. It changes nothing, and its lines are what a report of a fault should contain.
 #include "cli.h"
 #include "comm/comm.h"
 #include "comm/mpi.h"

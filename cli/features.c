@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth features squad: shows the windows that the model sees. Uses library internals, because
-// features are not part of the public interface.
+// berth features squad: shows the windows that the model sees, before it is trained or asked. Uses
+// library internals (task/squad_input.h), because features are not part of the public interface.
+// Leaves out what a model makes of them: that is `berth show squad`.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth fetch: downloads models and data. The only verb that uses the network.
+// berth fetch: downloads models and data, or lists and removes what was downloaded. The only verb
+// that uses the network: the words are read here, everything else is done by fetch/fetch.c. Other
+// verbs find the files by their names later (find_files.c).
 #include "fetch/fetch.h"
 
 #include "cli.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models and data sets that the command line names: paths, or names of what `berth fetch` has
-// downloaded. Called between reading the words and running the verb.
+// downloaded. Called between reading the words and running the verb. Leaves downloading to `berth
+// fetch` and the search in the cache to format/hub/model_files.c.
 #include "cli.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filters standard output on a terminal: names and texts from files pass through core/terminal.h,
-// so that control sequences in them are shown and not executed. Pipes and files get unfiltered
-// output.
+// so that control sequences in them are shown and not executed. main.c turns it on before a verb
+// prints anything. Pipes and files get unfiltered output.
 #include "cli.h"
 #include "core/terminal.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help from the tables of verbs and options, laid out for the terminal's width. Examples are to be
-// copied, so they are not wrapped.
+// Prints help from the tables of verbs and options, laid out for the terminal's width (layout.c).
+// Examples are to be copied, so they are not wrapped. What an option says is made by rows.c, as for
+// manual pages and completion; pages that are about no verb are in topics.c.
 #include "core/memory.h"
 #include "core/terminal.h"
 #include "rows.h"

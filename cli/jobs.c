@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs of jobs, `berth vocab`, `berth convert`, ...: one for each row (api/job.h), from which
-// its options, its help and its run are made.
+// its options, its help and its run are made. main.c runs such a verb like any other; the work is
+// the row's own function in src/api, which writes its summary here.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"

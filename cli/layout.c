@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrapping text to the width of the terminal, and highlighting a span in it.
+// Wraps text to the width of the terminal and highlights a span in it. Help, manual pages and the
+// answers of `berth answer` and `berth show squad` are laid out here; how wide a terminal is and
+// whether it has colours is found out in core/terminal.c.
 #include "cli.h"
 #include "core/terminal.h"
 

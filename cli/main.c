@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program `berth`: finds the verb (verbs.c), parses its words, runs it, and turns the status
-// into an exit code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
+// The program `berth`: finds the verb that the words name (verbs.c), parses its words
+// (arguments.c), finds the models and data that they name (find_files.c), runs the verb, and turns
+// its status into an exit code. The verbs of tasks are rows of tasks.c and run_options.c, those of
+// jobs of jobs.c; each other verb has a file of its own, which is all that knows what it does.
 #include "cli.h"
 #include "comm/comm.h"
 #include "core/launcher.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth man: manual pages from the tables of verbs, options and topics, in the man(7) language. The
-// words of a paragraph are put one after the other, in lines that a manual page may have.
+// words of a paragraph are put one after the other, in lines that a manual page may have. Texts are
+// those that help.c prints; an installation makes the pages once, when it is built.
 #include "core/file.h"
 #include "core/memory.h"
 #include "rows.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on standard error, exit codes, and input and output of the program.
+// Messages on standard error, exit codes, and input and output of the program. Every verb prints
+// notes, warnings and errors through this file, so they have one form, and of several processes
+// only the first one speaks. Lines of a running job go through its reporter (report/reporter.c)
+// instead.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types are a table. Vectors come from cli/run.c after a round, and go back to it as bytes of
-// .npy or as lines of JSON; what a run prints otherwise is left to it.
+// The types of `berth embed --output_type` are a table: its name, its NumPy type, and how a row is
+// converted. Vectors come from run.c after a round, and go back to it as bytes of .npy or as lines
+// of JSON; what a run prints otherwise is left to it. Without ranges of columns the vectors wait
+// here for the last one.
 #include "output_type.h"
 
 #include "core/json_line.h"

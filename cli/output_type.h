@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embeddings as numbers of few bits, like sentence-transformers' quantize_embeddings: int8 and
 // uint8 in 256 steps between the least and the largest value of each column, binary and ubinary one
-// bit a column, set where the number is above 0. Of binary and int8 128 is subtracted.
+// bit a column, set where the number is above 0. Of binary and int8 128 is subtracted. run.c gives
+// a round's vectors here, and gets back bytes of .npy or lines of JSON to write.
 #ifndef BERTH_CLI_OUTPUT_TYPE_H
 #define BERTH_CLI_OUTPUT_TYPE_H
 

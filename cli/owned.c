@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that belongs to a command line and is freed when its verb ends.
+// Memory that belongs to a command line: words from a file, paths that were found. Verbs hand
+// blocks over while they read their words and run, and main.c frees all of them when the verb has
+// ended.
 #include "cli.h"
 #include "core/memory.h"
 

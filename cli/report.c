@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth report and berth plot: what the logs of runs say, as an HTML page or in the terminal.
+// berth report and berth plot: what the logs of runs say, as an HTML page or in the terminal. The
+// logs are read by report/run_read.c, the page is made by page/html.c and the charts of a terminal
+// by page/plot.c; here are the words of the two verbs.
 #include "cli.h"
 #include "core/memory.h"
 #include "core/terminal.h"

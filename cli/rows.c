@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of options as text, for --help, manual pages and completion: which a verb lists, in what
-// order, and what each says there. Leaves out reading command lines (arguments.c).
+// order, and what each says there. Leaves out reading command lines (arguments.c). Called by
+// help.c, man.c and completion.c, which lay the text out.
 #include "rows.h"
 
 #include "settings/effects.h"

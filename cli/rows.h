@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a verb as help, manual and completion show them.
+// The options of a verb as help, manual and completion show them: one row after the other, with the
+// default and the choices of this verb's jobs. rows.c makes them of the option table and the verb's
+// own options; how they are laid out is left to whoever prints.
 #ifndef BERTH_CLI_ROWS_H
 #define BERTH_CLI_ROWS_H
 

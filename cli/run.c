@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs `berth answer`, `berth embed`, ...: one for each task of the library, made from its row
-// (task/task.h). A text, or a pair, is on the command line, or each line of a file or of standard
-// input is one. `berth tokenize` has a file of its own.
+// Runs the verbs `berth answer`, `berth embed`, ...: checks the options, reads the texts, opens the
+// model, runs the texts in rounds by berth_run, and writes what was found as JSON lines, numbers or
+// lines for people. The verbs are made in run_options.c from the tasks' rows (task/task.h), and
+// their texts are read by texts.c. `berth tokenize` has a file of its own.
+#include "run.h"
+
 #include "api/model.h"
-#include "cli.h"
 #include "comm/comm.h"
-#include "core/encoding.h"
 #include "core/file.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
@@ -13,16 +14,12 @@
 #include "core/number.h"
 #include "core/string_index.h"
 #include "core/terminal.h"
-#include "core/utf8.h"
 #include "core/words.h"
 #include "format/checksum/digest.h"
-#include "format/json/json.h"
 #include "output_type.h"
 #include "settings/settings.h"
-#include "task/task.h"
 #include "train/machine/machine.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,22 +28,16 @@
 #define ROUND 512 // texts that are run and printed together
 // Windows of a single text that pass through the network together; memory for more is seldom used.
 #define WINDOWS "8"
-#define TOP_N "top_n" // of a task that ranks
 
 struct run {
     struct cli_call *call;
     const struct task_row *task;
-    struct berth_text *texts; // [count]
-    size_t count;
-    const char *source; // of the texts, for messages; NULL: the command line
-    struct cli_lines lines;
-    char *pair_bytes; // of the file with the pair
+    struct cli_texts texts;
     struct berth_model *model;
     const char *settings[2 * CLI_OPTIONS_MAX + 3]; // of berth_run
     struct call_settings asked;                    // the same
     const atomic_int *stop;                        // NULL: signals end the program
     struct comm *comm;                             // of the processes that divide the texts
-    char *block;                                   // those of the first process, in another
     size_t done, cut, first_cut;                   // texts, of which so many were truncated
     struct task_ranked *ranked;                    // [count] of a task that ranks; NULL: none
     // The output.
@@ -59,65 +50,11 @@ struct run {
     struct file_writer writer;
 };
 
-// Words that the rows make, each kept once for as long as the program runs.
-static const char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static const char *say(const char *format, ...) {
-    static char kept[16384]; // each with its NUL; five times what the rows make
-    static size_t used;
-    char words[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
-    va_end(arguments);
-    const size_t size = strlen(words) + 1;
-    size_t at = 0;
-    while (at < used && strcmp(kept + at, words) != 0) {
-        at += strlen(kept + at) + 1;
-    }
-    if (at == used && size <= sizeof kept - used) {
-        memcpy(kept + used, words, size);
-        used += size;
-    }
-    return at < used ? kept + at : "";
-}
-
-// --- texts ---------------------------------------------------------------------------------------
-
-static int is_blank(const char *text) {
-    return text[strspn(text, " \t\n\v\f\r")] == '\0';
-}
-
-// The second text of such a task is read whole, like an article.
-static int has_long_pair(const struct task_row *task) {
-    return task->about.needs_pair && task->uses_windows;
-}
-
 static const char *given(const struct run *run, const char *name) {
     return name != NULL ? cli_value(run->call, name) : NULL;
 }
 
-// The name of the option for a file with the pair; NULL: there is none.
-static const char *pair_file(const struct task_row *task) {
-    return has_long_pair(task) ? say("%s_file", task->about.pair) : NULL;
-}
-
-static const char *pair_meaning(const struct task_row *task) {
-    return task->verb.pair != NULL ? task->verb.pair : say("the %s", task->about.pair);
-}
-
-static enum berth_status check_blank(const char *name, const char *text, const char *expected,
-                                     struct berth_error *error) {
-    return text == NULL || !is_blank(text)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--%s is blank; expected %s", name, expected);
-}
-
-static enum berth_status refuse_both(const char *name, const char *other, int are_both,
-                                     struct berth_error *error) {
-    return !are_both ? BERTH_OK
-                     : error_set(error, BERTH_USAGE, "--%s and the file %s contradict each other",
-                                 name, other);
-}
+// --- the options ---------------------------------------------------------------------------------
 
 // The type of the numbers, and whether it has ranges to calibrate.
 static enum berth_status check_type(struct run *run, struct berth_error *error) {
@@ -169,162 +106,14 @@ static enum berth_status choose_row(struct run *run, struct berth_error *error) 
     return run->task != own ? check_flag(run, error) : BERTH_OK;
 }
 
-// Checks the options before standard input is read or a model is opened.
-static enum berth_status check_options(const struct run *run, struct berth_error *error) {
-    if (run->output != NULL && cli_flag(run->call, "hash")) {
-        return error_set(error, BERTH_USAGE,
-                         "--hash prints no numbers, and --output asks for them; leave out one");
-    }
-    const struct berth_task *about = &run->task->about;
-    const char *text = given(run, about->text), *pair = given(run, about->pair);
-    const char *file = run->call->argument_count > 0 ? run->call->arguments[0] : NULL;
-    const char *objects = given(run, "jsonl");
-    const char *name = pair_file(run->task);
-    TRY(refuse_both(about->text, objects, text != NULL && objects != NULL, error));
-    TRY(refuse_both("jsonl", file, file != NULL && objects != NULL, error));
-    TRY(refuse_both(pair != NULL ? about->pair : about->text, file,
-                    file != NULL && text != NULL && (pair != NULL || !about->needs_pair), error));
-    if (pair != NULL && given(run, name) != NULL) {
-        return error_set(error, BERTH_USAGE, "give --%s or --%s, not both", about->pair, name);
-    }
-    if (!about->needs_pair) {
-        return BERTH_OK;
-    }
-    TRY(check_blank(about->text, text, say("a %s", about->text), error));
-    return check_blank(about->pair, pair, pair_meaning(run->task), error);
-}
-
 // A task with pairs needs its first text, and other ones, a first text for a second.
-static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
+enum berth_status cli_settle_task(struct cli_call *call, struct berth_error *error) {
     const struct berth_task *about = &task_find(call->verb->name)->about;
     const int has_pair = about->pair != NULL && cli_value(call, about->pair) != NULL;
     return cli_is_given(call, "model_name_or_path") && cli_value(call, about->text) == NULL &&
                    cli_value(call, "jsonl") == NULL && (about->needs_pair || has_pair)
                ? cli_missing_option(call->verb, about->text, error)
                : BERTH_OK;
-}
-
-// Ill-formed sequences count as U+FFFD, which the tokenizer drops.
-static void warn_of_ill_formed(const char *name, const char *text) {
-    const size_t length = text != NULL ? strlen(text) : 0;
-    const size_t valid = length > 0 ? utf8_valid_prefix(text, length) : 0;
-    if (valid < length) {
-        cli_warning("the %s contains ill-formed UTF-8 (first at byte %zu), which is dropped", name,
-                    valid);
-    }
-}
-
-static enum berth_status read_pair_file(struct run *run, const char **pair,
-                                        struct berth_error *error) {
-    char *text;
-    const char *path = given(run, pair_file(run->task));
-    size_t length;
-    if (path == NULL && terminal_is(STDIN_FILENO)) {
-        cli_note(run->call, "reading the text from the terminal; Ctrl-D ends it");
-    }
-    TRY(cli_read(path != NULL ? path : "-", &run->pair_bytes, &length, error));
-    path = path != NULL ? path : "standard input";
-    TRY(encoding_normalise_owned(path, &run->pair_bytes, &text, &length, error));
-    while (length > 0 && text[length - 1] == '\n') {
-        text[--length] = '\0';
-    }
-    *pair = text;
-    if (strlen(text) != length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the %s is NUL; expected text",
-                         path, strlen(text), run->task->about.pair);
-    }
-    return !is_blank(text) ? BERTH_OK
-                           : error_set(error, BERTH_BAD_DATA, "%s: blank; expected %s", path,
-                                       pair_meaning(run->task));
-}
-
-static enum berth_status allocate(struct run *run, size_t count, struct berth_error *error) {
-    run->texts = memory_array_zeroed(count + 1, sizeof *run->texts);
-    run->count = count;
-    return run->texts != NULL ? BERTH_OK
-                              : error_no_memory(error, count * sizeof *run->texts, "the texts");
-}
-
-// A text of the command line, with its pair.
-static enum berth_status read_one(struct run *run, const char *text, struct berth_error *error) {
-    const struct berth_task *about = &run->task->about;
-    const char *pair = given(run, about->pair);
-    if (pair == NULL && has_long_pair(run->task)) {
-        TRY(read_pair_file(run, &pair, error));
-    }
-    TRY(allocate(run, 1, error));
-    run->texts[0].text = text;
-    run->texts[0].pair = pair;
-    warn_of_ill_formed(about->text, text);
-    warn_of_ill_formed(about->pair, pair);
-    return BERTH_OK;
-}
-
-// Each line is a text, or a pair of the text that is given.
-static enum berth_status read_lines(struct run *run, const char *text, struct berth_error *error) {
-    TRY(cli_read_lines(run->call, run->call->argument_count > 0 ? run->call->arguments[0] : "-",
-                       &run->lines, error));
-    TRY(allocate(run, run->lines.count, error));
-    run->source = run->lines.name;
-    for (size_t i = 0; i < run->count; i++) {
-        run->texts[i].text = text != NULL ? text : run->lines.items[i];
-        run->texts[i].pair = text != NULL ? run->lines.items[i] : NULL;
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status read_member(const char *where, const json *object, const char *key,
-                                     int is_needed, const char **text, struct berth_error *error) {
-    const json *value = json_member(object, key);
-    const char *found = json_text(value);
-    if (value == NULL && !is_needed) {
-        return BERTH_OK;
-    }
-    if (found == NULL || strlen(found) != json_text_length(value)) {
-        return error_key(error, BERTH_BAD_DATA, where, key, "expected a text%s",
-                         value == NULL ? ", found nothing" : "");
-    }
-    *text = cli_own(memory_string(found));
-    return *text != NULL ? BERTH_OK : error_no_memory(error, strlen(found) + 1, "the texts");
-}
-
-static enum berth_status read_object(const struct run *run, size_t index,
-                                     struct berth_error *error) {
-    const struct berth_task *about = &run->task->about;
-    const char *line = run->lines.items[index];
-    char where[4200];
-    json *object;
-    snprintf(where, sizeof where, "%s: line %zu", run->source, index + 1);
-    TRY(json_read_memory(where, line, strlen(line), &object, error));
-    enum berth_status status =
-        read_member(where, object, about->text, 1, &run->texts[index].text, error);
-    if (status == BERTH_OK && about->pair != NULL) {
-        status = read_member(where, object, about->pair, about->needs_pair, &run->texts[index].pair,
-                             error);
-    }
-    json_free(object);
-    return status;
-}
-
-static enum berth_status read_objects(struct run *run, const char *path,
-                                      struct berth_error *error) {
-    TRY(cli_read_lines(run->call, path, &run->lines, error));
-    TRY(allocate(run, run->lines.count, error));
-    run->source = run->lines.name;
-    for (size_t i = 0; i < run->count; i++) {
-        TRY(read_object(run, i, error));
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status read_source(struct run *run, struct berth_error *error) {
-    const struct berth_task *about = &run->task->about;
-    const char *text = given(run, about->text), *objects = given(run, "jsonl");
-    const int is_one = text != NULL && (!about->needs_pair || has_long_pair(run->task) ||
-                                        given(run, about->pair) != NULL);
-    return objects != NULL ? read_objects(run, objects, error)
-           : is_one        ? read_one(run, text, error)
-                           : read_lines(run, text, error);
 }
 
 // --- the output ----------------------------------------------------------------------------------
@@ -345,17 +134,12 @@ static enum berth_status check_output(const struct run *run, struct berth_error 
     return file_check_kind(run->output, &kinds[run->raw], error);
 }
 
-static enum berth_status read_texts(struct run *run, struct berth_error *error) {
-    TRY(check_output(run, error));
-    return read_source(run, error);
-}
-
 // NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
 static enum berth_status put_npy_header(struct run *run, size_t width, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
     int used = snprintf(dictionary, sizeof dictionary,
                         "{'descr': '%s', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                        output_type_numpy(run->typed.type), run->count,
+                        output_type_numpy(run->typed.type), run->texts.count,
                         output_type_width(run->typed.type, width));
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
@@ -500,7 +284,7 @@ static void print_for_people(const struct run *run, const struct task_text *text
     } else {
         print_numbers(text);
     }
-    if (has_long_pair(run->task) && !run->call->config.report.quiet && text->item_count > 0) {
+    if (cli_has_long_pair(run->task) && !run->call->config.report.quiet && text->item_count > 0) {
         int width = terminal_is(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 0;
         putchar('\n');
         cli_highlight(text->texts[1], text->items[0].start, text->items[0].end, cli_colour(), width,
@@ -513,10 +297,10 @@ static void print_for_people(const struct run *run, const struct task_text *text
 // The lines are printed when all scores are known; the texts of the same query are ranked together.
 static enum berth_status begin_ranking(struct run *run, struct berth_error *error) {
     struct string_index queries = {0};
-    run->ranked = cli_own(memory_array_zeroed(run->count + 1, sizeof *run->ranked));
+    run->ranked = cli_own(memory_array_zeroed(run->texts.count + 1, sizeof *run->ranked));
     enum berth_status status = BERTH_OK;
-    for (size_t i = 0; run->ranked != NULL && status == BERTH_OK && i < run->count; i++) {
-        const char *query = run->texts[i].text;
+    for (size_t i = 0; run->ranked != NULL && status == BERTH_OK && i < run->texts.count; i++) {
+        const char *query = run->texts.items[i].text;
         const uint32_t number = string_index_put(&queries, query, strlen(query));
         run->ranked[i] = (struct task_ranked){.query = number, .index = i};
         status = number != STRING_INDEX_NONE ? BERTH_OK
@@ -525,13 +309,13 @@ static enum berth_status begin_ranking(struct run *run, struct berth_error *erro
     string_index_done(&queries);
     return run->ranked != NULL
                ? status
-               : error_no_memory(error, run->count * sizeof *run->ranked, "the ranking");
+               : error_no_memory(error, run->texts.count * sizeof *run->ranked, "the ranking");
 }
 
 static void put_ranked(struct run *run, const struct task_ranked *ranked) {
     float score = ranked->score;
     struct task_text text = {
-        .texts = {run->texts[ranked->index].text, run->texts[ranked->index].pair},
+        .texts = {run->texts.items[ranked->index].text, run->texts.items[ranked->index].pair},
         .rows = &score,
         .row_count = 1,
         .width = 1};
@@ -549,12 +333,13 @@ static void put_ranked(struct run *run, const struct task_ranked *ranked) {
 }
 
 static enum berth_status put_ranking(struct run *run, struct berth_error *error) {
-    const size_t top =
-        cli_value(run->call, TOP_N) != NULL ? (size_t)cli_integer(run->call, TOP_N) : run->count;
+    const size_t top = cli_value(run->call, CLI_TOP_N) != NULL
+                           ? (size_t)cli_integer(run->call, CLI_TOP_N)
+                           : run->texts.count;
     size_t rank = 0;
     json_line_clear(&run->line);
-    task_rank(run->ranked, run->count);
-    for (size_t i = 0; i < run->count; i++) {
+    task_rank(run->ranked, run->texts.count);
+    for (size_t i = 0; i < run->texts.count; i++) {
         rank = i > 0 && run->ranked[i].query == run->ranked[i - 1].query ? rank + 1 : 0;
         if (rank < top) {
             put_ranked(run, &run->ranked[i]);
@@ -571,9 +356,9 @@ static enum berth_status fail(const struct run *run, size_t index,
                               const struct berth_outcome *outcome, struct berth_error *error) {
     return outcome->status == BERTH_FAILURE
                ? error_set(error, outcome->status, "text %zu: %s", index + 1, outcome->message)
-           : run->source != NULL
-               ? error_line(error, outcome->status, run->source, index + 1, "%s", outcome->message)
-               : error_set(error, outcome->status, "%s", outcome->message);
+           : run->texts.source != NULL ? error_line(error, outcome->status, run->texts.source,
+                                                    index + 1, "%s", outcome->message)
+                                       : error_set(error, outcome->status, "%s", outcome->message);
 }
 
 // Adds the texts [first, first + count) to the output of the round.
@@ -589,7 +374,7 @@ static enum berth_status add_texts(struct run *run, size_t first, size_t count,
         }
     }
     for (size_t i = 0; i < count; i++) {
-        const struct berth_text *from = &run->texts[first + i];
+        const struct berth_text *from = &run->texts.items[first + i];
         struct task_text text = {.texts = {from->text, from->pair},
                                  .settings = run->asked,
                                  .tokens = (int64_t)(first + i)};
@@ -614,8 +399,9 @@ static enum berth_status run_texts(struct run *run, size_t first, size_t count,
     if (count == 0) {
         return BERTH_OK;
     }
-    struct berth_result *result = berth_run(run->model, run->task->about.name, run->texts + first,
-                                            count, run->settings, NULL, error);
+    struct berth_result *result =
+        berth_run(run->model, run->task->about.name, run->texts.items + first, count, run->settings,
+                  NULL, error);
     if (result == NULL) {
         return error->status;
     }
@@ -634,17 +420,17 @@ static enum berth_status put_round(struct run *run, const char *bytes, size_t le
 
 // Ends the vectors that wait for the ranges of all texts; other processes than the first have none.
 static enum berth_status put_waiting(struct run *run, struct berth_error *error) {
-    if (run->typed.waits.length > 0 && run->count < 2) {
+    if (run->typed.waits.length > 0 && run->texts.count < 2) {
         return error_set(error, BERTH_USAGE,
                          "--output_type %s: one text has no range; name a file of texts with "
                          "--calibration_file",
                          given(run, "output_type"));
     }
-    if (run->typed.waits.length > 0 && run->count < 100) {
+    if (run->typed.waits.length > 0 && run->texts.count < 100) {
         cli_note(run->call,
                  "the ranges of the columns are those of %zu texts; more texts, or a "
                  "--calibration_file, give better ones",
-                 run->count);
+                 run->texts.count);
     }
     return typed_output_end(&run->typed, error);
 }
@@ -693,7 +479,7 @@ static enum berth_status gather_round(struct run *run, struct berth_error *error
 
 static enum berth_status run_round(struct run *run, struct berth_error *error) {
     struct comm *comm = run->comm;
-    const size_t size = (size_t)comm->size, left = run->count - run->done;
+    const size_t size = (size_t)comm->size, left = run->texts.count - run->done;
     const size_t count = left < ROUND * size ? left : ROUND * size,
                  share = (count + size - 1) / size;
     const size_t before = share * (size_t)comm->rank, first = before < count ? before : count;
@@ -707,44 +493,34 @@ static enum berth_status run_round(struct run *run, struct berth_error *error) {
     int stop = run->stop != NULL && *run->stop != 0;
     TRY(comm_settle_stop(comm, BERTH_OK, &stop, error));
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
-                            run->done, run->count)
+                            run->done, run->texts.count)
                 : BERTH_OK;
 }
 
-// The ranges of the vectors of a file's texts, which are then converted by them.
+// The ranges of the vectors of a file's texts, by which those of the call are then converted. The
+// file's texts take the place of the call's meanwhile, so that errors name its lines.
 static enum berth_status calibrate(struct run *run, struct berth_error *error) {
     const char *path = given(run, "calibration_file");
-    const struct run own = *run;
-    struct cli_lines lines;
+    const struct cli_texts own = run->texts;
+    const size_t own_cut = run->cut;
     if (path == NULL) {
         return BERTH_OK;
     }
-    enum berth_status status = cli_read_lines(run->call, path, &lines, error);
-    if (status == BERTH_OK) {
-        run->source = lines.name;
-        status = allocate(run, lines.count, error);
-    }
-    for (size_t i = 0; i < lines.count && status == BERTH_OK; i++) {
-        run->texts[i].text = lines.items[i];
-    }
-    for (size_t i = 0; i < lines.count && status == BERTH_OK; i += ROUND) {
-        status = run_texts(run, i, lines.count - i < ROUND ? lines.count - i : ROUND, error);
+    enum berth_status status = cli_texts_read_lines(run->call, path, &run->texts, error);
+    const size_t count = run->texts.count;
+    for (size_t i = 0; i < count && status == BERTH_OK; i += ROUND) {
+        status = run_texts(run, i, count - i < ROUND ? count - i : ROUND, error);
         status = status == BERTH_OK
                      ? typed_output_calibrate(&run->typed, run->line.text, run->line.length, error)
                      : status;
     }
-    if (status == BERTH_OK && lines.count == 0) {
+    if (status == BERTH_OK && count == 0) {
         status = error_set(error, BERTH_BAD_DATA, "%s: no texts; expected one on each line", path);
     }
-    if (run->texts != own.texts) {
-        memory_free(run->texts);
-    }
-    run->texts = own.texts;
-    run->count = own.count;
-    run->source = own.source;
-    run->cut = own.cut;
+    cli_texts_done(&run->texts);
+    run->texts = own;
+    run->cut = own_cut;
     run->typed.has_ranges = 1;
-    cli_lines_done(&lines);
     return status;
 }
 
@@ -761,7 +537,7 @@ static enum berth_status note_cut(const struct run *run, struct berth_error *err
         cli_note(run->call,
                  "%.0f of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
                  "was left out; the first is text %.0f",
-                 cut, run->count, berth_model_number(run->model, "max_length"), earliest);
+                 cut, run->texts.count, berth_model_number(run->model, "max_length"), earliest);
     }
     return run->comm->status(run->comm, error);
 }
@@ -796,7 +572,6 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
                                    struct comm *comm, struct berth_error *error) {
     const struct berth_log log = cli_log(call);
     const struct model_opening opening = {.task = task_find(task), .comm = comm, .log = &log};
-    const struct option_row *precision = option_find("precision");
     struct settings *config = settings_new();
     struct berth_model *model = NULL;
     if (config == NULL) {
@@ -806,9 +581,6 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
     char **owned = config->owned;
     *config = call->config;
     config->owned = owned;
-    if ((call->verb->jobs & precision->jobs) != 0) {
-        settings_apply_default(config, "precision", call->verb->jobs);
-    }
     if (batch != NULL && !cli_is_given(call, "predict_batch_size")) {
         (void)settings_set_row(config, option_find("predict_batch_size"), batch, error);
     }
@@ -816,79 +588,42 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
     return model;
 }
 
-// --- processes that divide the texts -------------------------------------------------------------
+// --- the verb ------------------------------------------------------------------------------------
 
-// The texts in one block: each with its NUL, and 1 and its pair, or 0.
-static size_t pack_texts(const struct run *run, char *to) {
-    size_t used = 0;
-    for (size_t i = 0; i < run->count; i++) {
-        const struct berth_text *text = &run->texts[i];
-        const char *parts[] = {text->text, text->pair};
-        for (int part = 0; part < 2; part++) {
-            const size_t length = parts[part] != NULL ? strlen(parts[part]) + 1 : 0;
-            if (to != NULL) {
-                to[used] = parts[part] != NULL;
-                memcpy(to + used + 1, parts[part] != NULL ? parts[part] : "", length);
-            }
-            used += 1 + length;
-        }
+static enum berth_status check_options(struct run *run, struct berth_error *error) {
+    if (run->output != NULL && cli_flag(run->call, "hash")) {
+        return error_set(error, BERTH_USAGE,
+                         "--hash prints no numbers, and --output asks for them; leave out one");
     }
-    return used;
+    TRY(cli_texts_check(run->call, run->task, error));
+    TRY(check_type(run, error));
+    TRY(choose_row(run, error));
+    return read_settings(run, error);
 }
 
-static void unpack_texts(struct run *run) {
-    const char *at = run->block;
-    for (size_t i = 0; i < run->count; i++) {
-        const char **parts[] = {&run->texts[i].text, &run->texts[i].pair};
-        for (int part = 0; part < 2; part++) {
-            *parts[part] = *at++ != 0 ? at : NULL;
-            at += *parts[part] != NULL ? strlen(at) + 1 : 0;
-        }
-    }
-}
-
-// Only the first process may be able to read them, as on standard input.
-static enum berth_status share_texts(struct run *run, struct berth_error *error) {
-    struct comm *comm = run->comm;
-    const int is_first = comm->rank == 0;
-    uint64_t sizes[2] = {run->count, is_first ? pack_texts(run, NULL) : 0};
-    comm->broadcast(comm, sizes, sizeof sizes, 0);
-    TRY(comm->status(comm, error));
-    enum berth_status status = is_first ? BERTH_OK : allocate(run, sizes[0], error);
-    run->block = memory_new(sizes[1] + 1);
-    if (run->block == NULL) {
-        status = error_no_memory(error, sizes[1], "the texts");
-    }
-    TRY(comm_settle(comm, status, error));
-    if (is_first) {
-        (void)pack_texts(run, run->block);
-    }
-    comm->broadcast(comm, run->block, sizes[1], 0);
-    TRY(comm->status(comm, error));
-    if (!is_first) {
-        unpack_texts(run);
-    }
-    return BERTH_OK;
-}
-
+// Opens the model, in each process one, which must be the same.
 static enum berth_status open_model(struct run *run, struct berth_error *error) {
-    run->model = cli_open_model(run->call, run->task->about.name,
-                                run->source == NULL && run->comm->size == 1 ? WINDOWS : NULL,
-                                run->comm, error);
-    return run->model != NULL ? BERTH_OK : error->status;
-}
-
-static enum berth_status compare_models(const struct run *run, struct berth_error *error) {
     static const struct berth_log silent = {0};
+    const int is_single = run->texts.source == NULL && run->comm->size == 1;
     const struct task_model *opened;
+    run->model = cli_open_model(run->call, run->task->about.name, is_single ? WINDOWS : NULL,
+                                run->comm, error);
+    TRY(comm_settle(run->comm, run->model != NULL ? BERTH_OK : error->status, error));
+    if (run->comm->size == 1) {
+        return BERTH_OK;
+    }
     TRY(model_for(run->model, run->task, &silent, &opened, error));
     return task_compare_ranks(opened, error);
 }
 
-// --- the verbs -----------------------------------------------------------------------------------
+// What only the first process does before the others join it: it alone may see the files.
+static enum berth_status read_texts(struct run *run, struct berth_error *error) {
+    TRY(check_output(run, error));
+    return cli_texts_read(run->call, run->task, &run->texts, error);
+}
 
 // From the start on a signal does not end one process alone, for which the others would wait.
-static enum berth_status run_task(struct run *run, struct berth_error *error) {
+static enum berth_status run_processes(struct run *run, struct berth_error *error) {
     struct comm *comm = run->comm;
     const int is_first = comm->rank == 0;
     TRY(comm_settle(comm, is_first ? read_texts(run, error) : BERTH_OK, error));
@@ -896,37 +631,24 @@ static enum berth_status run_task(struct run *run, struct berth_error *error) {
         run->stop = cli_stop_on_signals(run->output != NULL ? "nothing will be written"
                                                             : "finishing these texts");
     }
-    TRY(comm->size > 1 ? share_texts(run, error) : BERTH_OK);
-    TRY(comm_settle(comm, open_model(run, error), error));
-    TRY(comm->size > 1 ? compare_models(run, error) : BERTH_OK);
+    TRY(comm->size > 1 ? cli_texts_share(&run->texts, comm, error) : BERTH_OK);
+    TRY(open_model(run, error));
     TRY(comm_settle(comm, is_first ? begin(run, error) : BERTH_OK, error));
     TRY(comm_settle(comm, is_first ? calibrate(run, error) : BERTH_OK, error));
     TRY(run->task->verb.is_ranking ? begin_ranking(run, error) : BERTH_OK);
-    while (run->done < run->count) {
+    while (run->done < run->texts.count) {
         TRY(run_round(run, error));
     }
     TRY(run->task->verb.is_ranking ? put_ranking(run, error) : BERTH_OK);
     TRY(comm_settle(comm, put_waiting(run, error), error)); // none in other processes
     TRY(note_cut(run, error));
-    const enum berth_status status = is_first ? end_output(run, error) : BERTH_OK;
-    return comm_settle(comm, status, error);
+    return comm_settle(comm, is_first ? end_output(run, error) : BERTH_OK, error);
 }
 
-static enum berth_status run_processes(struct run *run, struct berth_error *error) {
-    const struct launch launch = launch_find();
-    struct berth_log log = cli_log(run->call);
-    TRY(check_options(run, error));
-    TRY(check_type(run, error));
-    TRY(choose_row(run, error));
-    TRY(read_settings(run, error));
-    if (run->call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
-        TRY(machine_comm_open(run->task->about.name, &run->call->config, &log, &run->comm, error));
-    }
-    return run_task(run, error);
-}
-
-static enum berth_status run_verb(struct cli_call *call, struct berth_error *error) {
+enum berth_status cli_run_task(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
+    const struct launch launch = launch_find();
+    struct berth_log log = cli_log(call);
     struct run run = {.call = call,
                       .task = task_find(call->verb->name),
                       .comm = comm_self(),
@@ -938,7 +660,13 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     run.for_people =
         !cli_flag(call, "json") && (reader == TASK_READ_BY_PEOPLE ||
                                     (reader == TASK_READ_BY_BOTH && terminal_is(STDOUT_FILENO)));
-    enum berth_status status = run_processes(&run, error);
+    enum berth_status status;
+    TRY_DONE(check_options(&run, error));
+    if (call->verb->processes == CLI_DIVIDED && launch_is_parallel(&launch)) {
+        TRY_DONE(machine_comm_open(run.task->about.name, &call->config, &log, &run.comm, error));
+    }
+    TRY_DONE(run_processes(&run, error));
+done:
     if (status == BERTH_INTERRUPTED && run.output != NULL && cli_reports()) {
         (void)error_prefix(error, status, "nothing was written");
     }
@@ -947,155 +675,7 @@ static enum berth_status run_verb(struct cli_call *call, struct berth_error *err
     (void)digest_close(run.hash, NULL, NULL);
     json_line_done(&run.line);
     typed_output_done(&run.typed);
-    cli_lines_done(&run.lines);
-    memory_free(run.pair_bytes);
-    memory_free(run.texts);
-    memory_free(run.block);
+    cli_texts_done(&run.texts);
     run.comm->close(run.comm);
     return status;
-}
-
-static void add_text(struct cli_verb *verb, struct option_row **next, struct option_row row) {
-    *(*next)++ = row;
-    verb->option_count++;
-}
-
-// The option of a setting; none where the verb has it by its rows of the option table.
-static void add_setting(struct cli_verb *verb, struct option_row **next,
-                        const struct task_row *task, const char *name) {
-    const struct option_row *known = option_find(name);
-    struct option_row row = task_option_of(task, name);
-    if ((known != NULL && (known->jobs & verb->jobs) != 0) || strcmp(name, "offsets") == 0) {
-        return;
-    }
-    if (strcmp(name, "top") == 0) {
-        row.shown = task->verb.top;
-        row.maximum = task->verb.top_max > 0 ? (double)task->verb.top_max : row.maximum;
-    }
-    add_text(verb, next, row);
-}
-
-// The flag, and the settings that only its row has; returns the place after them.
-static struct option_row *add_row_of_flag(struct cli_verb *verb, struct option_row *next,
-                                          const struct task_row *task,
-                                          const struct task_row *other) {
-    const char *settings = other->settings;
-    char name[OPTION_NAME_SIZE];
-    add_text(verb, &next,
-             (struct option_row){CLI_FLAG(other->verb.flag), .help = other->about.help});
-    while (option_next_name(&settings, name)) {
-        if (!task_follows(task, name)) {
-            add_setting(verb, &next, other, name);
-        }
-    }
-    return next;
-}
-
-// The options, and the usage, which names them.
-static void describe(struct cli_verb *verb, struct option_row *next, const struct task_row *task) {
-    static const char of_lines[] = "the lines of FILE or of standard input";
-    const struct berth_task *about = &task->about;
-    const char *file = pair_file(task), *settings = task->settings, *pair = about->pair;
-    const char *usage = say("--model DIR --%s TEXT", about->text);
-    char name[OPTION_NAME_SIZE];
-    add_text(verb, &next,
-             (struct option_row){CLI_TEXT(about->text, NULL), .unit = "TEXT",
-                                 .help = say("the %s", about->text),
-                                 .shown = about->needs_pair ? NULL : of_lines});
-    if (pair != NULL) {
-        add_text(verb, &next,
-                 (struct option_row){CLI_TEXT(pair, NULL), .unit = "TEXT",
-                                     .help = about->needs_pair ? pair_meaning(task)
-                                                               : "second text of a pair",
-                                     .shown = about->needs_pair && file == NULL ? of_lines : NULL});
-        usage = say(about->needs_pair ? "%s [--%s TEXT" : "%s [--%s TEXT]", usage, pair);
-    }
-    if (file != NULL) {
-        add_text(verb, &next,
-                 (struct option_row){CLI_TEXT(file, NULL), .unit = "FILE",
-                                     .shown = "standard input",
-                                     .help = "file with that text; - is standard input"});
-        usage = say("%s | --%s FILE]", usage, file);
-    } else {
-        usage = about->needs_pair ? say("%s | FILE]", usage) : say("%s\n--model DIR [FILE]", usage);
-    }
-    add_text(
-        verb, &next,
-        (struct option_row){CLI_TEXT("jsonl", NULL), .unit = "FILE",
-                            .help = say("texts as JSON lines, objects with the %s \"%s\"%s%s%s; "
-                                        "- is standard input",
-                                        pair != NULL ? "keys" : "key", about->text,
-                                        pair != NULL ? " and \"" : "", pair != NULL ? pair : "",
-                                        pair != NULL ? "\"" : "")});
-    while (option_next_name(&settings, name)) {
-        add_setting(verb, &next, task, name);
-    }
-    if (task->verb.is_ranking) {
-        add_text(verb, &next,
-                 (struct option_row){CLI_INTEGER(TOP_N, NULL), AT_LEAST(1), .unit = "N",
-                                     .shown = "all", .aliases = "top_k",
-                                     .help = say("print the best N of a %s only", about->text)});
-    }
-    add_text(verb, &next,
-             (struct option_row){CLI_FLAG("json"), .help = "print JSON lines",
-                                 .shown = task->verb.reader == TASK_READ_BY_PROGRAMS
-                                              ? "true: this verb always does"
-                                              : NULL});
-    if (!about->has_items && pair == NULL) {
-        add_text(
-            verb, &next,
-            (struct option_row){
-                CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
-                .help =
-                    "file for the numbers: .npy, or JSON lines under any other name (-: standard "
-                    "output)"});
-        verb->streams_output = 1;
-    }
-    for (size_t i = 0; task_rows[i] != NULL; i++) {
-        if (task_rows[i]->verb.of != NULL && strcmp(task_rows[i]->verb.of, about->name) == 0) {
-            next = add_row_of_flag(verb, next, task, task_rows[i]);
-        }
-    }
-    if (task_follows(task, "dimensions")) {
-        add_text(verb, &next,
-                 (struct option_row){CLI_TEXT("output_type", "float32"), .unit = "TYPE",
-                                     .choices = OUTPUT_TYPES,
-                                     .help = "type of the numbers: int8 and uint8 in 256 steps of "
-                                             "each column's range, (u)binary 1 bit a column"});
-        add_text(verb, &next,
-                 (struct option_row){CLI_FLAG("hash"),
-                                     .help = "print the SHA-256 of the numbers in place of them: "
-                                             "the texts' vectors in order, as in a .npy file"});
-        add_text(verb, &next,
-                 (struct option_row){CLI_TEXT("calibration_file", NULL), .unit = "FILE",
-                                     .shown = "the texts themselves",
-                                     .help = "texts, one a line, whose vectors give the columns' "
-                                             "ranges for int8 and uint8"});
-    }
-    verb->usage = say("%s\n--model DIR --jsonl FILE", usage);
-    const char *const *sample = task->verb.sample;
-    verb->example =
-        say("berth %s --model %s --%s '%s'%s", about->name, sample[0] != NULL ? sample[0] : "model",
-            about->text, sample[1] != NULL ? sample[1] : "a text",
-            sample[2] != NULL ? say(" \\\n    --%s '%s'", pair, sample[2]) : "");
-}
-
-const struct cli_verb *cli_run_verb(size_t index) {
-    static struct cli_verb verbs[CLI_RUN_VERBS_MAX];
-    static struct option_row options[CLI_RUN_VERBS_MAX][CLI_OPTIONS_MAX];
-    const struct task_row *task = task_rows[index];
-    const unsigned jobs = task->verb.jobs != 0 ? task->verb.jobs : JOB_FILL;
-    const int is_divided = (jobs & JOB_DISTRIBUTED) != 0;
-    verbs[index] = (struct cli_verb){.name = task->about.name,
-                                     .summary = task->about.help,
-                                     .notes = task->verb.notes,
-                                     .jobs = jobs,
-                                     .options = options[index],
-                                     .required = "model_name_or_path",
-                                     .arguments_max = !has_long_pair(task),
-                                     .processes = is_divided ? CLI_DIVIDED : CLI_FIRST,
-                                     .settle = settle,
-                                     .run = run_verb};
-    describe(&verbs[index], options[index], task);
-    return &verbs[index];
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth serve: models behind HTTP.
+// berth serve: models behind HTTP. Reads the options and how many tokens a batch has, then leaves
+// the process to serve/server.c until a signal ends it.
 #include "cli.h"
 
 #ifdef BERTH_HAS_SERVE

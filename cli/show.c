@@ -2,7 +2,7 @@
 // berth show squad: shows samples of a data set with the model's answer highlighted: a rule with a
 // title, the question, the context, the reference, the scores. If every answer is an entry
 // (keras_answers all), the title is the scores as a printed Python dictionary, as in the newer CSCS
-// demos.
+// demos. The answers come from task/show.c by way of api/jobs.c; here they are only laid out.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals during a job: they request a save and a stop. Handlers do only what is safe in a handler.
+// Signals during a job: they request a save and a stop, by a flag that the job looks at between
+// updates or texts (cli_stop_on_signals). Handlers do only what is safe in a handler; main.c turns
+// the signal that came into the exit code.
 #include "cli.h"
 
 #include <errno.h>

@@ -2,7 +2,8 @@
 // How long OpenMP's threads spin before they sleep when they wait for each other: by default some
 // milliseconds with GCC, 200 with LLVM. On a machine with other programs, two threads of one
 // operation are often on the same processor; then the one that spins keeps it from the one that it
-// waits for. doc/develop/performance.md, "A busy machine", has what that costs.
+// waits for. So main.c starts the program again with other variables, before any thread exists.
+// doc/develop/performance.md, "A busy machine", has what that costs.
 #include "cli.h"
 
 #include <omp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that train, predict or evaluate with files, made from the commands of the tasks
 // (train/tasks/task.h), with their common reporter, signals and result; and those that score a file
-// of predictions.
+// of predictions. A verb calls job_train or job_predict (api/jobs.c), where the run begins.
 #include "cli.h"
 #include "core/json_line.h"
 #include "settings/settings.h"

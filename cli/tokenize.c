@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth tokenize: prints the tokens of each line on a line, separated by a space: the piece, or its
 // id; with --offsets followed by ":begin-end" in characters of the line; with --json as an object
-// of pieces, ids and offsets.
+// of pieces, ids and offsets. The tokens are those of the task tokenize (task/tokenize.c); unlike
+// the verbs of run.c it takes its lines in batches, so that a file of any size can pass through.
 #include "cli.h"
 #include "core/buffer.h"
 #include "core/compressed.h"

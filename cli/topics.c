@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of `berth help TOPIC`, which are also manual pages of section 7.
+// The texts of `berth help TOPIC`, which are also manual pages of section 7. They say what all
+// verbs have in common, such as the forms of options, the environment and exit codes; what a single
+// option means is said in its row (settings/rows.c).
 #include "topics.h"
 
 #include "core/options.h"

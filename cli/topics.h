@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of help that are not about a particular verb.
+// Pages of help that are about no particular verb: `berth help TOPIC` prints them, and `berth man`
+// makes manual pages of section 7 of them. Their texts are in topics.c; layout is left to help.c
+// and man.c.
 #ifndef BERTH_CLI_TOPICS_H
 #define BERTH_CLI_TOPICS_H
 

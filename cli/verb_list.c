@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of the program, in the order of its help. Only main.c knows them all: what the verbs
-// share (verbs.c) is given this list.
+// The verbs of the program, in the order of its help. Only main.c knows them all: it gives this
+// list to verbs.c, so what the verbs share does not depend on each of them.
 #include "cli.h"
 #include "task/task.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the verb that words name, among those of verb_list.c.
+// Finds the verb that the words of a command line name, among those of verb_list.c, and suggests
+// the nearest one for a word that is none. Called by main.c before any option is read, by help,
+// manual pages and completion; options are read by arguments.c.
 #include "cli.h"
 #include "task/task.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the programs of several systems have in common: the batch of a process, half precision,
-// which of training and prediction runs, and flags that many of them have.
+// which of training and prediction runs, and flags that many of them have. Called by the programs'
+// own files while translate.c completes a command.
 #include "core/file.h"
 #include "core/number.h"
 #include "core/words.h"

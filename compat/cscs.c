@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CSCS's demos for Piz Daint and LUMI: BERT-base on SQuAD by a DeepSpeed JSON alone, with samples
 // after the training, and the tester that shows others. Model, data and result are named by the
-// programs themselves.
+// programs themselves. The command line is read by translate.c.
 #include "core/file.h"
 #include "program.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's launcher, BingBertSquad (BERT-large on SQuAD, with the engine or as a baseline
-// without it), BingBert's pre-training, and the official scorers of SQuAD.
+// without it), BingBert's pre-training, and the official scorers of SQuAD. The command line is read
+// by translate.c.
 #include "core/file.h"
 #include "core/number.h"
 #include "format/json/json.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The example scripts of Hugging Face's transformers: questions, classes, tags and masked words.
-// Most of their flags are those of its TrainingArguments, whose names Berth's options have.
+// Most of their flags are those of its TrainingArguments, whose names Berth's options have. The
+// command line is read by translate.c.
 #include "core/number.h"
 #include "core/words.h"
 #include "program.h"

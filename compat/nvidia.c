@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's DeepLearningExamples and Habana's Model-References, which began as a copy of them: data,
-// pre-training, and fine-tuning on questions and on GLUE.
+// pre-training, and fine-tuning on questions and on GLUE. The command line is read by translate.c.
 #include "core/file.h"
 #include "core/memory.h"
 #include "program.h"

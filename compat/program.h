@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of other programs, and what their functions may do with a command line that was read.
+// translate.c goes through a row; the files of the systems define them.
 #ifndef BERTH_COMPAT_PROGRAM_H
 #define BERTH_COMPAT_PROGRAM_H
 

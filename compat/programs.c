@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of all systems, in the order in which `berth as` lists them, and finding one by its
-// name.
+// name. Called by translate.c and cli/as.c.
 #include "core/options.h"
 #include "program.h"
 

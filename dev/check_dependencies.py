@@ -5,10 +5,11 @@ which; that no files call each other in a circle; that one source file includes 
 parallel region says how many threads it has, as OpenMP's default is all processors; that messages name settings as
 all callers do, "max_seq_length", without the dashes that only the command line has; that numbers of models are computed
 by functions that have the same bits everywhere (core/portable_math.h), not by the C library's; and that the words of other
-programs (flags, names, recipes) are in compat/ and a few named files only.
+programs (flags, names, recipes) are in compat/ and a few named files only. Also that every source file begins with a head,
+which says more than the names of the file and of its functions do.
 
-Exits 1 and names each include, circle, header, region, message and word that breaks a rule. Also prints how long files and
-functions are, which nothing depends on.
+Exits 1 and names each include, circle, header, region, message, word and file that breaks a rule. Also prints how long files
+and functions are, how much of them is comments, and how many functions have one caller, which nothing depends on.
 """
 import collections
 import pathlib
@@ -96,7 +97,7 @@ KNOW_ALL = {"src/train/machine/machine.c", "src/train/machine/machine.h", "src/t
 # The devices and transports themselves are no business of the rooms that use them.
 DOORS_OF_ROOM = {"comm": {"comm/comm.h", "comm/comm_forecast.h", "comm/heartbeat.h"}, "device": {"device/device.h", "device/device_batch.h"}}
 CLI_MAY = {"core", "comm", "settings", "api", *PARTS}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "serve.c", "tasks.c", "verb_list.c", "verbs.c"}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "run.h", "serve.c", "tasks.c", "texts.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
 # names of flags, too.
 FOREIGN_WORDS = {
@@ -124,6 +125,7 @@ PARALLEL = re.compile(r'^\s*#\s*pragma omp parallel\b(?:[^\n]*\\\n)*[^\n]*', re.
 # The name of a function or object with external linkage, defined in a source file.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
+STATIC = re.compile(r"^static [^;=(]*?\b([a-z_]\w*)\((?=[^;{]*\)\s*\{)", re.M)  # a static function, defined
 # The rows of the option table, whose descriptions are the program's --help.
 OPTION_ROWS = "src/settings/rows.c"
 ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+,\s*\w+,\s*(\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
@@ -135,6 +137,13 @@ COMMAND = re.compile(r"`[^`]*`")  # a command line, which has dashes
 ROW_TEXT = re.compile(r'\.(?:usage|example|notes|help|json)\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # what --help prints
 FLAG = re.compile(r"(?<![\w-])--([a-z]\w*|%)")  # "--%s" is a setting's name
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
+
+# The head of a source file: the comment after the line of its licence. It says what the file is for, where it is in the path
+# of a run, and what it leaves to which other file. Words count once, and as new unless a name in the file has them.
+HEAD = re.compile(r"\A(?://[^\n]*\n((?://[^\n]*\n)*)|/\*[^\n]*\n(.*?)\*/)", re.S)
+HEAD_WORDS, HEAD_NEW_WORDS = 15, 5
+NO_WORDS = set("a an and are as at be by for from in is it its not of on or see so that the their them these they this to which with".split())
+NAMED = re.compile(r"\b([a-z_]\w*)\s*\(")
 
 # Functions whose results C libraries round differently, and where they may: of GPUs, of figures and of text.
 ROUNDED = re.compile(r"(?<![\w.>])((?:exp2?|expm1|log(?:2|10|1p)?|pow|erfc?|tanh?|sin|cos|cbrt)f?)\(")
@@ -187,6 +196,8 @@ def main() -> int:
                  for folders in (["src"], PARTS)
                  for circle in circles_of(calls_between_files(root, folders))]
     problems += foreign_words(root)
+    problems += [problem for folder in ("include", "src", *PARTS) for path in sorted((root / folder).rglob("*"))
+                 if path.suffix in CODE for problem in head_problem(path.relative_to(root), path.read_text(encoding="utf-8"))]
     for problem in problems:
         print(f"dependency check: {problem}", file=sys.stderr)
     print_sizes(root)
@@ -268,6 +279,26 @@ def native_names(texts: dict) -> set:
     return names
 
 
+def head_problem(relative: pathlib.Path, text: str) -> list:
+    """What a file's head lacks."""
+    def words(of: str) -> list:
+        return re.findall(r"[a-z]{2,}", of.lower())
+
+    def stems(of: list) -> set:
+        return {re.sub(r"(?:ing|ed|es|s|e)$", "", word) if len(word) > 3 else word for word in of} - NO_WORDS
+    found = HEAD.match(text)
+    head = (found[1] or found[2] or "") if found else ""
+    names = words(" ".join([*relative.with_suffix("").parts, *NAMED.findall(NOT_CODE.sub("", text))]).replace("_", " "))
+    count, new = len(re.findall(r"[\w'./-]*\w", head)), len(stems(words(head)) - stems(names))
+    if count == 0:
+        return [f"{relative}: lacks a head: what the file is for, where it is in a run, and what it leaves to others"]
+    if count < HEAD_WORDS:
+        return [f"{relative}: its head has {count} words, expected at least {HEAD_WORDS}"]
+    if new < HEAD_NEW_WORDS:
+        return [f"{relative}: its head says little more than the names in the file do ({new} other words)"]
+    return []
+
+
 def calls_between_files(root: pathlib.Path, folders: list) -> dict:
     """For each source file the source files that define the functions and objects it names."""
     code = {str(path.relative_to(root)): NOT_CODE.sub("", path.read_text(encoding="utf-8"))
@@ -298,24 +329,33 @@ def circles_of(graph: dict) -> list:
 
 
 def print_sizes(root: pathlib.Path) -> None:
-    lines, functions = {}, []
+    """Prints figures of the size of files and functions, of comments, and of static functions with one caller."""
+    lines, functions, comments, once, statics = {}, {}, 0, 0, 0
     for path in [path for folder in ("src", *PARTS) for path in root.glob(f"{folder}/**/*.c")]:
-        text = path.read_text(encoding="utf-8").splitlines()
-        lines[path.relative_to(root)] = len(text)
+        text = path.read_text(encoding="utf-8")
+        lines[path.relative_to(root)] = text.count("\n")
+        comments += sum(len(comment.splitlines()) for comment in COMMENT.findall(STRING.sub('""', text)))
         begin = None
-        for number, line in enumerate(text):
+        for number, line in enumerate(text.splitlines()):
             if begin is None and re.match(r"^[a-z].*\)\s*\{$|^ +.*\) \{$", line) and not line.startswith("    if"):
                 begin = number
             if line == "}" and begin is not None:
-                functions.append(number - begin + 1)
+                functions[f"{path.relative_to(root)}:{begin + 1}"] = number - begin + 1
                 begin = None
+        code = NOT_CODE.sub("", text)
+        names, calls = (collections.Counter(re.findall(pattern, code)) for pattern in (r"\w+", r"(\w+)\s*\("))
+        defined = STATIC.findall(text)
+        statics += len(defined)
+        once += sum(1 for name in defined if names[name] == calls[name] == 2)  # the definition and a call
     if not functions:
         return
-    longest = max(lines, key=lines.get)
-    short = sum(1 for length in functions if length <= 60) / len(functions)
-    print(f"sizes: {len(lines)} source files, {sum(lines.values())} lines, longest {longest} "
-          f"({lines[longest]}); {len(functions)} functions, median {statistics.median(functions):.0f} "
-          f"lines, {short:.0%} of at most 60")
+    longest, longest_function = max(lines, key=lines.get), max(functions, key=functions.get)
+    total = sum(lines.values())
+    short = sum(1 for length in functions.values() if length <= 60) / len(functions)
+    print(f"sizes: {len(lines)} source files, {total} lines, {comments / total:.1%} comments, longest {longest} "
+          f"({lines[longest]}), {sum(1 for length in lines.values() if length < 50)} of less than 50; {len(functions)} functions, "
+          f"median {statistics.median(functions.values()):.0f} lines, {short:.0%} of at most 60, longest {longest_function} "
+          f"({functions[longest_function]}); {statics} static functions, {once / statics:.0%} with one call")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads one file.
+// Downloads one file into a cache: takes the file's lock, asks for what a partial file lacks,
+// checks size and digest while bytes arrive, tries again after faults that pass, and publishes the
+// file under its name (download.h has the rules). fetch_hub.c and fetch_url.c call it for each
+// file; the request itself is http.c's.
 #include "fetch/download.h"
 
 #include "core/caseless.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads: models and data sets of the hub, data sets with known names, files at any URL.
+// `berth fetch`: decides whether a name is a URL, a data set with a name of its own or a repository
+// of the hub, has it fetched by fetch_url.c or fetch_hub.c, and lists and removes what is in the
+// cache.
 //
 // A snapshot's ref is written after all its files, so a look-up in the cache finds either the
 // complete snapshot or the previous one.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads for `berth fetch`, the only part of the program that uses the network.
+// Downloads for `berth fetch`, the only part of the program that uses the network: fetches a name,
+// lists what was fetched, removes it. Everything else finds the files on disk
+// (format/hub/model_files.h).
 #ifndef BERTH_FETCH_FETCH_H
 #define BERTH_FETCH_FETCH_H
 

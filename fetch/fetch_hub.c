@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetches a repository of the hub: selects the files and the token.
+// Fetches a repository of the hub: asks for its commit and its files (hub.c), chooses those that a
+// model needs, sends the user's token only where it belongs, and downloads each file. fetch.c calls
+// it for a name ORG/NAME; the snapshot is published by fetching.c.
 #include "core/file.h"
 #include "core/memory.h"
 #include "fetch/fetching.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetches URLs, and the data sets whose URLs and digests are known.
+// Fetches a file at any URL, and the data sets whose URLs and digests are known
+// (format/hub/model_files.h). fetch.c calls it where a name is neither a repository nor a path;
+// bytes are downloaded and checked by download.c.
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the ways to fetch something have in common: marks the cache as one that backups may leave
+// out, and publishes a snapshot, by links to the files that were downloaded, then the reference.
+// Called last by fetch_hub.c and fetch_url.c.
 #include "fetch/fetching.h"
 
 #include "core/file.h"

@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "fetch/download.h"
 #include "fetch/fetch.h"
-#include "format/hub/known_set.h"
+#include "format/hub/model_files.h"
 
 // The state of one fetch.
 struct fetch {

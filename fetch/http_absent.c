@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of http.c in a build without libcurl: nothing can be downloaded.
+// Stands in for http.c in a build without libcurl: every request fails with an error that names
+// what the build lacks. Files that are in the cache already can still be used.
 #include "fetch/http.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the headers that downloads need.
+// Reads those headers of a response that downloads depend on: size, range, etag, digest, link,
+// location. http.c calls it for each line that arrives; what follows from them is decided by
+// download.c and hub.c.
 #include "fetch/http_headers.h"
 
 #include "core/caseless.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hub's API: the commit of a revision, and its files.
+// Asks the hub's API which commit a revision is and which files it has, for fetch_hub.c. The
+// answers are parsed and checked by format/hub/hub_listing.h, and files are downloaded by
+// download.h.
 #ifndef BERTH_FETCH_HUB_H
 #define BERTH_FETCH_HUB_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What charts have in common, on paper and in a terminal: which series of a run are shown and under
+// which title, the range of an axis, the text of a tick. html_chart.c and plot.c draw them; a run's
+// series come from report/run.h.
 #include "page/chart.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes the HTML report of runs: one file with styles and script inside, section after section, and
+// a policy that lets no other script run. `berth report`, `berth bench` and the log of a training
+// run (report/run_log.c) call it; the sections are made by the html_*.c files.
 #include "core/html.h"
 
 #include "core/base64.h"

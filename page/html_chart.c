@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charts as inline SVG. The drawing is stretched to the space that the page has, and the numbers at
 // its edges are text of the page, so both stay readable at any width. The script shows the values
-// under the pointer, from data-points; a table has the same for readers.
+// under the pointer, from data-points; a table has the same for readers. html.c calls it for each
+// chart; scales and titles are chart.c's.
 #include "core/html.h"
 #include "core/memory.h"
 #include "page/chart.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of facts: a row for each key, a column for each run.
+// The sections of a report that are tables of facts, a row for each key and a column for each run:
+// outcome, figures, processes, warnings, plan and settings. html.c calls them in their order; names
+// of keys come from report/keys.h.
 #include "core/html.h"
 #include "page/html_parts.h"
 #include "report/keys.h"

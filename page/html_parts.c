@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of all sections of the report.
+// Helpers with which all sections of the report write a text, a number or a value with its unit,
+// escaped and in the form that report/keys.h has for its key. Which sections there are is html.c's.
 #include "page/html_parts.h"
 
 #include "core/html.h"

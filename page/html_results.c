@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data and predictions of a run: lengths, confusion matrix, sample answers.
+// The sections of a report about data and predictions of a run: lengths of sequences, confusion
+// matrix, sample answers and tags. The records were logged by the tasks (task/details.h); html.c
+// calls these after the charts.
 #include "core/html.h"
 #include "core/memory.h"
 #include "core/utf8.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Without colours, each run gets a chart of its own on common axes, because dots of several runs in
-// one character could not be distinguished.
+// one character could not be distinguished. Called by `berth plot` (cli/report.c); scales and
+// titles are chart.c's.
 #include "page/plot.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides whether a request may be answered: its Host is one that the server has (against DNS
+// rebinding), its Origin is allowed, its key is right. routes.c asks before it looks for a path,
+// and adds the headers that browsers need; keys and origins are read when the server opens.
 #include "serve/access.h"
 
 #include "core/caseless.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access control: checks a request's Host, its Origin and its key.
+// Access control: checks a request's Host, its Origin and its key, and makes the headers by which a
+// browser lets pages of other sites read the reply. Encryption is http.h's, and limits of requests
+// are the queue's.
 #ifndef BERTH_SERVE_ACCESS_H
 #define BERTH_SERVE_ACCESS_H
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// A request to a model on its way: reads its JSON or form, finds the protocol's parts in it, makes
+// an item for each input, and writes their results into the reply. A thread of the queue reads it
+// and another runs it (run.c); which members there are and what they mean is left to the protocols
+// and members.c.
 #include "serve/call.h"
 
 #include "core/encoding.h"

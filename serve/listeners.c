@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens a listening socket for each address that a host name has, all with the same port, so that
+// "localhost" is reached by IPv4 and IPv6. http.c calls it when the server starts; a socket that
+// the service manager passed is used in its place.
 #include "serve/listeners.h"
 
 #include <errno.h>

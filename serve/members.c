@@ -4,7 +4,8 @@
 //
 // A parameter that is fixed when a model is opened must have the same value here; another value is
 // refused, because it would have no effect. So is a parameter that other servers have and this one
-// does not, because the reply would be another with it.
+// does not, because the reply would be another with it. Called by the protocols for each member of
+// a request that is no input.
 #include "core/caseless.h"
 #include "core/log.h"
 #include "core/utf8.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts requests, batches, tokens and their times, and prints them with the figures of the process
+// as text for Prometheus. routes.c counts each reply and run.c each batch; GET /metrics prints.
 #include "serve/metrics.h"
 
 #include "core/clock.h"

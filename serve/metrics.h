@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of the server and their text for Prometheus.
+// Counters of the server and their text for Prometheus. Threads add to them while requests are
+// answered; logs of single requests are request_log.h's.
 #ifndef BERTH_SERVE_METRICS_H
 #define BERTH_SERVE_METRICS_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The served models: reads --model NAME=PATH, opens each for its task, hands it out with a count of
+// its users, and exchanges it on a reload. The loading thread of server.c loads, routes.c and run.c
+// acquire and release; opening itself is task/opened.c's.
 #include "serve/models.h"
 
 #include "core/file.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenAPI document of GET /openapi.json, made from the table of routes. Leaves out nothing that
-// a path reads; which parameters a model reads depends on its task (doc/serve.md).
+// The OpenAPI document of GET /openapi.json, made from the table of routes that routes.c gives it.
+// Leaves out nothing that a path reads; which parameters a model reads depends on its task
+// (doc/serve.md).
 #include "serve/openapi.h"
 
 #include <ctype.h>

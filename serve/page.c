@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills in the {{placeholders}} of page.html. Text from a request is escaped; only scripts with the
-// page's nonce run.
+// page's nonce run. routes.c calls it for GET / and for a form that was sent.
 #include "serve/page.h"
 
 #include "core/buffer.h"

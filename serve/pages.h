@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page at /, embedded in the program by the build.
+// The page at / as bytes, which the build generates from serve/pages and embeds in the program, so
+// that it needs no file beside it. page.c fills in its placeholders.
 #ifndef BERTH_SERVE_PAGES_H
 #define BERTH_SERVE_PAGES_H
 

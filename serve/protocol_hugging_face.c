@@ -4,6 +4,7 @@
 //
 // Parameters may also be beside the inputs, where Hugging Face's client for Python has those of
 // feature-extraction, and without "inputs" the fields of one, as transformers' pipelines take them.
+// Called by call.c, which has read the JSON.
 #include "serve/protocols.h"
 
 #include <stdio.h>

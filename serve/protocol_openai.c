@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}. They have
-// length 1 whatever the model says: clients compare them by their products.
+// length 1 whatever the model says: clients compare them by their products. Called by call.c, which
+// has read the JSON.
 #include "core/base64.h"
 #include "serve/protocols.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts by their score for a query, in two forms. text-embeddings-inference's has "texts", and its
 // reply is a list; that of Cohere, Jina and vLLM has "documents", and its reply is an object.
+// Called by call.c, which has read the JSON.
 #include "core/memory.h"
 #include "serve/protocols.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-embeddings-inference's /embed, /embed_all, /embed_sparse and /predict. Replies are lists; of
 // /embed always one of embeddings, of /embed_all one of lists of the tokens' vectors, of
-// /embed_sparse one of lists of words, of /predict one of classes for a single input.
+// /embed_sparse one of lists of words, of /predict one of classes for a single input. Called by
+// call.c, which has read the JSON.
 #include "core/memory.h"
 #include "serve/protocols.h"
 

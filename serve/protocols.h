@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supported APIs (struct protocol).
+// The APIs of other servers that this one speaks, a struct protocol for each: how inputs are found
+// in a request and results are written into a reply. routes.c has their paths; the protocol_*.c
+// files define them, and call.c runs them.
 #ifndef BERTH_SERVE_PROTOCOLS_H
 #define BERTH_SERVE_PROTOCOLS_H
 

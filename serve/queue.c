@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lanes with a thread each, for calls that are to be read, usual calls and those with long texts.
+// Calls wait in them, in turns between clients and between models, until a batch is full or nothing
+// else waits. routes.c puts calls in; run.c gets the items of a batch. Why turns are as they are is
+// said in queue.h.
 #include "serve/queue.h"
 
 #include "core/clock.h"

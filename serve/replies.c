@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes replies: a status, JSON, tensors, text, or an error in the form that the path's API has
+// for it. routes.c and run.c end every request here, and http.c sends the bytes.
 #include "core/memory.h"
 #include "serve/state.h"
 

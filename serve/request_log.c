@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each line is one write to a file opened for appending, so that lines of several threads, and of
-// several servers with one file, are whole.
+// several servers with one file, are whole. Called by routes.c for each reply.
 #include "serve/request_log.h"
 
 #include "core/clock.h"

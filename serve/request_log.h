@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line of JSON for each reply (--access_log).
+// A line of JSON for each reply (--access_log): which request it was, how it ended and how long it
+// took. routes.c puts a line when a reply was sent; sums over all requests are metrics.h's.
 #ifndef BERTH_SERVE_REQUEST_LOG_H
 #define BERTH_SERVE_REQUEST_LOG_H
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routing table: one row for each path and method.
+// The routing table: one row for each path and method, with what it reads and the function that
+// answers it. http.c brings every request here; what needs a model is read by a thread and put into
+// the queue, what needs none is answered at once. The OpenAPI document is made from the same rows
+// (openapi.c).
 #include "core/caseless.h"
 #include "core/memory.h"
 #include "core/number.h"

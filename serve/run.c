@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a batch, and answers the calls that are complete with it.
+// Runs the items of a batch that the queue has chosen, by their task's row, and answers the calls
+// that are complete with it. A text that fails fails its own call only. What is in a reply is left
+// to the call's protocol (call.c), its form to replies.c.
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/number.h"

@@ -1,29 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a server: opening, loading, serving, draining.
+// The life of a server: opens the address, the queue and the models, tells the service manager when
+// it is ready, waits for signals, drains what is running, and closes everything. cli/serve.c calls
+// it and gets back the exit status. Requests come in by http.c and are answered by routes.c and
+// run.c, on other threads.
 #include "serve/server.h"
 
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/thread.h"
-#include "serve/notify.h"
 #include "serve/state.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TICK_NANOSECONDS 100000000
 #define PEM_MAX ((size_t)1 << 20)
 #define LARGE_BLOCK (256 << 10)
 #define TRIM_SECONDS 10
 #define REFUSAL_SECONDS 0.5
+#define FIRST_PASSED_DESCRIPTOR 3
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+// --- the service manager (systemd) ---------------------------------------------------------------
+
+// Sends "READY=1" or the like to the socket NOTIFY_SOCKET, if there is one.
+static void notify_manager(const char *state) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t length = path != NULL ? strlen(path) : 0;
+    if (length == 0 || length >= sizeof address.sun_path) {
+        return;
+    }
+    memcpy(address.sun_path, path, length);
+    if (*path == '@') { // an abstract name
+        address.sun_path[0] = '\0';
+    }
+    const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor >= 0) {
+        (void)sendto(descriptor, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+        close(descriptor);
+    }
+}
+
+// Sets *listener to the listening socket that was passed to this process (LISTEN_FDS); -1: none.
+// BERTH_CONFIG: several were.
+static enum berth_status notify_listener(int *listener, struct berth_error *error) {
+    const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    int64_t pid = 0, sockets = 0;
+    *listener = -1;
+    if (process == NULL || count == NULL || !number_parse_integer(process, &pid) ||
+        !number_parse_integer(count, &sockets) || pid != getpid() || sockets < 1) {
+        return BERTH_OK;
+    }
+    if (sockets > 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "LISTEN_FDS: the service manager passed %s sockets; expected one", count);
+    }
+    fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+    fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFL, fcntl(FIRST_PASSED_DESCRIPTOR, F_GETFL) | O_NONBLOCK);
+    *listener = FIRST_PASSED_DESCRIPTOR;
+    return BERTH_OK;
+}
 
 // --- loading -------------------------------------------------------------------------------------
 

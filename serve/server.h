@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server: models behind HTTP. Threads of the queue (queue.h) read requests, and run what waits,
 // up to a number of tokens, together. The thread that called server_run waits for signals; another
-// thread loads models.
+// thread loads models. cli/serve.c fills in the settings.
 #ifndef BERTH_SERVE_SERVER_H
 #define BERTH_SERVE_SERVER_H
 

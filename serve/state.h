@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a running server, for the files that it consists of.
+// The parts of a running server, and the functions with which its files hand a request to each
+// other: admitted and read by routes.c, run by run.c, written by replies.c. server.c opens the
+// parts in turn and closes them in the other direction; nothing outside serve/ sees them.
 #ifndef BERTH_SERVE_STATE_H
 #define BERTH_SERVE_STATE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompresses one bzip2 stream with libbz2; no other file includes bzlib.h.
+// Decompresses one bzip2 stream in memory with libbz2; no other file includes bzlib.h. bzip2.c
+// makes a stream of each block that it has found and calls this from any thread.
 #include "wiki/bzip2_stream.h"
 
 #include "core/memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bzip2 stream through libbz2, for bzip2.c. A build without libbz2 has bzip2_stream_absent.c
-// instead.
+// One bzip2 stream through libbz2, for bzip2.c, which finds the blocks and puts their contents in
+// order. A build without libbz2 has bzip2_stream_absent.c instead.
 #ifndef BERTH_WIKI_BZIP2_STREAM_H
 #define BERTH_WIKI_BZIP2_STREAM_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of bzip2_stream.c in a build without libbz2: nothing can be decompressed.
+// Stands in for bzip2_stream.c in a build without libbz2: nothing can be decompressed, so bzip2.c
+// refuses a compressed dump when it is opened.
 #include "wiki/bzip2_stream.h"
 
 int bzip2_is_available(void) {

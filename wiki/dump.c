@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens the dump of a wiki, plain or compressed by bzip2 as its first bytes say, and hands out its
+// XML piece by piece; a run that goes on begins at the block of bzip2 where the last one stopped.
+// wikipedia.c feeds the pieces to mediawiki.c, which finds the pages.
 #include "wiki/dump.h"
 
 #include "core/compressed.h"

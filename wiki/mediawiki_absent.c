@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of mediawiki.c in a build without expat: no dump can be read.
+// Stands in for mediawiki.c in a build without expat: no dump can be parsed, and an error says what
+// the build lacks. Text that was extracted elsewhere can still be used.
 #include "wiki/mediawiki.h"
 
 static enum berth_status refuse(struct berth_error *error) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Puts cleaned articles into the files of the text folder: the tags around an article, when a file
+// is full and the next one begins, and the entry of a finished one in text.json
+// (data/wikipedia/wikipedia_state.h). wikipedia.c calls it in the order of the dump.
 #include "wiki/wikipedia_files.h"
 
 #include "core/number.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of a template, and patterns that show them (wikitext_parts.h).
+// The arguments of a template's call, and the little patterns with which rows say what a reader of
+// the page sees of them. The functions that show templates (wikitext_numbers.c, _words.c,
+// _languages.c, _convert.c) and wikitext_templates.c use it; which template has which pattern is in
+// wikitext_rows.c.
 #include "wiki/wikitext_parts.h"
 
 // --- arguments ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // {{convert|5|to|10|km|mi}}: "5 to 10 kilometres (3.1 to 6.2 mi)". Numbers are rounded by the
 // template's rules; a unit or an option that is not known here leaves a gap. Numbers of four digits
-// have no comma, as with the template's comma=5.
+// have no comma, as with the template's comma=5. Called through a row of wikitext_rows.c; numbers
+// are printed by wikitext_numbers.c.
 #include "core/number.h"
 #include "wiki/wikitext_parts.h"
 #include "wiki/wikitext_units.h"

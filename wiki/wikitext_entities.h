@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by dev/unicode/make_entities.py: the character entities of HTML 4, sorted by their bytes.
+// wikitext_lines.c looks "&name;" up in it when it writes a line; entities with numbers need no
+// table.
 #ifndef BERTH_WIKI_WIKITEXT_ENTITIES_H
 #define BERTH_WIKI_WIKITEXT_ENTITIES_H
 

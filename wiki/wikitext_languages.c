@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates of words in other languages, and of how words are pronounced.
+// Shows templates of words in other languages, and of how words are pronounced, as the page does:
+// the name of the language, the word, its sounds. Called through the rows of wikitext_rows.c, while
+// wikitext.c cleans a page.
 #include "core/caseless.h"
 #include "wiki/wikitext_parts.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefixes of links that are not part of the text, in the languages of the larger wikis, and
-// language variants, -{zh-hans:...;zh-hant:...}-.
+// language variants, -{zh-hans:...;zh-hant:...}-. wikitext.c asks about every link.
 #include "core/utf8.h"
 #include "text/python.h"
 #include "wiki/wikitext_parts.h"

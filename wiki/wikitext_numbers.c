@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Templates and parser functions that show numbers, and raised and lowered characters. A number
-// that cannot be read leaves a gap.
+// that cannot be read leaves a gap. Called through the rows of wikitext_rows.c, while wikitext.c
+// cleans a page.
 #include "core/caseless.h"
 #include "core/number.h"
 #include "wiki/wikitext_parts.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the files of the wikitext cleaner.
+// What the files of the wikitext cleaner share: the page that is being cleaned, a template's call,
+// and the functions that show templates, which wikitext_rows.c lists. Users of the cleaner include
+// wikitext.h.
 #ifndef BERTH_WIKI_WIKITEXT_PARTS_H
 #define BERTH_WIKI_WIKITEXT_PARTS_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements of HTML and MediaWiki: what becomes of each, and where they end.
+// The elements of HTML and MediaWiki in a page: a table says whether an element is dropped, kept as
+// text or ends a paragraph, and its end is found. wikitext.c asks when it meets a "<"; templates
+// and links are its own affair.
 #include "core/caseless.h"
 #include "wiki/wikitext_parts.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The units that {{convert}} is known for, and what it converts them to by default.
+// The units that {{convert}} is known for, with their names, factors and what each is converted to
+// by default. A table for wikitext_convert.c; a unit that is missing here leaves a gap in the
+// sentence.
 #ifndef BERTH_WIKI_WIKITEXT_UNITS_H
 #define BERTH_WIKI_WIKITEXT_UNITS_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates of dates, ships, formulas, characters and coordinates.
+// Shows templates of dates, ages, ships, formulas, characters and coordinates in the words that a
+// reader of the page sees. Called through the rows of wikitext_rows.c, while wikitext.c cleans a
+// page.
 #include "core/caseless.h"
 #include "core/number.h"
 #include "core/utf8.h"

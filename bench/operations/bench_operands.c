@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes the operands of one operation in a device's memory: a batch of given lengths, matrices of
+// random numbers, in the types that the call reads. bench_ops.c has them made before each
+// measurement; their shapes are said by op_call.h.
 #include "bench/operations/bench_operands.h"
 
 #include "core/error.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times each operation on a typical batch, after one untimed run.
+// Times each operation of the table on a typical batch, after one untimed run, and gives the time
+// beside the least that its arithmetic and its bytes need. program.c chooses the operations and
+// prints; clocks of devices are timing.h's.
 #include "bench/operations/bench_ops.h"
 
 #include "bench/operations/bench_operands.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a device's single operations, through the interface of device/device.h only. Leaves out
-// printing.
+// Measures a device's single operations, through the interface of device/device.h only, so that
+// every device is measured alike. The program bench_operations prints what it returns; whole steps
+// are measured by bench.h.
 #ifndef BERTH_BENCH_OPS_H
 #define BERTH_BENCH_OPS_H
 

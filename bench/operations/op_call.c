@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Says of one call of an operation how large its operands are, which of them it reads and writes,
+// and how many operations and bytes it takes at least. The table's rows (op_table.c), the operands
+// (bench_operands.c) and the tests of devices ask.
 #include "bench/operations/op_call.h"
 
 #include "core/int8.h"

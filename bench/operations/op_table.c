@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The rows of the table of operations: for each one a function that calls it on given operands, and
+// where a model uses it. The program bench_operations goes through them to measure, the tests of
+// devices to compare with float64; sizes and costs are op_call.c's.
 #include "bench/operations/op_call.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program bench_products: times single products of Berth's kernels, with the packing of b, on
+// The program bench_products: times single products of Berth's device, as a layer calls them, on
 // one thread beside the same ones of oneDNN, in turn. Shapes are those of heads, of few rows and
 // odd ones; what a layer multiplies is measured by bench_operations.
 //
-//     bench_products [INSTRUCTIONS [REPEATS]]
+//     bench_products [INSTRUCTIONS [REPEATS [PRODUCT]]]
 //
 // Environment: ONEDNN_MAX_CPU_ISA=AVX2 holds oneDNN to the same instructions.
 #include "bench/products/yardstick.h"
@@ -47,19 +47,28 @@ static const struct {
 };
 
 struct race {
-    struct gemm *gemm;
+    struct device *device;
     struct gemm_shape shape;
     struct yardstick *yardstick; // NULL: oneDNN refuses the shape
     float *a, *b, *c;
-    void *packed;
     int repeats;
     double own[REPEATS_MAX], other[REPEATS_MAX];
 };
 
 static void multiply(struct race *race) {
-    struct gemm_operands operands = {.a = race->a, .b = race->packed, .c = race->c};
-    gemm_pack(race->gemm, &race->shape, race->b, race->packed);
-    gemm_run(race->gemm, &race->shape, 0, &operands);
+    struct device *device = race->device;
+    const struct gemm_shape *s = &race->shape;
+    const struct mat c = mat_of(race->c, s->m, s->n, s->c_type);
+    if (s->a_transposed) {
+        device->linear_backward_weight(device, c, NULL, mat_of(race->a, s->k, s->m, s->type),
+                                       mat_of(race->b, s->k, s->n, s->type));
+    } else if (s->b_transposed) {
+        device->linear_forward(device, c, mat_of(race->a, s->m, s->k, s->type),
+                               mat_of(race->b, s->n, s->k, s->type), NULL);
+    } else {
+        device->linear_backward_input(device, c, mat_of(race->a, s->m, s->k, s->type),
+                                      mat_of(race->b, s->k, s->n, s->type));
+    }
 }
 
 static void multiply_by_other(struct race *race) {
@@ -97,11 +106,10 @@ static enum berth_status allocate(struct race *race, struct berth_error *error) 
     race->a = memory_array_zeroed((size_t)(s->m * s->k), size);
     race->b = memory_array_zeroed((size_t)(s->k * s->n), size);
     race->c = memory_array_zeroed((size_t)(s->m * s->n), size);
-    race->packed = memory_pages(gemm_pack_bytes(s));
-    if (race->a == NULL || race->b == NULL || race->c == NULL || race->packed == NULL) {
-        return error_no_memory(error, gemm_pack_bytes(s), "a product");
+    if (race->a == NULL || race->b == NULL || race->c == NULL) {
+        return error_no_memory(error, (size_t)(s->k * s->n) * size, "a product");
     }
-    return gemm_reserve(race->gemm, gemm_scratch_bytes(race->gemm, s), error);
+    return BERTH_OK;
 }
 
 static void run_race(struct race *race, const char *name) {
@@ -143,40 +151,42 @@ static enum berth_status race_of(struct race *race, size_t index, enum dtype typ
     memory_free(race->a);
     memory_free(race->b);
     memory_free(race->c);
-    memory_pages_free(race->packed, gemm_pack_bytes(&race->shape));
     return status;
 }
 
-static enum berth_status run(const char *instructions, int repeats, struct berth_error *error) {
+static enum berth_status run(const char *instructions, int repeats, const char *product,
+                             struct berth_error *error) {
     static struct race race;
-    const struct kernels *kernels = kernels_choose(instructions, error);
-    if (kernels == NULL) {
-        return error->status;
-    }
+    const struct device_options options = {.threads = 1, .instructions = instructions};
     race.repeats = repeats;
-    TRY(gemm_open(1, kernels, &race.gemm, error));
-    printf("%s kernels and %s, one thread, median of %d runs in turn\n", kernels->name,
-           yardstick_version(), repeats);
+    TRY(device_cpu_open(&options, &race.device, error));
+    printf("%s kernels and %s, one thread, median of %d runs in turn\n",
+           instructions == NULL ? "the best" : instructions, yardstick_version(), repeats);
     printf("%-26s %-5s %10s %10s %6s  %s\n", "product", "type", "own ms", "other ms", "gain",
            "oneDNN's kernel");
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; status == BERTH_OK && i < 2 * sizeof shapes / sizeof *shapes; i++) {
-        status = race_of(&race, i / 2, i % 2 ? DTYPE_BF16 : DTYPE_F32, error);
+        if (product == NULL || strcmp(product, shapes[i / 2].name) == 0) {
+            status = race_of(&race, i / 2, i % 2 ? DTYPE_BF16 : DTYPE_F32, error);
+        }
     }
-    gemm_close(race.gemm);
+    status = status == BERTH_OK ? race.device->status(race.device, error) : status;
+    race.device->close(race.device);
     return status;
 }
 
 int main(int count, char **words) {
     struct berth_error error;
     const int repeats = count > 2 ? (int)strtol(words[2], NULL, 10) : 101;
-    if (count > 3 || repeats < 1 || repeats > REPEATS_MAX) {
-        fprintf(stderr, "usage: bench_products [INSTRUCTIONS [REPEATS]], at most %d repeats\n",
+    if (count > 4 || repeats < 1 || repeats > REPEATS_MAX) {
+        fprintf(stderr,
+                "usage: bench_products [INSTRUCTIONS [REPEATS [PRODUCT]]], at most %d repeats\n",
                 REPEATS_MAX);
         return 2;
     }
     omp_set_num_threads(1);
-    if (run(count > 1 ? words[1] : NULL, repeats, &error) != BERTH_OK) {
+    if (run(count > 1 ? words[1] : NULL, repeats, count > 3 ? words[3] : NULL, &error) !=
+        BERTH_OK) {
         fprintf(stderr, "bench_products: %s\n", error.message);
         return 1;
     }

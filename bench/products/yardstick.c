@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's matmul primitives with a scratchpad of their own; see yardstick.h.
+// Products by oneDNN's matmul primitives, with a scratchpad of their own, to compare Berth's
+// kernels with. program.c calls it in turn with ours; what differs between oneDNN's versions is in
+// onednn.h, and yardstick.h hides both.
 #include "bench/products/yardstick.h"
 
 #include "bench/products/onednn.h"

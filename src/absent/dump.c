@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of a wiki's dump where there is none: in the library, which reads text.
+// Stands in the library for the reader of a wiki's dump (wiki/), which only the program contains:
+// the library prepares data from text, and a dump is refused with an error that says so.
 #include "data/wikipedia/wikipedia.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report page where there is none: in the library, whose jobs then refuse to write one.
+// Stands in the library for the report page (page/), which only the program contains: a job that
+// the library runs refuses to write one, with an error that says so.
 #include "report/run.h"
 
 enum berth_status html_check_output(const char *path, struct berth_error *error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job compare: two models tensor by tensor. Names are translated, so checkpoints of different
-// origin can be compared. Numbers are read in chunks and compared in double.
+// origin can be compared. Numbers are read in chunks and compared in double. Which formats there
+// are is left to format/containers, and what differences matter to the caller.
 #include "api/job.h"
 #include "core/file.h"
 #include "core/json_line.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of targets of a conversion: what each format can hold, and the function that writes it.
+// convert.c reads a model and goes through it; save_formats.c uses it for the result of training,
+// and berth_save for an open model.
 #ifndef BERTH_API_CONVERSION_H
 #define BERTH_API_CONVERSION_H
 

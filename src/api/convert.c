@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a model folder: reads it, reports what would be lost, writes to a temporary folder next
-// to the output, and publishes it.
+// The job convert: reads a model folder, reports what the target could not hold, writes to a
+// temporary folder next to the output, and publishes that as a whole. What a target is made of is
+// in convert_targets.c, where the functions for each format are.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's and
-// TensorFlow's. convert_deepspeed.c writes DeepSpeed's.
+// TensorFlow's. convert_deepspeed.c writes DeepSpeed's. Called by the rows of convert_targets.c
+// with tensors that convert_tensors.c has collected.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"

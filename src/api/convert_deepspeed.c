@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes DeepSpeed's checkpoints: the model, and with --zero_stage the optimizer's state of one of
-// Berth's checkpoints.
+// Berth's checkpoints. The state is read by convert_optimizer.c, and the files get their form in
+// format/deepspeed.
 #include "api/conversion.h"
 #include "api/convert_optimizer.h"
 #include "core/file.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats that berth_convert writes. A new format is a function and a row at the end of this
-// file.
+// file. convert.c calls them with a model that it has read; tensors are collected by
+// convert_tensors.c.
 #include "api/conversion.h"
 #include "api/gguf_tokens.h"
 #include "core/file.h"

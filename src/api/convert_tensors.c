@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects every tensor of the source in its own type, for a target that holds dictionaries of
 // tensors: renamed, transposed, stacked, padded. All of them are in memory at once, without copies.
+// Called by the targets of convert_targets.c and their kin; which names they get is in
+// model/names.h.
 #include "api/conversion.h"
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of statuses, the version, and freeing strings that the library returns.
+// Names of statuses, the version, and the release of strings that functions of berth.h returned:
+// what a caller needs besides jobs and models. Errors themselves are made where something fails
+// (core/error.h).
 #include "api/jobs.h"
 #include "core/memory.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores a file of tags: predictions.txt beside the data set.
+// Scores a file of tags, the predictions.txt that `berth predict tokens` writes, beside the data
+// set with the right ones. No model is opened: this is the verb `berth evaluate tokens`, and the
+// scores are those of metrics/entities.h.
 #include "api/jobs.h"
 #include "core/encoding.h"
 #include "core/file.h"

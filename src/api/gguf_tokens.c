@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which components of a tokenizer.json make up a tokenizer of llama.cpp is a table for each of its
-// tokenizers, in the order in which they must work.
+// Finds which tokenizer of llama.cpp works like that of a model, for the target gguf of
+// convert_targets.c. Which components of a tokenizer.json make up a tokenizer of llama.cpp is a
+// table for each of its tokenizers, in the order in which they must work; one that is not in a
+// table is refused by its component.
 #include "api/gguf_tokens.h"
 
 #include "api/conversion.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model's tokenizer as llama.cpp has it: BERT's word pieces, byte-level BPE, or a unigram model.
+// convert_targets.c asks for it before it writes a GGUF; the file itself is
+// format/export/gguf_write.h's.
 #ifndef BERTH_API_GGUF_TOKENS_H
 #define BERTH_API_GGUF_TOKENS_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job init: writes a Hugging Face folder with random weights.
+// The job init: writes a Hugging Face folder with random weights of a config.json's shape, from
+// which training or a test can start. The numbers are drawn by model/params.h as for `berth
+// pretrain`, and the files are written by model/folder.h.
 #include "api/job.h"
 #include "core/file.h"
 #include "core/memory.h"

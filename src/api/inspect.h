@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors in a model's files.
+// Reads what the files of a model say of themselves, for open.c: its tensors, with names, types and
+// shapes, and its config.json as text. The job inspect prints the same; no weights are converted or
+// checked here.
 #ifndef BERTH_API_INSPECT_H
 #define BERTH_API_INSPECT_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth_job: the settings of a job, its run, and the summary of what it did. The jobs of tasks have
-// their rows here, each other job in the file that does it.
+// berth_job: reads the settings of a job, runs its row's function, and keeps the summary and the
+// numbers that it puts. `berth_job` and the verbs of jobs end here; which jobs there are is said by
+// job_list.c, and what one does by the file of its row.
 #include "api/job.h"
 
 #include "api/jobs.h"

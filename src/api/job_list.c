@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth_job: the list of the jobs, of which those of tasks have their rows here, and each other one
-// in the file that does it.
+// The list of the jobs, through which berth_job and the program's verbs find them. The jobs of
+// tasks (train, predict, evaluate) have their rows here, as jobs.c does them for every task; each
+// other job has its row in the file that does it.
 #include "api/job.h"
 #include "api/jobs.h"
 #include "api/model.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public jobs: train, predict, evaluate, show.
+// The jobs of tasks on files: train, predict, evaluate, show. cli/tasks.c, cli/show.c and
+// job_list.c call them with settings that were read; they find the task, start the processes'
+// common run (train/job/workers.c, train/inference/predict.c), and afterwards write the formats of
+// --save_format and clear away what training alone needs.
 #include "api/jobs.h"
 
 #include "api/save_formats.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program's verbs call of the library beside berth.h: jobs of tasks on files, and what
-// they report to.
+// What the program's verbs call of the library beside berth.h: jobs of tasks on files (jobs.c), and
+// the reporter to which they log (report.c). Programs of others have berth_job and berth_train
+// instead.
 #ifndef BERTH_API_JOBS_H
 #define BERTH_API_JOBS_H
 

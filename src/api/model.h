@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An open model of berth.h: its files, the settings that it was opened with, and what was opened of
-// it for the tasks that were run.
+// it for the tasks that were run. Made by open.c, read by everything here that runs a task.
 #ifndef BERTH_API_MODEL_H
 #define BERTH_API_MODEL_H
 

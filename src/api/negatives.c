@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the negatives of one query from its candidates: removes by each rule in turn, sorts, and
-// takes a range of ranks. The search before it is mine.c's and model/nearest.c's.
+// takes a range of ranks. The search before it is mine.c's and model/nearest.c's. Called by mine.c
+// for each query of a round.
 #include "api/negatives.h"
 
 #include "core/rng.h"

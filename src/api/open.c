@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
 // what they say of themselves and opens the task that they name, so that whatever is wrong with
-// them is said then; other tasks are opened when they are first run.
+// them is said then; other tasks are opened when they are first run (model_for). What a task opens
+// is left to its row (task/opened.c), running texts to run.c.
 #include "api/conversion.h"
 #include "api/inspect.h"
 #include "api/jobs.h"
@@ -16,6 +17,7 @@
 #include "settings/settings.h"
 #include "train/engine/inputs.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,7 @@ static enum berth_status find_files(struct berth_model *model, const char *path,
 
 static enum berth_status add_opened(struct berth_model *model, const struct task_row *task,
                                     const struct task_opening *opening, struct berth_error *error) {
+    assert(task_check(task) == NULL);
     TRY(task_model_open(task, model->config, opening, &model->opened[model->opened_count], error));
     model->opened_count++;
     return BERTH_OK;

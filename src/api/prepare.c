@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The jobs prepare and pack, data for pre-training (doc/pretraining-data.md): which stages run, on
-// which input, and where their files are. Each stage reads the output of the one before. The same
-// input and settings give the same bytes, whatever the number of threads and processes.
+// which input, and where their files are. Each stage (data/stages) reads the output of the one
+// before and resumes by itself. The same input and settings give the same bytes, whatever the
+// number of threads and processes.
 #include "api/job.h"
 #include "core/clock.h"
 #include "core/file.h"

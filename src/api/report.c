@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public interface to the report room.
+// Opens the reporter of a run (report/reporter.h) from its settings, a recipe or a DeepSpeed JSON,
+// for the verbs that log to one. What lines it writes is left to the room report.
 #include "api/jobs.h"
 #include "core/memory.h"
 #include "report/reporter.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth_run and its results: settings are read, texts checked, the task's row runs them, and what
-// it found becomes one object, whose numbers are one matrix.
+// it found becomes one object, whose numbers are one matrix. The verbs of tasks and other programs
+// come in here; how a text becomes tokens and a result is the row's own business (task/task.h).
 #include "api/model.h"
 #include "core/memory.h"
 #include "core/words.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes the result of training also in the formats of --save_format, by the targets of a
+// conversion (conversion.h), into the output folder and under the names that those programs give
+// it. jobs.c has the names checked before the run and the files written after it. Checkpoints in
+// those formats are written by train/checkpoint/original_write.h.
 #include "api/save_formats.h"
 
 #include "api/conversion.h"

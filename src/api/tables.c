@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of berth.h: tasks, jobs and settings, for programs that offer them to others.
+// The tables that berth.h gives away: which tasks, jobs and settings there are, and what uses each
+// setting, so that a program of somebody else can offer them without knowing them. They are read
+// from the rows of task/task.h, job_list.c and settings/rows.c, which say it once.
 #include "api/job.h"
 #include "api/model.h"
 #include "core/words.h"

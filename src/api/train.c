@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth_train: trains a copy of a model. Examples in memory are written to a file in the form that
-// the task reads, so that they train as a file does, to the last bit; the new model is opened from
-// the folder that the training wrote.
+// the task reads, so that they train as a file does, to the last bit; then the job train runs
+// (jobs.c), and the new model is opened from the folder that it wrote.
 #include "api/jobs.h"
 #include "api/model.h"
 #include "core/file.h"

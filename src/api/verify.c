@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job verify: whether a checkpoint's files are unchanged.
+// The job verify: whether the files of a checkpoint are still those that its manifest lists, by
+// size and digest. Nothing is loaded; a resumed run makes the same check by itself
+// (train/checkpoint).
 #include "api/job.h"
 #include "core/file.h"
 #include "core/json_line.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job vocab: counts the words of the files, derives the pieces, writes the file
+// The job vocab: counts the words of the files (data/corpus/corpus_words.h), has the pieces derived
+// (text/vocabulary_train.h, text/unigram_train.h), and writes vocab.txt or tokenizer.json
 // (doc/pretraining-data.md). The same text gives the same bytes, regardless of the number of
 // threads.
 #include "api/job.h"

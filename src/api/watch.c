@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// See watch.h.
+// Makes the caller's watch of berth.h the log and the request to stop of the rooms that work,
+// begins an error, and reads settings that are names and values. Every function of berth.h that
+// takes a watch or settings begins here (watch.h); what a record says is decided where it is logged
+// (core/log.h).
 #include "api/watch.h"
 
 #include "core/log.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives along binomial trees; see collectives.h.
+// Small collectives over binomial trees, for the operations of a communicator that move little:
+// agreements on errors and stops, sums of numbers, broadcasts. The calling thread sends and waits
+// through its own courier; ranges of the flat buffers take another way (pipeline.c).
 #include "comm/collectives.h"
 
 #include <stdint.h>
@@ -155,16 +157,14 @@ enum berth_status collectives_sum(struct collectives *collectives, double *value
     return BERTH_OK;
 }
 
-static int is_same_position(const struct job_position *a, const struct job_position *b) {
-    return a->begun == b->begun && a->phase == b->phase && a->update == b->update;
-}
-
 static void merge_agreements(void *own, const void *higher, size_t bytes) {
     struct agreement *agreement = own;
     const struct agreement *other = higher;
     agreement->stop = agreement->stop > other->stop ? agreement->stop : other->stop;
     agreement->positions_differ |=
-        other->positions_differ || !is_same_position(&agreement->position, &other->position);
+        other->positions_differ || !(agreement->position.begun == other->position.begun &&
+                                     agreement->position.phase == other->position.phase &&
+                                     agreement->position.update == other->position.update);
     agreement->failures += other->failures;
     if (agreement->error.status == BERTH_OK) {
         agreement->rank = other->rank;

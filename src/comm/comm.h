@@ -52,6 +52,9 @@ struct comm_stats {
 // processor.
 enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_HEARTBEAT };
 
+// An opener fills the struct, and nobody changes it until it is closed, except a wrapper, which
+// replaces functions and keeps the originals. One thread of a rank at a time calls the functions.
+// What is true of every communicator is in comm_check.
 struct comm {
     const char *name; // "self", "openmpi"
     void *state;
@@ -79,9 +82,9 @@ struct comm {
     // Returns, on every rank, BERTH_OK if all ranks passed BERTH_OK; otherwise the status of the
     // lowest rank that did not, with its message in *error (on entry: this rank's own), which names
     // the rank unless all failed. *stop becomes the maximum over all ranks. A rank with an error
-    // does not wait long: the others may never call this, because they wait for that rank. Its
-    // error then becomes the communicator's, as it does if the others agree on something else, at
-    // another point of the job.
+    // does not wait long, because the others may be waiting for it elsewhere and never call this.
+    // The others then fail with this rank's error at their next call, whatever it is. So they do if
+    // they agree on something else, at another point of the job.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
     // Copies the data of `root` to all ranks. After an error a late message may still use the data,
@@ -113,6 +116,9 @@ enum berth_status comm_settle(struct comm *comm, enum berth_status own, struct b
 enum berth_status comm_settle_stop(struct comm *comm, enum berth_status own, int *stop,
                                    struct berth_error *error);
 
+// NULL, or what is not true of an open communicator (core/check.h).
+const char *comm_check(const struct comm *comm);
+
 // The job of one process: a shared constant, although its type is not const; closing it does
 // nothing.
 struct comm *comm_self(void);
@@ -125,10 +131,10 @@ struct comm_options {
     double start_timeout_seconds;
 };
 
-// For a program: it will open a communicator with the other processes, and has begun. May be called
-// again with another deadline; the time counts from the first call.
+// For a program: it will open a communicator with the other processes, and has started. May be
+// called again with another deadline; the time counts from the first call.
 enum berth_status comm_expect(double seconds, struct berth_error *error);
-// It will not; harmless where nothing is expected.
+// For a program: it will open none. Does nothing if none is expected.
 void comm_expect_none(void);
 
 // Opens the communicator of the processes that were started together, all of which call this; for a

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between ranks and the waits for them; see courier.h.
+// Sends and receives messages between ranks, and waits for them: first busily, then asleep for
+// longer and longer, until the deadline, at which the monitor is asked whether the awaited rank is
+// merely late. Collectives, steps of exchanges and the monitor send through it; the transport below
+// it knows only processes.
 #include "comm/courier.h"
 
 #include "core/clock.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps the first error of a communicator for all of its threads. Whoever meets an error sets it
+// here; every wait looks here, and `status` and `agree` return it.
 #include "comm/fault.h"
 
 void fault_init(struct fault *fault) {

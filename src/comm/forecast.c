@@ -130,7 +130,7 @@ static double added_ranks(const struct topology *topology, int host) {
     return added;
 }
 
-// As reduce.c does it.
+// The work of a step of reduce.c.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work, int host) {
     const struct comm_costs *costs = &forecast->cluster.costs;
@@ -152,7 +152,7 @@ static struct step_load reduce_load(const struct forecast *forecast, const struc
                   costs->addend * (local + others) * rank_work->own};
 }
 
-// As gather.c does it.
+// The work of a step of gather.c.
 static struct step_load gather_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work) {
     const struct comm_costs *costs = &forecast->cluster.costs;
@@ -377,14 +377,6 @@ static void sleep_until_next(struct forecast *forecast) {
     forecast->now = fmax(forecast->now, next);
 }
 
-static void run_until(struct forecast *forecast, size_t completed) {
-    while (forecast->completed_operations < completed) {
-        if (!try_finish(forecast) && !try_pass(forecast) && !try_begin(forecast)) {
-            sleep_until_next(forecast);
-        }
-    }
-}
-
 // --- the communicator's functions ---------------------------------------------------------------
 
 static double latest(const struct forecast *forecast) {
@@ -461,7 +453,11 @@ static void forecast_wait(struct comm *comm, int64_t ticket) {
         return;
     }
     charge(forecast);
-    run_until(forecast, (size_t)ticket);
+    while (forecast->completed_operations < (size_t)ticket) {
+        if (!try_finish(forecast) && !try_pass(forecast) && !try_begin(forecast)) {
+            sleep_until_next(forecast);
+        }
+    }
     const double end = forecast->operations[ticket - 1]->end;
     forecast->exposed_seconds += fmax(0, end - forecast->clocks[0]);
     for (int rank = 0; rank < comm->size; rank++) {

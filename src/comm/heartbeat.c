@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the work of a rank in the calling thread while another thread sums a few numbers with the
+// other ranks, ten times a second, until all have finished. Stages of `berth prepare` and
+// independent workers run so; what the numbers mean is theirs.
 #include "comm/heartbeat.h"
 
 #include "core/clock.h"
@@ -62,13 +65,6 @@ static void *run_heartbeats(void *context) {
     return NULL;
 }
 
-static void finish(struct heartbeat *heartbeat) {
-    pthread_mutex_lock(&heartbeat->lock);
-    heartbeat->is_done = 1;
-    pthread_cond_signal(&heartbeat->changed);
-    pthread_mutex_unlock(&heartbeat->lock);
-}
-
 enum berth_status heartbeat_run(const struct heartbeat_rules *rules, void (*work)(void *context),
                                 struct berth_error *error) {
     struct heartbeat heartbeat = {.rules = rules, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -79,7 +75,10 @@ enum berth_status heartbeat_run(const struct heartbeat_rules *rules, void (*work
     if (failure == 0) {
         work(rules->context);
     }
-    finish(&heartbeat);
+    pthread_mutex_lock(&heartbeat.lock);
+    heartbeat.is_done = 1;
+    pthread_cond_signal(&heartbeat.changed);
+    pthread_mutex_unlock(&heartbeat.lock);
     if (failure == 0) {
         pthread_join(thread, NULL);
     } else {

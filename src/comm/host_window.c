@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the shared window, its memory, and the futex on which ranks sleep.
+// The memory in which the ranks of a host add their values: where each rank's area, its cells and
+// marks lie, how the file behind it is created and opened, and a futex on which ranks sleep until
+// another one has made progress. What is written when is left to step.c.
 #include "comm/host_window.h"
 
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each loop is written once, as a function that is inlined into one function for each instruction
-// set.
+// The loops of loops.h for each instruction set. Each loop is written once, as a function that is
+// inlined into one function for each set, and the best set is chosen once per process. numbers.c
+// calls them while ranges are exchanged.
 #include "comm/loops.h"
 
 #include <string.h>

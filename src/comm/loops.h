@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops over elements in exchanges, compiled once for each instruction set.
+// The loops over elements in exchanges, compiled once for each instruction set: conversions between
+// f32 and the narrow types, and sums. numbers.c applies them block by block.
 #ifndef BERTH_COMM_LOOPS_H
 #define BERTH_COMM_LOOPS_H
 

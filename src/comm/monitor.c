@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The monitor's messages, its thread, and the search for a late rank; see monitor.h.
+// The thread of a rank that answers other ranks' queries about its state, and the search for the
+// rank that all wait for, which follows the waits from rank to rank. Other threads of the rank note
+// here what they do and wait for; courier.c asks when a deadline is near.
 #include "comm/monitor.h"
 
 #include "core/clock.h"
@@ -250,14 +252,10 @@ static void *run(void *context) {
     return NULL;
 }
 
-static void init_locks(struct monitor *monitor) {
+enum berth_status monitor_start(struct monitor *monitor, struct berth_error *error) {
     thread_condition_init(&monitor->changed);
     pthread_mutex_init(&monitor->query_mutex, NULL);
     pthread_mutex_init(&monitor->mutex, NULL);
-}
-
-enum berth_status monitor_start(struct monitor *monitor, struct berth_error *error) {
-    init_locks(monitor);
     monitor->query_target = -1;
     monitor->polled_at = monitor->sampled_at = clock_now();
     atomic_store(&monitor->time, monitor->polled_at);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads communication modules (core/modules.h).
+// Opens the module of an MPI as the transport of a communicator, when a job starts with several
+// processes, and finds an MPI that the program itself has loaded. Which MPI it shall be is decided
+// in open.c; the calls of MPI are in mpi_module.c, inside the module.
 #include "comm/mpi.h"
 
 #include "core/modules.h"
@@ -81,16 +83,6 @@ static enum berth_status check_size(const struct transport *transport, const str
                      launch->size, launcher->name, launch->variable, getenv(launch->variable));
 }
 
-// The error of one process, which the others may not meet.
-static enum berth_status name_process(const struct launch *launch, enum berth_status status,
-                                      struct berth_error *error) {
-    char host[HOST_NAME_MAX + 1] = "";
-    gethostname(host, sizeof host - 1);
-    return launch_is_parallel(launch)
-               ? error_prefix(error, status, "rank %" PRId64 " on host %s", launch->rank, host)
-               : status;
-}
-
 enum berth_status mpi_transport_open(const char *name, const struct launch *launch,
                                      struct transport **transport, struct berth_error *error) {
     const struct comm_module *module;
@@ -98,7 +90,12 @@ enum berth_status mpi_transport_open(const char *name, const struct launch *laun
     enum berth_status status = load(name, 1, &module, error);
     status = status == BERTH_OK ? module->open(transport, error) : status;
     if (status != BERTH_OK) {
-        return name_process(launch, status, error);
+        // The error of one process, which the others may not meet.
+        char host[HOST_NAME_MAX + 1] = "";
+        gethostname(host, sizeof host - 1);
+        return launch_is_parallel(launch)
+                   ? error_prefix(error, status, "rank %" PRId64 " on host %s", launch->rank, host)
+                   : status;
     }
     status = check_size(*transport, launch, error);
     if (status != BERTH_OK) {

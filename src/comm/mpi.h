@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the communication modules (module.h) and opens a transport of one of them.
+// Finds the communication modules (module.h) and opens a transport of one of them. open.c chooses
+// the module, and ranks.c makes a communicator of the transport.
 #ifndef BERTH_COMM_MPI_H
 #define BERTH_COMM_MPI_H
 

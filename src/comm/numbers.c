@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions and sums by blocks; see numbers.h.
+// Converts and adds elements on the host while ranges are exchanged, block by block in the
+// first-level cache. The order of a sum is that of the fixed tree, so all ranks get the same bits.
+// reduce.c and gather.c say what is added.
 #include "comm/numbers.h"
 
 #include "comm/loops.h"

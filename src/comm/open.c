@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the communicator of a process: the user's choice, the MPI that the program has loaded and
-// the launcher must be compatible.
+// Chooses and opens the communicator of a process, at the start of a job: the user's choice, the
+// MPI that the program has loaded and the launcher must be compatible. What it opens is made by
+// mpi.c and ranks.c, or is comm_self.
 #include "comm/comm.h"
 #include "comm/mpi.h"
 #include "comm/ranks.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads /proc to find the other processes of a job on this host, before they are connected, so that
+// a job that does not start can say which process is missing or has ended (start.c). It is not used
+// once a communicator is open.
 #include "comm/peers.h"
 
 #include "core/file.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advances the steps of exchanges; see pipeline.h.
+// Advances the exchanges that are under way, step by step: begins the next step when the window has
+// a free slot, passes sums on when messages have arrived, and finishes steps in order. One call
+// does whatever is possible now and never waits. range_thread.c calls it in a loop; what the three
+// phases of a step do is in reduce.c, gather.c and native.c.
 #include "comm/pipeline.h"
 
 #include "comm/step.h"
@@ -50,7 +53,7 @@ const char *pipeline_missing_group(const struct topology *topology) {
                : NULL;
 }
 
-// Of a library's collective: the most that a step has, with its counters.
+// The bytes of the largest step of a library's collective, with its counters.
 static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
     const size_t hosts = (size_t)topology->host_count;
     const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);

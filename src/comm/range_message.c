@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and checksums of messages; see range_message.h.
+// Writes and checks the header of each message that carries elements of a range: what is exchanged,
+// how many ranks were added, and a checksum of the elements. A message that does not fit ends the
+// communicator with an error that says what both ranks were doing.
 #include "comm/range_message.h"
 
 #include "core/checksum.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchanging thread and its queue; see range_thread.h.
+// The thread that exchanges ranges beside the computation. The rank's own thread puts a range into
+// the queue and gets a ticket; this thread runs the pipeline until the queue is empty, and wakes
+// whoever waits for a ticket. An error ends the thread and is kept for all (fault.c).
 #include "comm/range_thread.h"
 
 #include "core/clock.h"
@@ -15,15 +17,6 @@ struct queued_range {
 
 // --- the queue ----------------------------------------------------------------------------------
 
-static void append(struct range_thread *thread, struct queued_range *range) {
-    if (thread->last != NULL) {
-        thread->last->next = range;
-    } else {
-        thread->first = range;
-    }
-    thread->last = range;
-}
-
 // Under the mutex. NULL: nothing is queued.
 static struct queued_range *pop(struct range_thread *thread) {
     struct queued_range *range = thread->first;
@@ -35,16 +28,6 @@ static struct queued_range *pop(struct range_thread *thread) {
 }
 
 // --- the thread ---------------------------------------------------------------------------------
-
-static void start_next(struct range_thread *thread) {
-    pthread_mutex_lock(&thread->mutex);
-    struct queued_range *range = pop(thread);
-    pthread_mutex_unlock(&thread->mutex);
-    if (range != NULL) {
-        pipeline_start_operation(thread->pipeline, range->phases, &range->range, range->ticket);
-        memory_free(range);
-    }
-}
 
 // Publishes to callers what is complete and how long it took.
 static void publish_progress(struct range_thread *thread) {
@@ -82,7 +65,14 @@ static enum berth_status exchange_queued(struct range_thread *thread, struct ber
     for (;;) {
         int progressed = 0;
         if (pipeline_needs_operation(pipeline)) {
-            start_next(thread);
+            pthread_mutex_lock(&thread->mutex);
+            struct queued_range *range = pop(thread);
+            pthread_mutex_unlock(&thread->mutex);
+            if (range != NULL) {
+                pipeline_start_operation(thread->pipeline, range->phases, &range->range,
+                                         range->ticket);
+                memory_free(range);
+            }
         }
         if (pipeline_is_idle(pipeline)) {
             return BERTH_OK;
@@ -188,7 +178,12 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ph
     pthread_mutex_lock(&thread->mutex);
     const int64_t ticket = ++thread->begun;
     queued->ticket = ticket;
-    append(thread, queued);
+    if (thread->last != NULL) {
+        thread->last->next = queued;
+    } else {
+        thread->first = queued;
+    }
+    thread->last = queued;
     pthread_cond_signal(&thread->queued);
     pthread_mutex_unlock(&thread->mutex);
     return ticket;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that exchanges ranges, and the queue of ranges whose exchange was begun.
+// The thread that exchanges ranges, and the queue of ranges whose exchange was begun. It is what
+// reduce_begin, gather_begin and wait of a communicator of several ranks call (ranks.c).
 #ifndef BERTH_COMM_RANGE_THREAD_H
 #define BERTH_COMM_RANGE_THREAD_H
 

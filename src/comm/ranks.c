@@ -173,21 +173,17 @@ static struct comm_stats ranks_stats(struct comm *comm) {
     return stats;
 }
 
-static void free_ranks(struct ranks *ranks) {
-    pipeline_done(&ranks->pipeline);
-    monitor_done(&ranks->monitor);
-    topology_done(&ranks->topology);
-    fault_done(&ranks->fault);
-    memory_free(ranks);
-}
-
 // Messages in flight need their memory until the transport is closed.
 static void shut_down(struct ranks *ranks, enum transport_end end) {
     range_thread_end(&ranks->thread);
     monitor_end(&ranks->monitor);
     ranks->transport->close(ranks->transport, end);
     watchdog_end(&ranks->watchdog);
-    free_ranks(ranks);
+    pipeline_done(&ranks->pipeline);
+    monitor_done(&ranks->monitor);
+    topology_done(&ranks->topology);
+    fault_done(&ranks->fault);
+    memory_free(ranks);
 }
 
 static void ranks_close(struct comm *comm) {

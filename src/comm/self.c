@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a job of one process: every operation leaves the values as they are.
+// The communicator of a job of one process: every operation leaves the values as they are. With it,
+// training and prediction need no case of their own for one process.
 #include "comm/comm.h"
 
 static void self_close(struct comm *comm) {

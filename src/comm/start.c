@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The deadline of a job's start, and the line that says who is missing; see start.h.
+// The deadline of a job's start: while the MPI connects the processes, a thread watches the clock,
+// and when the time is over says which process is missing (peers.c) and ends this one. open.c
+// begins and ends the watch; afterwards waits have deadlines of their own (courier.c).
 #include "comm/start.h"
 
 #include "comm/comm.h"
@@ -51,16 +53,6 @@ static const struct peer *find_local(const struct peers *peers, int64_t local_ra
     return NULL;
 }
 
-// Where all processes are on this host, the numbers there are the ranks.
-static void name_local(const struct launch *launch, const struct peer *peer, int64_t local_rank,
-                       char name[32]) {
-    if (peer == NULL && launch->local_size < launch->size) {
-        (void)snprintf(name, 32, "local rank %" PRId64, local_rank);
-    } else {
-        (void)snprintf(name, 32, "rank %" PRId64, peer != NULL ? peer->rank : local_rank);
-    }
-}
-
 static void explain(const struct peer *peer, char text[TEXT_SIZE]) {
     if (peer == NULL) {
         append(text, " (no such process: it has ended, or was not started)");
@@ -87,7 +79,12 @@ static int64_t name_missing(const struct launch *launch, const struct peers *pee
             continue;
         }
         if (missing < NAMED_MAX) {
-            name_local(launch, peer, local, name);
+            // Where all processes are on this host, the numbers there are the ranks.
+            if (peer == NULL && launch->local_size < launch->size) {
+                (void)snprintf(name, 32, "local rank %" PRId64, local);
+            } else {
+                (void)snprintf(name, 32, "rank %" PRId64, peer != NULL ? peer->rank : local);
+            }
             append(text, "%s%s", missing > 0 ? ", " : "", name);
             explain(peer, text);
         }
@@ -176,15 +173,6 @@ static void report(const struct launch *launch, double seconds) {
     dprintf(STDERR_FILENO, "berth: error: %s\n", error.message);
 }
 
-// Nothing of the MPI can be called: another thread may be in it, or it was never initialized. The
-// launcher ends the other processes, or their own deadlines do.
-static void give_up(const struct start *own, double seconds) {
-    if (own->reporter == getpid() || !has_ended(own->reporter)) {
-        report(&own->launch, seconds);
-    }
-    _exit(BERTH_UNAVAILABLE);
-}
-
 static void beat(void *context) {
     struct start *own = context;
     const double seconds = atomic_load(&own->seconds);
@@ -194,7 +182,12 @@ static void beat(void *context) {
         own->reporter = find_reporter(&own->launch);
     }
     if (seconds > 0 && own->elapsed >= seconds) {
-        give_up(own, seconds);
+        // Nothing of the MPI can be called: another thread may be in it, or it was never
+        // initialized. The launcher ends the other processes, or their own deadlines do.
+        if (own->reporter == getpid() || !has_ended(own->reporter)) {
+            report(&own->launch, seconds);
+        }
+        _exit(BERTH_UNAVAILABLE);
     }
 }
 

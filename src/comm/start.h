@@ -4,7 +4,7 @@
 // monitor and the watchdog need the communicator, so until then a thread (watch.h) ends the process
 // itself, with a line that says which processes of the host are missing.
 //
-// One start at a time, by one thread.
+// A process starts one communicator at a time, by one thread.
 #ifndef BERTH_COMM_START_H
 #define BERTH_COMM_START_H
 
@@ -13,7 +13,7 @@
 // The communicator is about to be opened, within `seconds` from now, or from an earlier comm_expect
 // (comm/comm.h); 0: there is no deadline.
 enum berth_status start_connect(double seconds, struct berth_error *error);
-// It is open, or will not be.
+// The communicator is open, or will not be opened.
 void start_end(void);
 
 #endif

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks, marks and messages of a step; see step.h.
+// Which elements and cells a step has, and how its marks and messages are written, sent and
+// checked. The phases in reduce.c, gather.c and native.c are made of these functions; pipeline.c
+// says when they run.
 #include "comm/step.h"
 
 #include <string.h>

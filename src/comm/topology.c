@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifies hosts and numbers ranks; see topology.h.
+// Finds out which processes can share memory and numbers the ranks, once, when a communicator is
+// opened; and which rank of a host handles the chunks of which owner elsewhere. Exchanges and
+// forecasts (forecast.c) follow the numbers.
 #include "comm/topology.h"
 
 #include "core/file.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A thread with a beat: calls a function at short intervals until it is told to end. The start of a
+// job (start.c) and the watchdog of a transport (watchdog.c) use one each.
 #include "comm/watch.h"
 
 #include "core/clock.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the calls of a transport and ends the process when one hangs; see watchdog.h.
+// Counts how long each call of a transport has been running, by functions that it puts in front of
+// the transport's, and ends the process when one hangs, after a message that names the rank that is
+// probably stopped. comm_ranks_open starts it; a rank that is merely late is the monitor's
+// business.
 #include "comm/watchdog.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Hands out pieces of a block one after another, or, with no block behind it, only counts them. The
+// layout of activations and of the optimizer's lists is written with it, so that planning and
+// allocating run the same code.
 #include "core/arena.h"
 
 #include <assert.h>

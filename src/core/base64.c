@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Base64 in both directions, without tables of the C library. Vectors of the server's OpenAI
+// protocol and binary parts of tokenizer files are written so.
 #include "core/base64.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

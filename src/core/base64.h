@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base64 (RFC 4648), with padding and without line breaks.
+// Base64 (RFC 4648), with padding and without line breaks, for vectors in replies of the server and
+// for binary data in tokenizer files.
 #ifndef BERTH_CORE_BASE64_H
 #define BERTH_CORE_BASE64_H
 

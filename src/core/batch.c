@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a batch lies in memory: its arrays in one block, and the rows that a head reads, which are
+// found when the packer has filled the rest. The values come from data/batches/packer.c.
 #include "core/batch.h"
+
+#include "core/check.h"
 
 #define ALIGNMENT 64
 
@@ -90,6 +94,75 @@ struct batch batch_of_head(const struct batch *batch) {
 
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
+}
+
+static const char *check_rows(const struct batch *batch) {
+    int64_t longest = 0;
+    CLAUSE(batch->cu_seqlens[0] == 0, "the first sequence begins at row 0");
+    for (int64_t s = 0; s < batch->sequence_count; s++) {
+        const int32_t first = batch->cu_seqlens[s], end = batch->cu_seqlens[s + 1];
+        CLAUSE(first < end && end <= batch->token_count, "every sequence has tokens");
+        longest = larger(longest, end - first);
+        for (int32_t row = first; row < end; row++) {
+            CLAUSE(batch->sequences[row] == s, "each row has the index of its sequence");
+            CLAUSE(batch->positions[row] == row - first, "positions count a sequence's rows");
+        }
+    }
+    CLAUSE(batch->cu_seqlens[batch->sequence_count] == batch->token_count,
+           "the last sequence ends with the tokens");
+    CLAUSE(batch->max_length == longest, "max_length is the length of the longest sequence");
+    for (int64_t row = batch->token_count; row < batch->row_count; row++) {
+        CLAUSE(batch->sequences[row] == -1, "slack rows belong to no sequence");
+        CLAUSE(batch->ids[row] == 0 && batch->type_ids[row] == 0 && batch->positions[row] == 0,
+               "ids, type_ids and positions of slack rows are 0");
+    }
+    return NULL;
+}
+
+static const char *check_words(const struct batch *batch) {
+    for (int64_t i = 1; i < batch->token_count && batch->word_rows != NULL; i++) {
+        const int32_t last = batch->word_rows[i - 1], row = batch->word_rows[i];
+        CLAUSE(batch->ids[last] < batch->ids[row] ||
+                   (batch->ids[last] == batch->ids[row] && last < row),
+               "word_rows are in the order of the ids, rows of one id ascending");
+    }
+    return NULL;
+}
+
+static const char *check_head(const struct batch *batch) {
+    const struct batch_head *head = &batch->head;
+    if (head->rows == NULL) {
+        return NULL;
+    }
+    CLAUSE(head->cu_seqlens[batch->sequence_count] == head->count,
+           "the head's last sequence ends with its rows");
+    for (int64_t s = 0; s < batch->sequence_count; s++) {
+        CLAUSE(head->rows[head->cu_seqlens[s]] == batch->cu_seqlens[s],
+               "the head has the first row of each sequence");
+    }
+    for (int64_t i = 1; i < head->count; i++) {
+        CLAUSE(head->rows[i - 1] < head->rows[i], "the head's rows ascend");
+    }
+    for (int64_t i = 0; i < batch->masked_count; i++) {
+        CLAUSE(head->rows[head->masked_rows[i]] == batch->masked_rows[i],
+               "the head has the row of each masked token");
+    }
+    return NULL;
+}
+
+const char *batch_check(const struct batch *batch) {
+    CLAUSE(batch->sequence_count >= 0 && batch->token_count >= 0 && batch->masked_count >= 0,
+           "no count is negative");
+    CLAUSE(batch->row_count == batch_round(batch->token_count),
+           "row_count is token_count, rounded up");
+    const char *broken = check_rows(batch);
+    for (int64_t i = 0; i < batch->masked_count && broken == NULL; i++) {
+        CLAUSE(batch->masked_rows[i] > (i > 0 ? batch->masked_rows[i - 1] : -1) &&
+                   batch->masked_rows[i] < batch->token_count,
+               "masked rows ascend and are tokens");
+    }
+    broken = broken == NULL ? check_words(batch) : broken;
+    return broken == NULL ? check_head(batch) : broken;
 }
 
 struct batch_extent batch_extent_larger(const struct batch_extent *a,

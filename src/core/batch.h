@@ -7,6 +7,10 @@
 // The arrays of a batch share one block of memory (batch_carve), so a device with its own memory
 // gets its copy in one upload (device_batch.h). The code that fills a batch owns and reads the
 // host's arrays; operations read the device's. The counts are the same in both.
+//
+// packer_fill (data/batches/packer.h) fills the one batch of an engine again and again; after it
+// nobody writes to the batch, but for masked_weight, until the next one is packed. Between two
+// fills, what batch_check says is true of the host's batch.
 #ifndef BERTH_CORE_BATCH_H
 #define BERTH_CORE_BATCH_H
 
@@ -77,6 +81,9 @@ void batch_fill_head(struct batch *batch);
 // The rows of `head` as a batch of their own, which has no ids, type_ids and word_rows. Its arrays
 // are those of `batch`.
 struct batch batch_of_head(const struct batch *batch);
+
+// NULL, or what is not true of a batch in the host's memory (core/check.h).
+const char *batch_check(const struct batch *batch);
 
 // The element-wise maximum of two extents.
 struct batch_extent batch_extent_larger(const struct batch_extent *a, const struct batch_extent *b);

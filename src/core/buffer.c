@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The one function of a byte buffer that is not inline: formatted text, appended in the "C" locale
+// (core/number.h) whatever the caller has set.
 #include "core/buffer.h"
 
 #include "core/number.h"

@@ -10,7 +10,7 @@ static inline char caseless_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-// As strcmp.
+// Compares as strcmp does.
 static inline int caseless_compare(const char *a, const char *b) {
     while (*a != '\0' && caseless_lower(*a) == caseless_lower(*b)) {
         a++;

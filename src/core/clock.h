@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clocks in seconds; only differences are meaningful.
+// Clocks in seconds, as a double; only differences are meaningful. Rates, deadlines and profiles
+// read them, and never the time of day, which may jump.
 #ifndef BERTH_CORE_CLOCK_H
 #define BERTH_CORE_CLOCK_H
 
@@ -12,7 +13,7 @@ static inline double clock_seconds(clockid_t clock) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Of the monotonic clock.
+// The time of the monotonic clock.
 static inline double clock_now(void) {
     return clock_seconds(CLOCK_MONOTONIC);
 }

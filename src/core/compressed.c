@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signatures of compressed files.
+// Compares the beginning of a file with the signatures of compressed formats, before a reader of
+// text takes the bytes for words, and says in the error which program decompresses it.
 #include "core/compressed.h"
 
 #include "core/file.h"
@@ -35,7 +36,7 @@ enum berth_status compressed_refuse(const char *path, const char *head, size_t l
 enum berth_status compressed_refuse_file(const char *path, struct berth_error *error) {
     char head[COMPRESSED_HEAD];
     struct file_reader file;
-    // Of a FIFO, whoever opens it to read takes the content.
+    // Whoever opens a FIFO to read it takes its content, so it is not examined.
     if (path_is_fifo(path) || file_reader_open(&file, path, NULL) != BERTH_OK) {
         return BERTH_OK;
     }

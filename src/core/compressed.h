@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises compressed files, which readers of plain text do not decompress.
+// Recognises compressed files, which readers of plain text do not decompress. They get an error
+// that names the format and the program for it, instead of nonsense words.
 #ifndef BERTH_CORE_COMPRESSED_H
 #define BERTH_CORE_COMPRESSED_H
 

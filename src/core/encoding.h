@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects the encoding of a text file and converts UTF-16 to UTF-8.
+// Detects the encoding of a text file by its first bytes and converts UTF-16 to UTF-8, piece by
+// piece. All readers of text files begin here.
 #ifndef BERTH_CORE_ENCODING_H
 #define BERTH_CORE_ENCODING_H
 

@@ -22,7 +22,7 @@ static void write_message(struct berth_error *error, enum berth_status status, c
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
 
-// Of a function whose arguments end with `format, ...`.
+// Used in a function whose arguments end with `format, ...`.
 #define WRITE_MESSAGE(error, status, format)                                                       \
     do {                                                                                           \
         va_list arguments_;                                                                        \
@@ -48,20 +48,16 @@ static void append(struct berth_error *error, const char *text) {
     }
 }
 
-// In plain ASCII, whatever the locale of the program that calls the library.
-static void append_errno(struct berth_error *error, int number) {
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (plain != (locale_t)0) {
-        append(error, strerror_l(number, plain));
-        freelocale(plain);
-    }
-}
-
 enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
                                   int errno_value, const char *format, ...) {
     if (error != NULL) {
         WRITE_MESSAGE(error, status, format);
-        append_errno(error, errno_value);
+        // In plain ASCII, whatever the locale of the program that calls the library.
+        const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        if (plain != (locale_t)0) {
+            append(error, strerror_l(errno_value, plain));
+            freelocale(plain);
+        }
     }
     return status;
 }

@@ -55,7 +55,7 @@ enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const
         }                                                                                          \
     } while (0)
 
-// As TRY, but jumps to the label `done` with `status` set, for functions that must clean up.
+// Like TRY, but jumps to the label `done` with `status` set, for functions that must clean up.
 #define TRY_DONE(call)                                                                             \
     do {                                                                                           \
         status = (call);                                                                           \

@@ -27,7 +27,7 @@ struct path {
 };
 // FOLDER/NAME; NAME if the folder is "".
 struct path path_in(const char *folder, const char *name);
-// As snprintf.
+// Formats a path as snprintf does.
 struct path path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // The folder that `path` is in: "." for a bare name. A path that is too long remains so.
 struct path path_parent(const char *path);

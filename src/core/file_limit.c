@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The number of files that the process may have open. Writers of many shards and the server raise
+// it to what the system allows, and stay below it.
 #include "core/file.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic links, where paths lead, and whether a file is still the same.
+// Symbolic links, where paths lead, and whether a file is still the same. Checkpoints and model
+// folders may be links, so whoever removes or overwrites something compares where the paths lead,
+// not how they are spelled.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"

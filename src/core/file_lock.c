@@ -73,16 +73,6 @@ static enum berth_status try_lock(struct file_lock *lock, const char *folder,
     return status;
 }
 
-// For users and for the error above; the lock is valid without it.
-static void write_holder(int descriptor) {
-    char host[128] = "unknown host", text[256];
-    gethostname(host, sizeof host - 1);
-    int length = snprintf(text, sizeof text, "pid %ld on %s\n", (long)getpid(), host);
-    if (CALL(ftruncate(descriptor, 0)) == 0) {
-        (void)!CALL(pwrite(descriptor, text, (size_t)length, 0));
-    }
-}
-
 enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
                                     struct berth_error *error) {
     *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
@@ -94,7 +84,13 @@ enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
         status = try_lock(lock, folder, error);
     }
     if (status == BERTH_OK) {
-        write_holder(lock->descriptor);
+        // For users and for the error above; the lock is valid without it.
+        char host[128] = "unknown host", text[256];
+        gethostname(host, sizeof host - 1);
+        int length = snprintf(text, sizeof text, "pid %ld on %s\n", (long)getpid(), host);
+        if (CALL(ftruncate(lock->descriptor, 0)) == 0) {
+            (void)!CALL(pwrite(lock->descriptor, text, (size_t)length, 0));
+        }
     } else {
         memory_free(lock->path);
         lock->path = NULL;

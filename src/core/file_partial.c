@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that grow over several runs.
+// Files that grow over several runs: opens what an earlier run has written, appends, and gives the
+// file its name when it is complete. Downloads (fetch/) continue so.
 #include "core/file_partial.h"
 
 #include "core/file_call.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that grow over several runs. As in file.h, all of it passes the test hook.
+// Files that grow over several runs, for downloads that are continued. As in file.h, every system
+// call passes the test hook. Files that are written in one go are file_writer.c's.
 #ifndef BERTH_CORE_FILE_PARTIAL_H
 #define BERTH_CORE_FILE_PARTIAL_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that several processes write by ranges: see file.h.
+// Files that several processes write together, each its own ranges, such as the weights of a
+// checkpoint: one makes the file with its full size, all write at their offsets and sync, and then
+// it is renamed. The functions are declared in file.h.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing files atomically.
+// Writes files so that no reader and no crash ever sees half of one: into a temporary file beside
+// the target, synced, then renamed. Left to others: files that several processes write
+// (file_ranges.c), files that grow (file_partial.c), and logs.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"

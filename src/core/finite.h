@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds numbers that are not finite: infinities and NaN.
+// Finds numbers that are not finite: infinities and NaN. Whoever reads weights or writes results
+// checks them so, before they spread.
 #ifndef BERTH_CORE_FINITE_H
 #define BERTH_CORE_FINITE_H
 

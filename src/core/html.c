@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Replaces the characters that mean something in HTML, and bytes that are no UTF-8, in text that
+// comes from users or files, for the report page and the server's page.
 #include "core/html.h"
 
 #include "core/utf8.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Escapes text for HTML.
+// Escapes text for HTML. The report page and the server's page write everything that is not their
+// own through it.
 #ifndef BERTH_CORE_HTML_H
 #define BERTH_CORE_HTML_H
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Quantizes rows of weights to int8, with the same bits on every processor: when a model is loaded
+// for inference in int8, and when one is converted. The products are the device's (cpu/int8.h).
 #include "core/int8.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing text with the escapes of RFC 8259.
+// Appends members and values to a JSON text in one line, with the escapes of RFC 8259. Logs, --json
+// and the server's replies are written with it, value by value, without building a tree first.
 #include "core/json_line.h"
 
 #include "core/memory.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects whether a launcher (mpirun, srun, torchrun, ...) started this process as one of several.
+// Detects whether a launcher (mpirun, srun, torchrun, ...) started this process as one of several,
+// by the variables that it sets. comm/open.c chooses the communicator by it.
 #ifndef BERTH_CORE_LAUNCHER_H
 #define BERTH_CORE_LAUNCHER_H
 

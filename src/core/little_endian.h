@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian numbers in files, at any alignment.
+// Little-endian numbers in files, at any alignment and on any processor. All readers and writers of
+// binary formats use these.
 #ifndef BERTH_CORE_LITTLE_ENDIAN_H
 #define BERTH_CORE_LITTLE_ENDIAN_H
 

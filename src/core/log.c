@@ -12,8 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The maximum length of a setting's text; longer ones are truncated.
-// That of a note or warning.
+// The text of a note or a warning; longer ones are truncated.
 #define TEXT_SIZE sizeof(((struct berth_error *)0)->message) // a note is as long as an error
 
 void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heap memory with a hook for failures. The counter is atomic, so that the hook works with threads.
+// Heap memory with a hook for failures, whose counter is atomic, so that it works with threads; and
+// whole pages for large buffers, which can be given back to the system and taken again. The device
+// of the CPU takes its buffers here.
 #include "core/memory.h"
 
 #include <stdatomic.h>

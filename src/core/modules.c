@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds a module's file in the folders where it may be, opens it with dlopen, and checks that it
+// was built with this program. Errors name the folders that were searched and the remedy.
+// Communicators and GPUs are loaded through it (comm/mpi.c, device/gpu/open.c).
 #include "core/modules.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on options: names, values of text, suggest the nearest name for an
-// unknown one. The rows of the settings are in settings/rows.c.
+// Functions on rows of options: names, values from text, and the nearest name for an unknown one.
+// The rows of the settings are in settings/rows.c, those of the program's verbs in cli/; both are
+// parsed and printed here.
 #include "core/options.h"
 
 #include "core/number.h"

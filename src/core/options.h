@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What describes an option: a setting (settings/rows.c), or one of the program that is none (cli/).
+// What describes an option: a setting (settings/rows.c), or an option of the program that is no
+// setting (cli/). Parsing, help, completion and the checks of a resumed run follow from a row.
 #ifndef BERTH_CORE_OPTIONS_H
 #define BERTH_CORE_OPTIONS_H
 
@@ -46,7 +47,8 @@ enum option_job {
     JOB_MINE = 1 << 22,
     JOB_FINETUNE_RERANK = 1 << 23,
     JOB_EVALUATE_RERANK = 1 << 24,
-    JOB_SERVE = 1 << 25, // beside the jobs of its models: other descriptions of their defaults
+    JOB_CLASSIFY = 1 << 25, // texts to classes and scores: berth classify, tag and rerank
+    JOB_SERVE = 1 << 26,    // beside the jobs of its models: other descriptions of their defaults
     // Jobs of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS |
                    JOB_FINETUNE_EMBED | JOB_FINETUNE_RERANK,

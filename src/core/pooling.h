@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the rows of a text become one: what devices compute, and what a model's files name.
+// How the rows of a text become one vector: what devices compute (device/device.h), and what the
+// files of a model of embeddings name (model/sentence.h).
 #ifndef BERTH_CORE_POOLING_H
 #define BERTH_CORE_POOLING_H
 

@@ -57,7 +57,7 @@ enum rng_site {
     RNG_SITE_HEAD
 };
 
-// One dropout mask: which elements of a [rows, columns] site are dropped.
+// A dropout mask: it says which elements of a [rows, columns] site are dropped.
 //   key     = seed ^ (site << 32 | layer << 40 | head << 52), one per head for attention
 //   counter = { column block, position of the row in its sequence, index of the sequence, step }
 // Element (row, column) uses 16-bit slot `slot` of the block with counter word 0 =

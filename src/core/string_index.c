@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A hash table from byte strings to their numbers, over one pool of bytes that only grows.
+// Vocabularies, labels and columns are looked up in it while files are read.
 #include "core/string_index.h"
 
 #include "core/memory.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Starts threads that receive no signals, so that the program's handlers run in its first thread,
+// and has waits and a fair lock for them. Loops that compute use OpenMP instead.
 #include "core/thread.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decodes, encodes and checks UTF-8. An ill-formed sequence counts as one character of Unicode's
+// "maximal subpart", so every text can be walked through to its end; callers replace it or report
+// it.
 #include "core/utf8.h"
 
 #include <string.h>

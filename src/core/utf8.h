@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8, well-formed as in Unicode's table 3-7. Texts have a length and need no NUL.
+// UTF-8, well-formed as in Unicode's table 3-7, for every reader of text. Texts have a length and
+// need no NUL. Which characters mean what is left to src/text/.
 #ifndef BERTH_CORE_UTF8_H
 #define BERTH_CORE_UTF8_H
 

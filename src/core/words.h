@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers for texts: suffixes, lists of words, hexadecimal digits.
+// Helpers for texts of settings, paths and headers: suffixes, lists of words with a separator,
+// hexadecimal digits. Texts in natural language are src/text's.
 #ifndef BERTH_CORE_WORDS_H
 #define BERTH_CORE_WORDS_H
 

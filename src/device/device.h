@@ -296,6 +296,9 @@ struct lamb_args {
 struct comm;
 struct comm_range;
 
+// An opener fills the struct and nobody changes it afterwards, except a wrapper, which replaces
+// functions and keeps the originals (tests, bench/). One thread at a time calls the functions. What
+// is true of every device is in device_check: an optional ability is all of its functions, or none.
 struct device {
     const char *name;    // "cpu"
     const char *kernels; // "avx2"; devices of a kind with other kernels compute other last digits,
@@ -564,6 +567,9 @@ struct device_options {
     int ranks;      // of the job; several: memory to exchange with other ranks' devices is counted
     int tf32;       // 1: products of f32 matrices in TF32, where the device has it
 };
+
+// NULL, or what is not true of an open device (core/check.h).
+const char *device_check(const struct device *device);
 
 // The error after memory_new(bytes) has failed: the device's own, or BERTH_NO_MEMORY with its name
 // and the memory that it still has.

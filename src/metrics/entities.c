@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds the entities that a row of tags makes, loosely or by a scheme, and counts those that two
+// rows have in common, by type. The task tag scores an evaluation with it, and `berth evaluate
+// tokens` a file; how scores are printed and weighed is theirs.
 #include "metrics/entities.h"
 
 #include "core/memory.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation are the same doubles as
 // scikit-learn's. Correlations are summed in long double; SciPy sums in double and differs in the
-// last bits.
+// last bits. The tasks classify and embed call it with counts and pairs of numbers.
 #include "metrics/glue_metrics.h"
 
 #include "core/memory.h"

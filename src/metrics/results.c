@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real numbers are printed like Python's floats, with the fewest digits that read back the same;
-// probabilities like NumPy's float32, as in Google's files.
+// probabilities like NumPy's float32, as in Google's files. The tasks call it at the end of an
+// evaluation or a prediction, with scores that the other files here computed.
 #include "metrics/results.h"
 
 #include "core/file.h"

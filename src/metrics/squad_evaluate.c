@@ -4,13 +4,13 @@
 //
 // Sums are plain left-to-right sums, like those of Python before 3.12. A question without a
 // prediction scores 0 in v1.1 and is an error in v2.0, as in the scripts. Predictions that all
-// belong to another data set are an error here, whereas evaluate-v1.1.py prints 0.
+// belong to another data set are an error here, whereas evaluate-v1.1.py prints 0. The verb `berth
+// evaluate squad` runs it; scores of single answers are squad_metrics.c's.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
 #include "metrics/squad_match.h"
 #include "metrics/squad_metrics.h"
-#include "metrics/squad_threshold.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 //   predictions.json        id -> text
 //   nbest_predictions.json  id -> [{text, probability, start_logit, end_logit}, ...], best first
 //   null_odds.json          id -> null score - best non-null score (version 2 only)
+//
+// Called by the task answer; which answers there are is decided by squad_answers.c.
 #include "core/file.h"
 #include "format/json/json.h"
 #include "metrics/squad_answers.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of answers and of data sets, by the rules of the official scripts.
+// Exact match and F1 of answers and of data sets, and the search for the best threshold, by the
+// rules of the official scripts.
 //
 //   normal form: lower case, without ASCII punctuation, the words a, an, the made blanks, split at
 //                white space into tokens
@@ -7,14 +8,14 @@
 //   F1:          2 p r / (p + r) of the bags of tokens; in v2.0, if one text has no token, 1 if
 //                neither has any, otherwise 0
 //
-// Python's text rules apply throughout. squad_evaluate.c evaluates files.
+// Python's text rules apply throughout. The task answer scores an evaluation here; squad_evaluate.c
+// evaluates files as the scripts do.
 #include "metrics/squad_metrics.h"
 
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/white_space.h"
 #include "metrics/squad_match.h"
-#include "metrics/squad_threshold.h"
 #include "text/python.h"
 
 #include <math.h>
@@ -298,4 +299,43 @@ done:
     memory_free(matches);
     memory_free(sorted);
     return status;
+}
+
+// --- the threshold for "no answer" --------------------------------------------------------------
+
+static int by_odds(const void *a, const void *b) {
+    const struct squad_odds *x = a, *y = b;
+    if (x->odds != y->odds) {
+        return x->odds < y->odds ? -1 : 1;
+    }
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+void squad_odds_sort(struct squad_odds *odds, size_t count) {
+    if (count > 1) {
+        qsort(odds, count, sizeof *odds, by_odds);
+    }
+}
+
+struct squad_best squad_best_threshold(const struct squad_dataset *dataset,
+                                       const struct squad_match *scores,
+                                       const char *const *predictions,
+                                       const struct squad_odds *sorted, size_t count, int is_f1) {
+    double current = 0.0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        current += dataset->examples[i].answer_count == 0;
+    }
+    struct squad_best best = {current, SIZE_MAX};
+    for (size_t i = 0; i < count; i++) {
+        size_t example = sorted[i].example;
+        if (dataset->examples[example].answer_count > 0) {
+            current += is_f1 ? scores[example].f1 : scores[example].exact;
+        } else if (*predictions[example] != '\0') {
+            current -= 1.0;
+        }
+        if (current > best.sum) {
+            best = (struct squad_best){current, i};
+        }
+    }
+    return best;
 }

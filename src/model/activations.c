@@ -5,6 +5,7 @@
 // (device.h). So buffers may share memory with other activations and with buffers of other dtypes.
 #include "model/activations.h"
 
+#include "core/check.h"
 #include "core/memory.h"
 #include "model/architectures.h"
 #include "model/heads.h"
@@ -279,17 +280,6 @@ static void carve_embedding(const struct carving *carving, int64_t sequences,
     buffers->reverse_cosines = carve_rows(carving, reverse, 1, DTYPE_F32).data;
 }
 
-static void carve_head_rows(const struct carving *carving, const struct bert *model,
-                            struct bert_activations *activations) {
-    const int64_t hidden = carving->config->hidden_size;
-    const int64_t rows = batch_round(
-        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
-    if (rows > 0) {
-        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
-        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
-    }
-}
-
 static void carve_head(const struct carving *carving, const struct bert *model,
                        struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -335,12 +325,18 @@ static void carve_all(struct carving *carving, const struct bert *model,
     } else {
         activations->embedding = carve_norm(carving, 0);
     }
-    if (carving->keep == BERT_KEEP_SUMS) {
+    if (carving->keep == BERT_RECOMPUTE_LAYERS) {
         carve_sums(carving, activations->layers);
     } else {
         carve_layers(carving, activations->layers);
     }
-    carve_head_rows(carving, model, activations);
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t rows = batch_round(
+        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
+    if (rows > 0) {
+        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
+        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
+    }
     carve_head(carving, model, activations);
 }
 
@@ -387,4 +383,44 @@ void bert_activations_free(struct bert_activations *activations) {
         memory_free(activations->layers);
         memory_free(activations);
     }
+}
+
+static const char *check_layer(const struct bert_activations *activations,
+                               const struct layer_buffers *layer) {
+    const struct norm_buffers *first = &layer->attention_norm, *second = &layer->output_norm;
+    const int trains = activations->keep != BERT_KEEP_NOTHING;
+    CLAUSE(layer->qkv.data != NULL && layer->context.data != NULL && layer->gelu.data != NULL,
+           "every layer has memory for attention and its feed-forward network");
+    CLAUSE(layer->qkv.rows == activations->max_rows && layer->qkv.cols == 3 * layer->context.cols,
+           "queries, keys and values have the rows and three times the columns of the context");
+    CLAUSE(norm_stream(activations, first).data != norm_stream(activations, second).data,
+           "a layer's two norms have residual streams of their own");
+    CLAUSE((layer->lse != NULL) == trains && (first->rstd != NULL) == trains &&
+               (second->rstd != NULL) == trains && (first->xhat.data != NULL) == trains,
+           "what the backward pass reads is kept exactly in training");
+    CLAUSE(!trains || (layer->du.data == layer->gelu.data && layer->dqkv.data == layer->u.data &&
+                       layer->dcontext.data == norm_operand(first).data),
+           "gradients are in the memory of activations that are no longer needed");
+    return NULL;
+}
+
+const char *bert_activations_check(const struct bert_activations *activations,
+                                   int64_t layer_count) {
+    const int trains = activations->keep != BERT_KEEP_NOTHING;
+    const char *broken = NULL;
+    CLAUSE(activations->head != NULL, "activations are of a head");
+    CLAUSE(activations->max_rows == batch_round(activations->max_rows) &&
+               activations->max_sequences > 0,
+           "there is room for whole blocks of rows, and for a sequence");
+    CLAUSE((activations->dlogits.data != NULL) == trains && (activations->losses != NULL) == trains,
+           "losses and their gradients are kept exactly in training");
+    for (int64_t i = 0; i < layer_count && broken == NULL; i++) {
+        const struct mat *sum = &activations->layers[i].output_norm.sum;
+        CLAUSE(activations->keep != BERT_RECOMPUTE_LAYERS ||
+                   (!mat_is_empty(*sum) &&
+                    (i == 0 || sum->data != activations->layers[i - 1].output_norm.sum.data)),
+               "where layers are computed again, each keeps a sum of its own to begin with");
+        broken = check_layer(activations, &activations->layers[i]);
+    }
+    return broken;
 }

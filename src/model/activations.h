@@ -76,6 +76,10 @@ struct embedding_buffers {
     float *reverse_cosines; // [group * group]
 };
 
+// bert_activations_new lays all matrices out in one block of memory, and nobody changes where they
+// are until bert_activations_free. A forward pass writes the values, and the backward pass of the
+// same batch reads them and puts gradients in their place, so nothing of an earlier batch is read.
+// What bert_activations_check says is true of every layout in memory.
 struct bert_activations {
     const struct bert_head *head;
     enum bert_keep keep;
@@ -124,5 +128,8 @@ static inline struct mat norm_stream(const struct bert_activations *activations,
                                      const struct norm_buffers *norm) {
     return activations->pre_layer_norm ? norm->sum : norm->y;
 }
+
+// NULL, or what is not true of a layout in memory (core/check.h).
+const char *bert_activations_check(const struct bert_activations *activations, int64_t layer_count);
 
 #endif

@@ -282,15 +282,6 @@ static enum berth_status add_product(struct adapter *adapter, const struct tenso
     return find_factor(adapter, part, error);
 }
 
-// A whole tensor replaces the model's, or is new: that of a head.
-static void add_whole(struct adapter *adapter, const struct tensor_entry *own, const char *name) {
-    const size_t found = find_base(adapter, name);
-    const size_t i = found != SIZE_MAX ? found : adapter->count++;
-    adapter->entries[i] = *own;
-    adapter->parts[i] = (struct part){.own = own};
-    place(adapter, &adapter->entries[i], own->end - own->begin);
-}
-
 static enum berth_status add_own(struct adapter *adapter, const struct tensor_entry *own,
                                  struct berth_error *error) {
     char name[WEIGHT_NAME_SIZE];
@@ -311,7 +302,12 @@ static enum berth_status add_own(struct adapter *adapter, const struct tensor_en
                              "merged",
                              error);
     }
-    add_whole(adapter, own, name);
+    // A whole tensor replaces the model's, or is new: that of a head.
+    const size_t found = find_base(adapter, name);
+    const size_t i = found != SIZE_MAX ? found : adapter->count++;
+    adapter->entries[i] = *own;
+    adapter->parts[i] = (struct part){.own = own};
+    place(adapter, &adapter->entries[i], own->end - own->begin);
     return BERTH_OK;
 }
 
@@ -439,7 +435,7 @@ static void close_adapter(void *container) {
     memory_free(adapter->parts);
 }
 
-// It is made of files that other formats recognise.
+// An adapter is made of files that other formats recognise.
 static const struct tensor_format merged_format = {.name = "a model and its adapter",
                                                    .container_size = sizeof(struct adapter),
                                                    .read = read_entry,

@@ -16,7 +16,7 @@
 
 static const struct architecture_default roberta_defaults[] = {{"pad_token_id", 1}, {NULL, 0}};
 
-// Also those of XLM-RoBERTa and CamemBERT.
+// XLM-RoBERTa and CamemBERT have the same names.
 static const struct architecture_pair roberta_tensors[] = {
     {"cls.predictions.transform.dense.", "lm_head.dense."},
     {"cls.predictions.transform.LayerNorm.", "lm_head.layer_norm."},
@@ -81,7 +81,7 @@ static const struct architecture_default electra_defaults[] = {{"embedding_size"
 #define OTHER_HEADS "classifier.dense.", "classifier.", "qa_outputs."
 #define BODY "encoder.layer.", "pooler."
 
-// Also of modules with layer norms before the sub-layers, which end with one.
+// Modules with layer norms before the sub-layers have this order, too; they end with a norm.
 static const struct module_order bert_order = {
     {"embeddings.word_", "embeddings.position_", "embeddings.token_type_", "embeddings.LayerNorm.",
      ".FinalLayerNorm.", BODY, MASKED_HEAD, "cls.seq_relationship.", OTHER_HEADS}};
@@ -93,7 +93,7 @@ static const struct module_order bert_order = {
 static const struct module_order roberta_order = {
     {ROBERTA_EMBEDDINGS, BODY, MASKED_HEAD, OTHER_HEADS}};
 
-// Also of CamemBERT.
+// CamemBERT has the same.
 static const struct module_order xlm_roberta_order = {
     {MASKED_HEAD, OTHER_HEADS, ROBERTA_EMBEDDINGS, BODY}};
 

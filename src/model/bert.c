@@ -337,8 +337,9 @@ static void need(const struct bert *model, int64_t range) {
 
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout) {
-    assert(batch->row_count <= activations->max_rows);
     const int64_t layer_count = model->config->num_hidden_layers;
+    assert(bert_activations_check(activations, layer_count) == NULL);
+    assert(batch->row_count <= activations->max_rows);
     struct batch head;
     const struct pass pass = {model, activations, batch, dropout, head_of(model, batch, &head)};
     need(model, layer_count + 1); // the embeddings; all biases and norms
@@ -518,16 +519,6 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     linear_input_gradient(pass, dbranch, args.dqkv, offsets->qkv_weight);
 }
 
-// Adds dbranch to dresidual.
-static void first_norm_backward(const struct pass *pass) {
-    const struct param_layer *offsets = &pass->model->table->layers[0];
-    struct device *dev = pass->model->device;
-    struct norm_grad_args args =
-        norm_backward_of(pass, &pass->activations->first_input, 1, offsets->input_norm_weight,
-                         offsets->input_norm_bias);
-    dev->norm_backward(dev, &args, pass->batch);
-}
-
 // Overwrites dresidual, and returns the gradient of the embedding.
 static struct mat project_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
@@ -582,15 +573,16 @@ static void embed_backward(const struct pass *pass) {
 }
 
 // Reports that range `index` of the gradient (param_range) is final.
-static void announce(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
+static void gradient_ready(const struct gradient_listener *listener,
+                           const struct param_table *table, int64_t index) {
     const struct param_range range = param_range(table, (size_t)index);
-    if (sink != NULL && range.count > 0) {
-        sink->ready(sink->context, (size_t)index);
+    if (listener != NULL && range.count > 0) {
+        listener->ready(listener->context, (size_t)index);
     }
 }
 
 static void layer_backward(const struct pass *pass, int64_t index) {
-    if (pass->activations->keep == BERT_KEEP_SUMS) {
+    if (pass->activations->keep == BERT_RECOMPUTE_LAYERS) {
         recompute(pass, index);
     }
     const struct pass after = after_attention(pass, index);
@@ -600,7 +592,7 @@ static void layer_backward(const struct pass *pass, int64_t index) {
 
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
-                   const struct bert_sink *sink) {
+                   const struct gradient_listener *listener) {
     const int64_t layer_count = model->config->num_hidden_layers;
     assert(activations->keep != BERT_KEEP_NOTHING && model->weights.gradients);
     assert(activations->head->backward != NULL);
@@ -609,22 +601,28 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     const struct pass pass = {model, activations, batch, dropout, head_of(model, batch, &head)};
     const struct pass last = head_pass(&pass);
     activations->head->backward(&last, loss_scale);
-    announce(sink, model->table, layer_count);
+    gradient_ready(listener, model->table, layer_count);
     const int64_t lowest = lowest_layer(model);
     for (int64_t i = layer_count - 1; i >= 0; i--) {
         if (i >= lowest) {
             layer_backward(&pass, i);
         }
-        announce(sink, model->table, i);
+        gradient_ready(listener, model->table, i);
     }
     if (activations->pre_layer_norm && lowest == 0) {
-        first_norm_backward(&pass);
+        // The first norm, which adds dbranch to dresidual.
+        const struct param_layer *offsets = &pass.model->table->layers[0];
+        struct device *dev = pass.model->device;
+        struct norm_grad_args args =
+            norm_backward_of(&pass, &pass.activations->first_input, 1, offsets->input_norm_weight,
+                             offsets->input_norm_bias);
+        dev->norm_backward(dev, &args, pass.batch);
     }
     if (!model->frozen.embeddings) {
         embed_backward(&pass);
     }
     clear_frozen_vectors(model);
-    announce(sink, model->table, layer_count + 1);
+    gradient_ready(listener, model->table, layer_count + 1);
 }
 
 const float *bert_losses(const struct bert_activations *activations, int64_t index) {
@@ -690,7 +688,7 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
     int64_t found = -1;
     for (int64_t i = 0; i <= layer_count && found < 0; i++) {
         const struct pass own = i < layer_count ? pass : head_pass(&pass);
-        if (activations->keep == BERT_KEEP_SUMS && i > 0) {
+        if (activations->keep == BERT_RECOMPUTE_LAYERS && i > 0) {
             restore_input(&own, i);
         }
         struct mat output = norm_operand(layer_input(activations, i));

@@ -62,8 +62,8 @@ struct bert_activations;
 enum bert_keep {
     BERT_KEEP_NOTHING, // inference
     BERT_KEEP_ALL,
-    BERT_KEEP_SUMS // gradient checkpointing: only the input of each layer's last norm; the rest of
-                   // the layer is recomputed, with the same numbers
+    BERT_RECOMPUTE_LAYERS // gradient checkpointing: only the input of each layer's last norm; the
+                          // rest of the layer is recomputed, with the same numbers
 };
 
 // For inference: packs the matrices of the layers that the device can pack (device.h), if any. Then
@@ -116,16 +116,16 @@ struct bert_rows bert_logit_rows(const struct bert *model, const struct batch *b
 // tokens; a token classifier reads the labels of those. For it, and for masked tokens alone, the
 // losses of the sequences are 0.
 //
-// `sink`, unless it is NULL, is called for each range of the flat gradient (the index of
+// `listener`, unless it is NULL, is called for each range of the flat gradient (the index of
 // param_range) once nothing more will be added to it: the head's, those of the layers from the last
 // to the first, then the rest.
-struct bert_sink {
+struct gradient_listener {
     void (*ready)(void *context, size_t range);
     void *context;
 };
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
-                   const struct bert_sink *sink);
+                   const struct gradient_listener *listener);
 const float *bert_losses(const struct bert_activations *activations, int64_t index);
 
 // Embeddings may have several losses, from index 0 on: the loss of a batch is the sum over them of

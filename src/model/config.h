@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of a BERT model, read from and written to config.json in Hugging Face's or Google's
-// format.
+// format. Everything that is computed follows from it: the parameter table, activations, and a
+// device's scratch memory.
 #ifndef BERTH_MODEL_CONFIG_H
 #define BERTH_MODEL_CONFIG_H
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// See embedding_head.h. Losses of cosines are those of vectors scaled to length 1, of negatives to
-// the square root of the cosines' factor, so that products are the scaled cosines. With Matryoshka
-// dimensions, each of them is a loss of the vectors' first columns, scaled to length 1; their
-// gradients are added.
-#include "model/embedding_head.h"
-
+// The head of embeddings, which heads.h declares. Losses of cosines are those of vectors scaled to
+// length 1, of negatives to the square root of the cosines' factor, so that products are the scaled
+// cosines. With Matryoshka dimensions, each of them is a loss of the vectors' first columns, scaled
+// to length 1; their gradients are added. Pooling and products are the device's.
 #include "model/bert.h"
+#include "model/heads.h"
+#include "model/pass.h"
 
 #include <math.h>
 
-// One loss of the vectors of `count` texts, [count, columns].
+// One loss of the vectors [count, columns] of `count` texts.
 struct vectors_loss {
     const struct bert *model;
     const struct bert_activations *activations;

@@ -160,16 +160,6 @@ static void tokens_done(struct tokens *tokens) {
     memory_free(tokens->block);
 }
 
-static void fill_tokens(const struct export_gguf_tokens *from, struct tokens *tokens) {
-    char *to = tokens->block;
-    for (size_t i = 0; i < tokens->count; i++) {
-        to += print_token(from, i, tokens, to);
-        if (tokens->scores != NULL) {
-            tokens->scores[i] = text_of(from, i) != NULL ? from->scores[i] : UNUSED_SCORE;
-        }
-    }
-}
-
 static enum berth_status tokens_make(const struct export_gguf *export, struct tokens *tokens,
                                      struct berth_error *error) {
     const struct export_gguf_tokens *from = &export->tokens;
@@ -189,7 +179,13 @@ static enum berth_status tokens_make(const struct export_gguf *export, struct to
         return error_no_memory(error, bytes, "the tokens");
     }
     tokens->count = count;
-    fill_tokens(from, tokens);
+    char *to = tokens->block;
+    for (size_t i = 0; i < tokens->count; i++) {
+        to += print_token(from, i, tokens, to);
+        if (tokens->scores != NULL) {
+            tokens->scores[i] = text_of(from, i) != NULL ? from->scores[i] : UNUSED_SCORE;
+        }
+    }
     return BERTH_OK;
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides which tokenizer a model folder means, from "tokenizer_class", config.json or the model's
+// type, as transformers would. folder_tokenizer.c and folder_vocabulary.c ask first, and then read
+// the words and rules of that tokenizer.
 #include "model/folder_class.h"
 
 #include "core/file.h"
@@ -31,10 +34,6 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
     return status;
 }
 
-static int is_general_class(const char *name) {
-    return strcmp(name, "PreTrainedTokenizerFast") == 0 || strcmp(name, "TokenizersBackend") == 0;
-}
-
 // Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
 // BertJapaneseTokenizer or PhobertTokenizer.
 static int is_class_of_bert(const char *name) {
@@ -48,9 +47,11 @@ static int is_class_of_bert(const char *name) {
 }
 
 enum class_kind folder_class_kind(const char *name) {
-    return is_class_of_bert(name)   ? CLASS_OF_BERT
-           : is_general_class(name) ? CLASS_GENERAL
-                                    : CLASS_OTHER;
+    return is_class_of_bert(name) ? CLASS_OF_BERT
+           : (strcmp(name, "PreTrainedTokenizerFast") == 0 ||
+              strcmp(name, "TokenizersBackend") == 0)
+               ? CLASS_GENERAL
+               : CLASS_OTHER;
 }
 
 enum berth_status folder_find_class(const char *folder, const json *settings,

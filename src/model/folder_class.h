@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's files of a folder, and the class of tokenizer that they name.
+// The names of the tokenizer's files of a folder, and which class of tokenizer they name. The other
+// folder_*.c of the tokenizer read their files by what is found here.
 #ifndef BERTH_MODEL_FOLDER_CLASS_H
 #define BERTH_MODEL_FOLDER_CLASS_H
 
@@ -40,7 +41,7 @@ enum class_kind {
     CLASS_GENERAL, // tokenizer.json as it is
     CLASS_OTHER    // tokenizer.json as it is, but it must be a BERT tokenizer
 };
-// Of a class's name in "tokenizer_class".
+// The kind of the class that "tokenizer_class" names.
 enum class_kind folder_class_kind(const char *name);
 
 struct folder_class {

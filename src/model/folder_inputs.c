@@ -24,12 +24,6 @@ static int has_text(const json *list, const char *text) {
     return 0;
 }
 
-// Google's folders, which name no class and have no tokenizer.json, are BERT's.
-static int class_has_one_type(const struct folder_class *class, int has_whole) {
-    return class->kind == CLASS_OF_BERT ? strncmp(class->name, "DistilBert", 10) == 0
-                                        : class->name[0] != '\0' || has_whole;
-}
-
 enum berth_status folder_has_one_type(const char *folder, const json *settings, int *one_type,
                                       struct berth_error *error) {
     const json *names = json_member(settings, names_key);
@@ -44,7 +38,9 @@ enum berth_status folder_has_one_type(const char *folder, const json *settings, 
     }
     TRY(folder_find_class(folder, settings, &class, error));
     TRY(folder_has_file(folder, TOKENIZER_FILE, &has_whole, error));
-    *one_type = class_has_one_type(&class, has_whole);
+    // Google's folders, which name no class and have no tokenizer.json, are BERT's.
+    *one_type = class.kind == CLASS_OF_BERT ? strncmp(class.name, "DistilBert", 10) == 0
+                                            : class.name[0] != '\0' || has_whole;
     return BERTH_OK;
 }
 

@@ -49,14 +49,6 @@ int folder_name_casing(const char *folder) {
     return casing_of(realpath(folder, resolved) != NULL ? resolved : folder);
 }
 
-static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
-    return error_set(
-        error, BERTH_CONFIG,
-        "%s: key \"tokenizer_class\": %s is not BERT's tokenizer, and there is no " TOKENIZER_FILE
-        ", which would say how it works; if the model was made with BERT's, remove the key",
-        class->file, class->name);
-}
-
 static enum berth_status read_truth(const json *settings, const char *key, int *value,
                                     struct berth_error *error) {
     return json_is_null_value(json_member(settings, key))
@@ -127,7 +119,12 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
     if (class.kind != CLASS_OF_BERT) {
         TRY(read_whole(folder, file, rules, &found, &is_other, error));
         if (class.kind == CLASS_OTHER && !found) {
-            return refuse_class(&class, error);
+            return error_set(
+                error, BERTH_CONFIG,
+                "%s: key \"tokenizer_class\": %s is not BERT's tokenizer, and there is "
+                "no " TOKENIZER_FILE
+                ", which would say how it works; if the model was made with BERT's, remove the key",
+                class.file, class.name);
         }
     } else {
         TRY(has_other_words(folder, file, &is_other, error));
@@ -344,14 +341,6 @@ static enum berth_status copy_whole(const char *source, const struct text_rules 
     return is_used ? write_whole(source, rules, target, error) : BERTH_OK;
 }
 
-// Copies what the source's files say about its vocabulary.
-static enum berth_status copy_tokens(const char *source, const struct text_rules *rules,
-                                     const char *target, struct berth_error *error) {
-    TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
-    TRY(folder_copy_file(source, target, ADDED_FILE, error));
-    return copy_whole(source, rules, target, error);
-}
-
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
     char *path = path_join(target, SPECIALS_FILE);
     if (path == NULL) {
@@ -452,7 +441,10 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     const int same_rules = rules == NULL || is_same(rules, &own);
     TRY(copy_words(source, vocab_path, target, &same_vocab, error));
     if (source != NULL && same_vocab) {
-        TRY(copy_tokens(source, same_rules ? NULL : rules, target, error));
+        // Copies what the source's files say about its vocabulary.
+        TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
+        TRY(folder_copy_file(source, target, ADDED_FILE, error));
+        TRY(copy_whole(source, same_rules ? NULL : rules, target, error));
     }
     if (same_rules && same_vocab && has) {
         TRY(folder_copy_file(source, target, SETTINGS_FILE, error));

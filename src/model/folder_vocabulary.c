@@ -71,7 +71,7 @@ enum berth_status folder_vocabulary_path(const char *folder, char **path,
 
 // --- special tokens -----------------------------------------------------------------------------
 
-// One of the files, and the key that is read; NULL: the file itself.
+// One of the files, and the key that is read in it; NULL: the whole file is.
 struct source {
     const char *file, *key;
     const json *object;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the file of a folder that holds its weights, or names what it has instead.
+// Finds the one file or index in a folder that has the model's weights, by the names that
+// frameworks use and their order of preference. weights.c then reads its tensors. A folder that has
+// only what Berth cannot read (Flax, another model's file) gets an error that says so.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -137,19 +139,14 @@ static enum berth_status refuse_renamed(const char *path, void *context,
                            (const char *)context, path_name(path), path);
 }
 
-static enum berth_status open_path(const char *path, struct tensor_file *file,
-                                   struct berth_error *error) {
-    if (file_exists(path)) {
-        TRY(refuse_foreign(path, NULL, error));
-    }
-    return tensor_file_open(file, path, error);
-}
-
 enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
                                       struct berth_error *error) {
     char *found = NULL;
     if (!dir_exists(path)) {
-        return open_path(path, file, error);
+        if (file_exists(path)) {
+            TRY(refuse_foreign(path, NULL, error));
+        }
+        return tensor_file_open(file, path, error);
     }
     int is_adapter;
     TRY(adapter_is_in(path, &is_adapter, error));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes tokenizer.json of other files of words, as transformers 5 does, and finds these files in a
-// folder.
+// Builds the JSON of a tokenizer.json from vocab.json with merges.txt or a sentencepiece model, as
+// transformers 5 does, when a folder has no tokenizer.json of its own. words_*.c make its parts, by
+// the class of the tokenizer; text/text_pipeline.c then reads the result like any other.
 #include "model/folder_words.h"
 
 #include "core/file.h"
@@ -16,7 +17,7 @@
 
 // --- tokenizer.json -----------------------------------------------------------------------------
 
-// Other values of these keys would give texts other special tokens.
+// With other values of these keys, texts would get other special tokens.
 static enum berth_status check_processor(const struct words *words, struct berth_error *error) {
     static const char *const keys[] = {"add_bos_token", "add_eos_token"};
     const int has_own = words->class->cls >= 0;

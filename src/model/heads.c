@@ -11,13 +11,13 @@
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
 //   masked   h and logits of the masked tokens alone
-//   embedding: the pooled rows of each sequence (embedding_head.h)
+//   embedding: the pooled rows of each sequence (embedding_head.c)
 //
 // The class head's loss depends on problem_type: cross entropy, squared error, or the mean cross
 // entropy of one sigmoid per label, as in Hugging Face's BertForSequenceClassification.
 #include "model/heads.h"
 
-#include "model/embedding_head.h"
+#include "model/pass.h"
 
 #include <math.h>
 
@@ -115,7 +115,7 @@ static const struct architecture *row_of(const struct pass *pass) {
     return bert_architecture(pass->model->config);
 }
 
-// Of the first rows; that of the dense layer's output has the layer 0.
+// The dropouts of the first rows; the one of the dense layer's output has the layer 0.
 static struct dropout input_dropout(const struct pass *pass) {
     return dropout_at(pass, RNG_SITE_HEAD, 1);
 }

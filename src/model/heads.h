@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads on top of the encoder: one row for each head of params.h.
+// The heads on top of the encoder: one row for each head of params.h, with its forward and backward
+// pass. bert.c calls the row of the model's head after the last layer, and before the backward pass
+// of that layer; nothing else knows which head a model has.
 #ifndef BERTH_MODEL_HEADS_H
 #define BERTH_MODEL_HEADS_H
 
@@ -19,6 +21,12 @@ struct bert_head {
     // the head cannot be trained.
     void (*backward)(const struct pass *pass, float loss_scale);
 };
+
+// The embedding head (embedding_head.c): the pooled rows of each sequence, and in training the loss
+// of examples of texts (config.h's bert_objective). A group's losses need the vectors of all its
+// texts, which one batch has, or several ones: its pieces (bert.h).
+void embedding_forward(const struct pass *pass);
+void embedding_backward(const struct pass *pass, float loss_scale);
 
 const struct bert_head *bert_head_of(enum param_head head);
 // Whether the model's head reads only some rows (reads_some).

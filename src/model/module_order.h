@@ -26,7 +26,7 @@ struct module_place {
 // table, which counts where its first name is.
 struct module_place module_place_of(const struct module_order *order, const char *name,
                                     int is_tied);
-// As strcmp. Both places are of the same order.
+// Compares two places of the same order, and returns what strcmp would.
 int module_place_compare(const struct module_place *left, const struct module_place *right);
 
 // Whether the model has a head for masked words whose decoder is the word table.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoint dialects: translation of other frameworks' tensor names to and from ours (params.h).
+// weights.c translates while a model is read, the writers of other formats when one is saved.
 #ifndef BERTH_MODEL_NAMES_H
 #define BERTH_MODEL_NAMES_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Multiplies blocks of queries with blocks of the corpus on the device and keeps the best rows of
+// each query in a sorted list, on the host's threads. Retrieval, mining and evaluation of
+// embeddings call it; approximate search is left out.
 #include "model/nearest.h"
 
 #include "core/mat.h"

@@ -7,6 +7,7 @@
 // depends neither on threads nor on other parameters.
 #include "model/params.h"
 
+#include "core/check.h"
 #include "core/memory.h"
 #include "core/portable_math.h"
 #include "core/rng.h"
@@ -296,15 +297,6 @@ static void add_types(struct param_table *table, const struct bert_config *confi
     }
 }
 
-static void add_embeddings(struct param_table *table, const struct bert_config *config) {
-    add_rows(table, config, position_table, LENGTH(position_table), "", table);
-    add_types(table, config);
-    if (config->embedding_size > 0) {
-        add_rows(table, config, projection, LENGTH(projection), "", table);
-    }
-    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
-}
-
 static enum berth_status check_head(const struct bert_config *config, enum param_head head,
                                     struct berth_error *error) {
     const struct architecture *row = bert_architecture(config);
@@ -357,7 +349,12 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     if (!layout->decodes) {
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
-    add_embeddings(table, config);
+    add_rows(table, config, position_table, LENGTH(position_table), "", table);
+    add_types(table, config);
+    if (config->embedding_size > 0) {
+        add_rows(table, config, projection, LENGTH(projection), "", table);
+    }
+    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
     add_layer_vectors(table, config);
     add_head(table, config, layout->vectors, layout->vector_count, 0);
     table->total = align(table->total);
@@ -378,6 +375,56 @@ void param_table_done(struct param_table *table) {
     memory_free(table->params);
     memory_free(table->layers);
     *table = empty;
+}
+
+static const char *check_slices(const struct param_table *table) {
+    int64_t end = 0, parameters = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        CLAUSE(param->offset >= end, "parameters are in the order of the buffer, without overlap");
+        CLAUSE(param->offset == end || param->offset % SLICE_ALIGNMENT == 0,
+               "a parameter follows the one before it, or begins at a multiple of 64");
+        CLAUSE(param->rank == 2 || param->rows == 1, "a vector has one row");
+        end = param->offset + param->rows * param->cols;
+        parameters += param->rows * param->cols;
+    }
+    CLAUSE(end <= table->total, "the parameters are inside the buffer");
+    CLAUSE(parameters == table->parameter_count, "parameter_count is the elements without gaps");
+    return NULL;
+}
+
+static const char *check_layers(const struct param_table *table) {
+    int64_t first = 0;
+    for (int64_t i = 0; i < table->layer_count; i++) {
+        const struct param_layer *layer = &table->layers[i];
+        CLAUSE(layer->qkv_weight == first || i > 0, "the matrices of layer 0 come first");
+        CLAUSE(layer->qkv_weight >= first && layer->attention_weight > layer->qkv_weight &&
+                   layer->intermediate_weight > layer->attention_weight &&
+                   layer->output_weight > layer->intermediate_weight,
+               "matrices are in the order of the layers");
+        CLAUSE(layer->qkv_bias >= table->matrix_count && layer->output_bias >= table->matrix_count,
+               "the vectors of layers follow all matrices");
+        first = layer->output_weight;
+    }
+    CLAUSE(table->layer_count == 0 || first < table->head_first,
+           "the head's matrices follow those of the layers");
+    return NULL;
+}
+
+const char *param_table_check(const struct param_table *table) {
+    CLAUSE(table->architecture != NULL, "a table is of an architecture");
+    CLAUSE((unsigned)table->head < PARAM_HEADS, "the head is one of enum param_head");
+    CLAUSE(align(table->total) == table->total && align(table->matrix_count) == table->matrix_count,
+           "buffer and matrices end at multiples of 64");
+    CLAUSE(table->head_first <= table->matrix_count && table->matrix_count <= table->total,
+           "the head's matrices are among the matrices, and these in the buffer");
+    CLAUSE(table->head_weight < table->matrix_count && table->pooler_weight < table->matrix_count &&
+               table->transform_weight < table->matrix_count,
+           "the head's weights are matrices");
+    CLAUSE(table->decoder_bias < 0 || table->word < table->matrix_count,
+           "the word table of a decoder is a matrix");
+    const char *broken = check_slices(table);
+    return broken == NULL ? check_layers(table) : broken;
 }
 
 size_t param_range_count(const struct param_table *table) {

@@ -63,6 +63,9 @@ struct param_frozen {
     int embeddings;
 };
 
+// Made by param_table_init from the configuration and the head, and the same on every rank. Nobody
+// changes it afterwards, except `fresh`, until param_table_done. Model, optimizer and checkpoints
+// rely on what param_table_check says: the places of the slices, and that the gaps are nobody's.
 struct param_table {
     const struct architecture *architecture; // whose names files have (names.h)
     struct param *params;
@@ -113,8 +116,10 @@ int param_is_body(const struct param *param);
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);
+// NULL, or what is not true of a table (core/check.h).
+const char *param_table_check(const struct param_table *table);
 // The table `whole` without its head: what an encoder reads of a buffer that another model fills.
-// It borrows from `whole`.
+// The result borrows from `whole`.
 struct param_table param_table_of_encoder(const struct param_table *whole);
 // The ranges of the gradient that become final together, in the order of the buffer: the matrices
 // of each layer, those of the head, then everything else. They cover the whole buffer.

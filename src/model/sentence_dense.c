@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opened by sentence.c with the folder's other modules; applied by task/embed.c to each pooled
-// vector.
+// The dense modules of a folder of sentence embeddings: opened by sentence.c with the folder's
+// other modules, applied by task/embed.c to each pooled vector, and written with the model.
 #include "model/sentence_dense.h"
 
 #include "core/file.h"

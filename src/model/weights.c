@@ -172,16 +172,12 @@ static int64_t scale_groups(const struct tensor_entry *scale) {
     return scale->rank == 2 ? scale->shape[1] : 1;
 }
 
-static int fits(const struct tensor_entry *scale, const struct tensor_entry *entry) {
-    return tensor_is_convertible(scale->dtype) && (scale->rank == 1 || scale->rank == 2) &&
-           scale->shape[0] == entry->shape[0] && scale_groups(scale) > 0 &&
-           entry->shape[1] % scale_groups(scale) == 0;
-}
-
 static enum berth_status check_scale(const struct tensor_file *file, const struct weight *weight,
                                      struct berth_error *error) {
     const struct tensor_entry *entry = weight->entry, *scale = weight->scale;
-    if (scale != NULL && fits(scale, entry)) {
+    if (scale != NULL && tensor_is_convertible(scale->dtype) &&
+        (scale->rank == 1 || scale->rank == 2) && scale->shape[0] == entry->shape[0] &&
+        scale_groups(scale) > 0 && entry->shape[1] % scale_groups(scale) == 0) {
         return BERTH_OK;
     }
     if (!text_ends_with(entry->name, MATRIX)) {

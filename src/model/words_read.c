@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum berth_status refuse(const struct words *words, const char *what,
-                                struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG, "%s: %s", words->input->name, what);
-}
-
 // --- vocab.json and merges.txt ------------------------------------------------------------------
 
 static json *read_lines(const char *bytes, size_t length) {
@@ -96,7 +91,9 @@ enum berth_status words_read_xlm(struct words *words, struct berth_error *error)
 enum berth_status words_read_camembert(struct words *words, struct berth_error *error) {
     TRY(read_pieces(words, error));
     if (words->model.kind != SENTENCEPIECE_UNIGRAM) {
-        return refuse(words, "expected a model of the type unigram for CamembertTokenizer", error);
+        return error_set(error, BERTH_CONFIG,
+                         "%s: expected a model of the type unigram for CamembertTokenizer",
+                         words->input->name);
     }
     TRY(put_word(words, "<s>NOTUSED", 0, error));
     TRY(put_word(words, words_name_in_list(words, NAMED_PAD), 0, error));
@@ -128,7 +125,8 @@ enum berth_status words_read_big_bird(struct words *words, struct berth_error *e
 
 // --- merges of sentencepiece --------------------------------------------------------------------
 
-// Of two normal pieces that are a third one: by its score, its id and the length of the left one.
+// Orders pairs of normal pieces that make a third one: by its score, its id and the length of the
+// left one.
 struct piece_merge {
     float score;
     uint32_t id, left;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The console. Every line is written with a single write, so lines of several processes do not mix.
+// reporter.c writes here.
 #include "report/console.h"
 
 #include "core/clock.h"

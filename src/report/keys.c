@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of keys, which every sink of records reads.
+// The table of keys: for each field of a record its name in every form of output, its unit and
+// whether it is shown. Every sink of records and the report page read it, so a key is described
+// once; values are formatted by lines.c.
 #include "report/keys.h"
 
 #include "core/words.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats records as plain text.
+// Formats a record as one line of plain text, a short line that fits a terminal, or a field of
+// JSON. reporter.c chooses the form and json_file.c and console.c write the line; lines of
+// DeepSpeed and dllogger are made in files of their own.
 #include "report/lines.h"
 
 #include "core/number.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps records to lines.
+// Receives the records of a run and decides which lines they become: what is printed now, what only
+// with `verbose`, what on a terminal, and which files get it too. api/report.c opens it and the job
+// logs to it; lines are formatted by lines.c and its kin, and written by console.c, json_file.c and
+// event_file.c.
 #include "report/reporter.h"
 
 #include "core/memory.h"

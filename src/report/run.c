@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Holds what the log of a run says: series that are thinned when they grow too long, facts,
+// details. run_read.c fills it from a log and run_log.c while the run goes on; page/ and `berth
+// plot` draw it.
 #include "report/run.h"
 
 #include "core/memory.h"

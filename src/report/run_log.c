@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes log.jsonl in the output folder while a training runs, and from time to time the report
+// made of it. The job opens it when the folder is locked (train/job/training_job.c) and logs
+// everything through it; the page itself is page/html.c's.
 #include "report/run_log.h"
 
 #include "core/clock.h"

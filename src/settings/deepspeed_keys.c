@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The keys that a DeepSpeed JSON may have, with the type of each and what Berth does with those
+// that are no settings: nothing, a note, or an error. deepspeed.c has the file checked here before
+// it reads any value, so that no key is overlooked.
 #include "settings/deepspeed_keys.h"
 
 #include "core/words.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and BingBertSquad,
-// Google, Intel, Habana, CSCS (Piz Daint, LUMI) and Hugging Face.
+// Google, Intel, Habana, CSCS (Piz Daint, LUMI) and Hugging Face: for each name settings and their
+// values, which become defaults before a run's own settings are applied (train/job/job_settings.c).
+// Command lines of those programs are translated by compat/.
 #include "settings/recipes.h"
 
 #include "core/words.h"

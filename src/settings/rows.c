@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of the option table: everything a user can set, in the order in which --help shows it.
-// The functions on the table are in options.c.
+// Read by whoever sets, prints or explains a setting (settings.c, cli/rows.c, deepspeed.c);
+// functions on a single row are in core/options.c.
 #include "settings/settings.h"
 
 #define TEXT_JOBS                                                                                  \
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED |   \
-     JOB_FILL | JOB_MINE)
+     JOB_FILL | JOB_CLASSIFY | JOB_MINE)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
 // What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
@@ -13,7 +14,8 @@
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
 #define MODEL_JOBS                                                                                 \
-    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL | JOB_MINE)
+    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL | JOB_CLASSIFY |       \
+     JOB_MINE)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
 #define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
@@ -131,7 +133,7 @@ const struct option_row option_rows[] = {
                     NULL},
                    {JOB_VOCAB | JOB_MINE, "replace an output file", NULL}}},
     {FLAG("files", model, strict, "false"), NOTED,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL | JOB_MINE,
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL | JOB_CLASSIFY | JOB_MINE,
      .help = "refuse a checkpoint with missing or unexpected tensors"},
 
     {TEXT("texts", task, task_name, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | JOB_BENCH,
@@ -289,7 +291,7 @@ const struct option_row option_rows[] = {
 
     {INTEGER("features", features, max_seq_length, "384"), KEPT, COMMON,
      .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | RANKED_JOBS | JOB_EMBED | JOB_PREPARE |
-             SHARD_JOBS | MLM_JOBS | JOB_FILL | JOB_SERVE | JOB_MINE,
+             SHARD_JOBS | MLM_JOBS | JOB_FILL | JOB_CLASSIFY | JOB_SERVE | JOB_MINE,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
@@ -300,7 +302,7 @@ const struct option_row option_rows[] = {
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
-                      {JOB_EMBED | JOB_FILL | JOB_MINE, NULL,
+                      {JOB_EMBED | JOB_FILL | JOB_CLASSIFY | JOB_MINE, NULL,
                        "as in the model folder, else the number of positions of the model"},
                       {TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
@@ -765,7 +767,7 @@ const struct option_row option_rows[] = {
          "the n_best_size best answers"},
     {FLAG("prediction", model, allow_new_head, "false"),
      .jobs = (JOB_PREDICT & ~(JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK)) | JOB_ANSWER | JOB_SHOW |
-             JOB_FILL,
+             JOB_FILL | JOB_CLASSIFY,
      .help = "for tests: give a head that the model lacks random values instead of refusing it"},
 
     {TEXT("machine", machine, device, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "NAME",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on the settings: find rows, set, compare and print fields, defaults. The rows are in
-// rows.c.
+// Functions on the settings of a job: looks a name up in the table of rows.c, sets a field and
+// remembers who set it, applies defaults, compares with those of an earlier run, and prints. The
+// command line, berth.h, a DeepSpeed JSON and a resumed checkpoint all set through here; what a
+// setting does is left to its owner.
 #include "settings/settings.h"
 
 #include "core/memory.h"

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The task answer: a question is read with windows of its context, and the answers are cut from it.
+// The task answer, extractive question answering: a context is read in overlapping windows with its
+// question before each, the network says for every token how well it begins or ends an answer, and
+// metrics/squad_answers.h cuts the best ones from the text.
 //
-// Its sets are files of SQuAD, both versions (squad_input.h).
+// Its sets, for training and evaluation, are files of SQuAD, both versions (squad_input.h), scored
+// by the official rules (metrics/squad_metrics.h).
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "metrics/squad_answers.h"

@@ -816,7 +816,8 @@ const struct task_row row_classify = {
     .run = run_classify,
     .write = write_classify,
     .outputs = {{"label", TASK_ITEM_TEXT}, {"scores", TASK_NUMBERS}},
-    .verb = {.reader = TASK_READ_BY_BOTH,
+    .verb = {.jobs = JOB_CLASSIFY,
+             .reader = TASK_READ_BY_BOTH,
              .top = "all",
              .sample = {"reviews", "Works well."},
              .notes = "Output is a line of JSON for each text, as from the text-classification "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reports show about an evaluation of classes besides its scores: the confusion matrix and
-// sample answers. Not for regressions and multi-label models.
+// sample answers. Not for regressions and multi-label models. Called after a score was computed
+// (classify_results.c); the page that shows it is page/html_results.c.
 #include "core/memory.h"
 #include "task/classify.h"
 #include "train/tasks/confusion.h"

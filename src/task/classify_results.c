@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns logits into the benchmark's scores and the files that the original programs write.
+// Turns the logits of an evaluation or a prediction of classes into the benchmark's scores
+// (metrics/glue_metrics.h) and the files that the original programs write (metrics/results.h).
+// Called by the training of classify.c after the last batch; classify_details.c shows the same in a
+// report.
 #include "core/memory.h"
 #include "core/portable_math.h"
 #include "data/tables/label_names.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports show about an evaluation besides its scores.
+// What an HTML report shows about an evaluation besides its scores: sample answers and scores by
+// threshold for questions, confusions and sample words for tags. The tasks log these as records;
+// page/html_results.c draws them.
 #ifndef BERTH_TASK_DETAILS_H
 #define BERTH_TASK_DETAILS_H
 

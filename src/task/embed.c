@@ -25,7 +25,6 @@
 #include "task/embed_teacher.h"
 #include "task/embed_vectors.h"
 #include "task/network.h"
-#include "task/prompts.h"
 #include "train/machine/machine.h"
 
 #include <math.h>

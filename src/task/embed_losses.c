@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of embeddings as rows: the examples each takes and the operation that computes it.
 // Used when training settles its settings and when a batch is computed. Leaves out the formulas
-// (device/device.h).
+// (device/device.h). Looked up by embed.c; the device computes what a row names.
 #include "task/embed_losses.h"
 
 #include "core/number.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scores embeddings by retrieval while a model is trained or by `berth evaluate embed`: lists the
+// texts of a set with their prompts, has a device find the documents nearest to each query
+// (model/nearest.h), and adds up their metrics. The vectors come from embed.c, what a ranking is
+// worth from metrics/retrieval_metrics.h.
 #include "task/embed_retrieval.h"
 
 #include "core/file.h"

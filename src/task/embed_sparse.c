@@ -6,9 +6,9 @@
 // Leaves out training, and other poolings and activations (model/sentence.h refuses them).
 #include "core/memory.h"
 #include "core/portable_math.h"
+#include "task/embed_vectors.h"
 #include "task/fill.h"
 #include "task/network.h"
-#include "task/prompts.h"
 #include "text/tokenizer.h"
 #include "train/engine/infer.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scores or vectors of a teacher model for the examples of a training of embeddings, computed
-// before the first update. Leaves out the losses that use them (embed_losses.c).
+// before the first update. Leaves out the losses that use them (embed_losses.c). embed.c calls it
+// when a training set is open; the teacher is opened and run like any other model of a task
+// (opened.c).
 #include "task/embed_teacher.h"
 
 #include "core/clock.h"

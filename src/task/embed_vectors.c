@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// See embed_vectors.h. What is before the pooling is the network's (network.h), what comes after it
-// is done here: modules Dense, scaling, cutting, and the mean of a text's windows.
+// How `berth embed` makes vectors: opens an encoder, puts prompts before texts, has the network
+// pool their rows, and does what comes after the pooling, modules Dense, scaling, cutting, and the
+// mean of a text's windows. Tokens and batches are the network's business (network.h), and the
+// modules of a folder are read by model/sentence.h.
 #include "task/embed_vectors.h"
 
 #include "core/memory.h"
 #include "model/sentence.h"
 #include "task/network.h"
-#include "task/prompts.h"
 
 #include <string.h>
 
@@ -67,6 +68,48 @@ enum berth_status embed_open(struct task_model *model, const struct task_opening
 
 size_t embed_width(const struct task_model *model) {
     return (size_t)model->network->predictor.files.shape.hidden_size;
+}
+
+// --- prompts ------------------------------------------------------------------------------------
+
+static enum berth_status find_prompt(const struct task_model *model,
+                                     const struct call_settings *settings, const char **prompt,
+                                     struct berth_error *error) {
+    const struct sentence *sentence = &model->network->predictor.files.sentence;
+    const char *usual = sentence->prompt;
+    *prompt = settings->prompt != NULL ? settings->prompt : usual != NULL ? usual : "";
+    if (settings->prompt != NULL && settings->prompt_name != NULL) {
+        return error_set(error, BERTH_USAGE, "give prompt or prompt_name, not both");
+    }
+    return settings->prompt_name != NULL
+               ? sentence_find_prompt(sentence, settings->prompt_name, prompt, error)
+               : BERTH_OK;
+}
+
+const char *prompts_of(const struct task_model *model, const struct task_text *text) {
+    const char *prompt;
+    (void)find_prompt(model, &text->settings, &prompt, NULL); // checked before
+    return prompt;
+}
+
+enum berth_status prompts_known(const struct task_model *model, struct task_text *const *texts,
+                                size_t count, struct task_text ***known, size_t *known_count,
+                                struct berth_error *error) {
+    *known = memory_array(count, sizeof **known);
+    *known_count = 0;
+    if (*known == NULL) {
+        return error_no_memory(error, count * sizeof **known, "the texts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct berth_error own;
+        const char *prompt;
+        if (find_prompt(model, &texts[i]->settings, &prompt, &own) == BERTH_OK) {
+            (*known)[(*known_count)++] = texts[i];
+        } else {
+            task_text_fail(texts[i], own.status, own.message);
+        }
+    }
+    return BERTH_OK;
 }
 
 // --- embeddings ---------------------------------------------------------------------------------

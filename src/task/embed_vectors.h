@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How texts become vectors: the functions of the rows of embed.c.
+// How texts become vectors: the functions of which the rows of embed.c are made, and the prompts of
+// embeddings, which embed_sparse.c puts before texts, too. Training has its own way through the
+// engine (embed.c).
 #ifndef BERTH_TASK_EMBED_VECTORS_H
 #define BERTH_TASK_EMBED_VECTORS_H
 
@@ -20,5 +22,15 @@ enum berth_status embed_run_tokens(const struct task_model *model, struct task_t
 // The rows as a list of lists.
 void embed_write_vectors(struct json_line *line, const struct task_model *model,
                          const struct task_text *text);
+
+// --- what is put before texts: the prompt of a call's settings, else that of the model's folder
+// -----
+
+// The prompt of a text whose settings are right (prompts_known); a prompt_finder.
+const char *prompts_of(const struct task_model *model, const struct task_text *text);
+// Sets *known, newly allocated, to the texts whose prompt is known; the others fail.
+enum berth_status prompts_known(const struct task_model *model, struct task_text *const *texts,
+                                size_t count, struct task_text ***known, size_t *known_count,
+                                struct berth_error *error);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tasks fill and embed_sparse share: how a model with the head for masked words is opened.
+// fill.c defines it; embed_sparse.c calls it.
 #ifndef BERTH_TASK_FILL_H
 #define BERTH_TASK_FILL_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between a task's row and the engine: opens the network of a model, makes inputs of a call's
-// texts, and runs calls of several threads, short ones together. Leaves out what a task makes of
+// texts, and runs calls of several threads, short ones together. A row calls text_inputs_make and
+// network_run, and the forward pass begins in train/engine/infer.c. Leaves out what a task makes of
 // logits.
 #include "task/network.h"
 

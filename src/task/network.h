@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a task's row opens and runs the network of its model. Threads prepare texts concurrently; in
 // the network they take turns, batch by batch, and the short calls of threads that wait for their
-// turns are run as one.
+// turns are run as one. Weights and devices belong to the predictor (train/inference/predictor.h),
+// batches to train/engine/infer.h.
 #ifndef BERTH_TASK_NETWORK_H
 #define BERTH_TASK_NETWORK_H
 

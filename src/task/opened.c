@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that are opened for a task.
+// Opens the model of a task: finds its files by path or name, chooses the precision that the task
+// has without one, and calls the row's own `open`; and counts the tokens that a text will take, for
+// whoever fills batches. Called by api/open.c and serve/models.c. The network itself is opened by
+// network.c, which the rows call.
 #include "comm/comm.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -281,7 +281,8 @@ const struct task_row row_rerank = {
     .run = run,
     .write = task_write_numbers,
     .outputs = {{"score", TASK_NUMBERS}},
-    .verb = {.reader = TASK_READ_BY_BOTH,
+    .verb = {.jobs = JOB_CLASSIFY,
+             .reader = TASK_READ_BY_BOTH,
              .sample = {"cross-encoder", "Where is Bern?", "Bern is in Switzerland."},
              .is_ranking = 1,
              .notes =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions of a data set with the model's answers, for people to look at.
+// Questions of a data set with the model's answers, for people to look at, and which of them are
+// wanted. show.c makes them and hands each to a callback, which prints it (cli/show.c).
 #ifndef BERTH_TASK_SAMPLES_H
 #define BERTH_TASK_SAMPLES_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a call that runs a task: what is asked of a model that is already open.
+// The settings of a call that runs a task: what is asked of a model that is already open. A table
+// of option rows, which api/run.c, the verbs and the server read their values with; each row of a
+// task names those that it follows, and does what they say.
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/json/json.h"

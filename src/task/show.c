@@ -2,7 +2,8 @@
 // Shows single questions of a data set with the model's answers.
 //
 // By Keras's rules it shows what the CSCS demos show: the samples are the entries that training
-// would use, and the answer combines the best start and the best end, chosen independently.
+// would use, and the answer combines the best start and the best end, chosen independently. Called
+// by api/jobs.c for `berth show squad`.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "metrics/squad_answers.h"

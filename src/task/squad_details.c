@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Logs what a report shows about an evaluation of questions: sample answers, and the scores by the
+// threshold for "no answer". answer.c calls it after it has scored a set; page/html_results.c draws
+// the records.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "metrics/squad_match.h"
-#include "metrics/squad_threshold.h"
 #include "task/details.h"
 #include "train/tasks/samples.h"
 

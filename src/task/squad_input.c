@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens files of SQuAD for a task: reads them (data/squad/squad.h), makes features by the rules
+// that a model was trained with, gives them to the packer one by one, and keeps the logits that a
+// prediction returns for each. Used by answer.c, show.c and `berth features`; answers are cut from
+// the logits by metrics/squad_answers.h.
 #include "task/squad_input.h"
 
 #include "core/clock.h"

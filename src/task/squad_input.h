@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Provides SQuAD files as sequences for the packer, and stores the logits of a prediction.
+// Provides SQuAD files as sequences for the packer, and stores the logits of a prediction. Between
+// data/squad and the engine; what becomes of the logits is left to answer.c and show.c.
 #ifndef BERTH_TASK_SQUAD_INPUT_H
 #define BERTH_TASK_SQUAD_INPUT_H
 

@@ -818,7 +818,8 @@ const struct task_row row_tag = {
     .run = run_row,
     .write = write_row,
     .outputs = {{"entities", TASK_JSON}},
-    .verb = {.reader = TASK_READ_BY_BOTH,
+    .verb = {.jobs = JOB_CLASSIFY,
+             .reader = TASK_READ_BY_BOTH,
              .sample = {"ner", "Ada lived in Oslo."},
              .notes =
                  "Output is a line of JSON for each text, as from the token-classification "

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model does with texts: one row for each task, which the library (src/api), the server and,
-// by the table of berth.h, other programs are driven by. A row opens a model, runs many texts at
-// once and writes the result of one as JSON. Its results are what berth.h gives out: items and
-// numbers.
+// What a model does with texts: one row for each task. The library (src/api), the server (serve),
+// the program's verbs (cli/run.c) and, by the table of berth.h, programs of others know no task but
+// by its row: it opens a model, runs many texts at once and writes the result of one as JSON.
 //
-// How it is trained, and files are evaluated, is the row's `training` (train/tasks/task.h).
+// A text passes through here after its settings were read (settings.c) and before its tokens go to
+// the network (network.h). How a task is trained, and how files are evaluated, is the row's
+// `training` (train/tasks/task.h); what the numbers of a head mean is in the file of its row.
 #ifndef BERTH_TASK_TASK_H
 #define BERTH_TASK_TASK_H
 
@@ -89,7 +90,9 @@ struct comm;
 struct network;
 struct tokenizer;
 
-// A model that was opened for a task. Read-only, and used by any number of threads.
+// A model that was opened for a task: task_model_open makes it, nothing changes it until
+// task_model_close, and any number of threads use it meanwhile. `own` and, but for a task that
+// needs tokens only, `network` are there, and the tokenizer is the network's where there is one.
 struct task_model {
     const struct task_row *task;
     struct network *network;     // NULL: the task has none, only tokens
@@ -152,6 +155,23 @@ struct task_verb {
 // What is put before a text, which was checked; "": nothing.
 typedef const char *prompt_finder(const struct task_model *model, const struct task_text *text);
 
+// Rows are constant, and each is in the table of tasks.c. What is always true of one (task_check):
+//
+//   - `about` has a name, a pipeline, help and the name of a text, and no other row has that name
+//   or
+//     pipeline. A text's result is items, or rows of numbers, or both; a row with numbers says
+//     their `width`, and one that needs a pair has a name for it.
+//   - `open`, `run` and `write` are there. What `done` frees is in `own`, so it comes with
+//   own_size;
+//     `own` may also have nothing to free.
+//   - `job` is one job: its rows of the option table are what a model is opened with.
+//   - Each of `settings` is one of task_options.
+//   - A text that is too long is read in windows always (uses_windows), where it is asked for
+//     (can_use_windows), or never: not both.
+//   - There is at least one output, and a NULL name after the last.
+//   - A row without a verb of its own names the row that has it, and the flag; no other has a flag.
+//   - It has a `training` exactly if `about` says that it trains; that has a name, a title and
+//     settings, opens a set and closes it, and receives, scores and writes what was predicted.
 struct task_row {
     struct berth_task about;      // what berth.h says of it
     const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
@@ -183,6 +203,8 @@ struct task_row {
     struct task_verb verb;
 };
 
+// NULL, or what of the above does not hold.
+const char *task_check(const struct task_row *row);
 // All rows, NULL after the last. A model's own task is that whose architecture ends its class.
 extern const struct task_row *const task_rows[];
 
@@ -222,7 +244,7 @@ void task_list_done(struct task_list *list);
 int task_list_has(const struct task_list *list, const char *text);
 
 // The task that the files of a model's folder name: config.json's class, or modules.json; and that
-// of a folder, a file of weights or a name of the hub (own_task.c).
+// of a folder, a file of weights or a name of the hub (tasks.c).
 enum berth_status task_of_folder(const char *folder, const struct task_row **task,
                                  struct berth_error *error);
 enum berth_status task_of_model(const char *name, const struct task_row **task,

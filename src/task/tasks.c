@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of tasks, by name and by the class that a model's config.json names.
+// The table of tasks: which there are, which one a name or the files of a model mean, and the check
+// of a row. The library and the server look a task up here once, when they read a name or open a
+// model, and then call the row's functions; what a task does is in the file of its row.
+#include "core/check.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/words.h"
+#include "format/hub/model_files.h"
+#include "model/folder_class.h"
+#include "model/sentence.h"
 #include "task/task.h"
 
 #include <string.h>
@@ -63,4 +72,118 @@ int task_has_field(const struct task_row *task, const char *name) {
 int task_has_one_score(const struct task_model *model) {
     const struct task_row *task = model->task;
     return task->label != NULL && task->width != NULL && task->width(model) == 1;
+}
+
+// --- the task of a model -------------------------------------------------------------------------
+
+// The row for a model's architecture, the class in its config.json: that of the longest end.
+static const struct task_row *find_row(const char *architecture) {
+    const struct task_row *found = NULL;
+    size_t longest = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        for (size_t k = 0; k < 2 && task_rows[i]->architectures[k] != NULL; k++) {
+            const char *end = task_rows[i]->architectures[k];
+            if (text_ends_with(architecture, end) && (found == NULL || strlen(end) > longest)) {
+                found = task_rows[i];
+                longest = strlen(end);
+            }
+        }
+    }
+    return found;
+}
+
+enum berth_status task_of_folder(const char *folder, const struct task_row **task,
+                                 struct berth_error *error) {
+    char name[128];
+    enum sentence_kind kind;
+    TRY(folder_read_architecture(folder, name, sizeof name, error));
+    TRY(sentence_find_kind(folder, &kind, error));
+    *task = kind == SENTENCE_SPARSE  ? task_find("embed_sparse")
+            : kind == SENTENCE_DENSE ? find_row("") // the weights may have a head
+                                     : find_row(name);
+    return BERTH_OK;
+}
+
+// As task_of_folder, for a file of weights: the model's other files are beside it.
+static enum berth_status task_of_file(const char *path, const struct task_row **task,
+                                      struct berth_error *error) {
+    char *folder = file_parent(path);
+    const enum berth_status status =
+        folder != NULL ? task_of_folder(folder, task, error) : error_no_memory(error, 0, "a path");
+    memory_free(folder);
+    return status;
+}
+
+enum berth_status task_of_model(const char *name, const struct task_row **task,
+                                struct berth_error *error) {
+    OWNED char *path = NULL;
+    TRY(hub_find_model(name, &path, error));
+    TRY(path_require(path, "the folder of a model, or its file of weights", error));
+    return dir_exists(path) ? task_of_folder(path, task, error) : task_of_file(path, task, error);
+}
+
+// --- the check of a row --------------------------------------------------------------------------
+
+// How many rows of the table a name or pipeline of this one would find.
+static int count_rows_named_as(const struct task_row *row) {
+    int count = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        const struct berth_task *about = &task_rows[i]->about;
+        count += strcmp(about->name, row->about.name) == 0 ||
+                 strcmp(about->pipeline, row->about.pipeline) == 0;
+    }
+    return count;
+}
+
+static int has_verb(const char *name) {
+    const struct task_row *row = task_find(name);
+    return row != NULL && row->verb.of == NULL;
+}
+
+static const char *check_training(const struct task *training) {
+    CLAUSE(training->name != NULL && training->title != NULL && training->jobs != 0,
+           "a training has a name, a title and the jobs of its settings");
+    CLAUSE(training->open != NULL && training->done != NULL && training->own_size > 0,
+           "a training opens a set and closes it");
+    CLAUSE(training->receive != NULL && training->score != NULL && training->write != NULL,
+           "a training receives, scores and writes what was predicted");
+    return NULL;
+}
+
+const char *task_check(const struct task_row *row) {
+    const struct berth_task *about = &row->about;
+    const struct task_verb *verb = &row->verb;
+    const char *settings = row->settings;
+    char name[OPTION_NAME_SIZE];
+    size_t outputs = 0;
+    CLAUSE(about->name != NULL && about->pipeline != NULL && about->help != NULL &&
+               about->text != NULL,
+           "a task has a name, a pipeline, help and the name of a text");
+    CLAUSE(count_rows_named_as(row) <= 1, "no two tasks have the same name or pipeline");
+    CLAUSE(!about->needs_pair || about->pair != NULL,
+           "a task that needs a pair has a name for its second text");
+    CLAUSE(about->has_items || about->has_rows,
+           "a text's result is items, or rows of numbers, or both");
+    CLAUSE((row->width != NULL) == about->has_rows,
+           "a task says the width of its numbers exactly if it has any");
+    CLAUSE(row->open != NULL && row->run != NULL && row->write != NULL,
+           "a task opens a model, runs texts and writes results");
+    CLAUSE(row->done == NULL || row->own_size > 0, "a task that frees something has own_size");
+    CLAUSE(row->job != 0 && (row->job & (row->job - 1)) == 0,
+           "a model is opened with the settings of one job");
+    CLAUSE(!row->uses_windows || !row->can_use_windows,
+           "texts that are too long are read in windows always or on request, not both");
+    CLAUSE((verb->of != NULL) == (verb->flag != NULL) && (verb->of == NULL || has_verb(verb->of)),
+           "a flag belongs to the verb of another task");
+    while (option_next_name(&settings, name)) {
+        CLAUSE(task_option_find(name) != NULL, "each setting of a task is one of task_options");
+    }
+    while (outputs < sizeof row->outputs / sizeof *row->outputs &&
+           row->outputs[outputs].name != NULL) {
+        outputs++;
+    }
+    CLAUSE(outputs > 0 && outputs < sizeof row->outputs / sizeof *row->outputs,
+           "a task has an output, and a NULL name after the last one");
+    CLAUSE((row->training != NULL) == about->trains, "a task has a training exactly if it trains");
+    return row->training != NULL ? check_training(row->training) : NULL;
 }

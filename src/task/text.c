@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of a call and their results: errors of their own, what they own, positions in them.
+// Texts of a call on their way through a task, and their results: an error of one text alone, what
+// a text owns, the order of a ranking, and positions in bytes, characters or UTF-16 units. Used by
+// every row; api/run.c and the server turn what is left in a text into the reply.
 #include "core/memory.h"
 #include "task/network.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The task tokenize: the input that a model reads for a text or a pair. Needs no network.
+// The task tokenize: the input that a model reads for a text or a pair, as pieces, ids, types and
+// offsets. Needs no network, so a model opened for it alone has no weights. `berth tokenize` and
+// the server's /tokenize run it; cutting the text into pieces is left to text/tokenizer.h.
 #include "core/memory.h"
 #include "data/pairs/pair_features.h"
 #include "task/network.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reports show about an evaluation of tags besides its scores: the confusion matrix, and
-// sample words in their sentences.
+// sample words in their sentences. Called by tag.c after it has scored a set; page/html_results.c
+// draws the records.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"

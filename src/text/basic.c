@@ -11,6 +11,7 @@
 // reference program); only then is a run sorted. Sorted characters get the same origins as in the
 // reference program: the n-th character of the sorted run has the origin of the n-th character of
 // the unsorted run; a character from a decomposition has the origin of the character before it.
+// Called by tokenizer.c, which cuts the words into pieces.
 #include "text/basic.h"
 
 #include "core/memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the double array breadth first, so that nodes near the root, which every search visits,
-// are close together in memory.
+// are close together in memory. Whole vocabularies and lists of special tokens are looked up in it.
 #include "text/trie.h"
 
 #include "core/memory.h"

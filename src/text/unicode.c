@@ -5,7 +5,8 @@
 // gives the index of the properties; past the end of stage 1 its last block applies. Runs,
 // ascending and disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the
 // highest bit of `to` is set, the rest is an index into the pool, which has a length and that many
-// points. Hangul syllables are mapped by formula.
+// points. Hangul syllables are mapped by formula. Called for characters outside ASCII by basic.c,
+// the normalizers and splitters.
 #include "text/unicode.h"
 
 #include "text/unicode_tables.h"

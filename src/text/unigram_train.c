@@ -2,6 +2,7 @@
 // Starts with the parts of words that occur at least twice and could not be longer wherever they
 // occur (they are found in the sorted list of all ends of words), fits their scores, and prunes.
 // One trie of all of these parts serves all rounds: those that were left out are only marked.
+// Called by the job vocab like vocabulary_train.c, where a unigram vocabulary is asked for.
 #include "text/unigram_train.h"
 
 #include "core/memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and checks a vocabulary. The file is not trusted: every count is taken from its actual
-// bytes.
+// bytes. tokenizer.c opens it for a vocab.txt and looks pieces up in it.
 #include "text/vocabulary.h"
 
 #include "core/compressed.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the values of tokenizer.json, with the special tokens and the processor of RoBERTa.
+// Makes the JSON values of tokenizer.json for a vocabulary that was trained here, with the special
+// tokens and the processor of RoBERTa. The job vocab calls it with the pieces of vocabulary_train.c
+// or unigram_train.c and writes the file.
 #include "text/vocabulary_form.h"
 
 #include "core/memory.h"

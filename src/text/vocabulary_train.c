@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Merges the most frequent pair of neighbours into one piece until the vocabulary is full: a heap
+// of pairs by their counts, and for each pair the words that have it, so a merge touches only
+// those. The job vocab calls it with the words that data/corpus/corpus_words.c has counted; the
+// form of the file is left to vocabulary_form.c and api/vocab.c.
 #include "text/vocabulary_train.h"
 
 #include "core/buffer.h"

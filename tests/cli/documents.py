@@ -9,6 +9,7 @@ every script may be run.
 Exits 1 and names each one that does not. Whether the commands work is checked by the tests that run them
 (run_commands_of of lib.sh).
 """
+import csv
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ PLACEHOLDER = re.compile(r"\b[A-Z]+\b|(?<=_)[A-Z]+\b")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
 FAULTS = 48  # of the reliability plan
+MEASUREMENTS = "doc/develop/measurements"
 # Files that other programs write or that the text calls elsewhere.
 FOREIGN_FILES = {"zero_to_fp32.py", "run_mlm.py", "run_classifier.py", "evaluate-v2.0.py"}
 FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed, docker, apptainer, sarus, kubectl
@@ -161,12 +163,23 @@ def incomplete_faults(text: str, nightly: str):
             yield f"dev/nightly does not run {name}"
 
 
-def incomplete_table(text: str, heading: str, title: str, names: set):
-    """The rows of the table below a heading are those names."""
-    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = {re.match(r"`?([^`]*)", first)[1] for first, _ in rows_of(section, title)}
-    for name in sorted(found ^ names):
-        yield f"{heading}: {name}: the rows and the program must agree"
+def incomplete_table(root: pathlib.Path, name: str, names: set):
+    """The rows of a file of measurements are those names, perhaps with a remark in brackets."""
+    with (root / MEASUREMENTS / name).open(encoding="utf-8", newline="") as file:
+        found = {row[0].partition(" (")[0] for row in list(csv.reader(file))[1:]}
+    for missing in sorted(found ^ names):
+        yield f"{name}: {missing}: the rows and the program must agree"
+
+
+def wrong_measurements(root: pathlib.Path, pages: dict):
+    """A file of measurements has a name for each column and as many cells in each row, and a page names it."""
+    for path in sorted((root / MEASUREMENTS).iterdir()):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        if len(set(rows[0])) < len(rows[0]) or "" in rows[0] or any(len(row) != len(rows[0]) for row in rows):
+            yield f"{path.name}: names of columns, or numbers of cells"
+        if not any(f"measurements/{path.name})" in text for text in pages.values()):
+            yield f"{path.name}: no page names it"
 
 
 def words_of_keys(text: str):
@@ -179,7 +192,7 @@ def words_of_keys(text: str):
 
 def wrong_keys(root: pathlib.Path):
     """A key that the sources give to a record or to a score is in the table of keys, nothing else is in it, and
-    doc/report.md lists it. In series of evaluations "eval_" stands before a key."""
+    doc/develop/records.md lists it. In series of evaluations "eval_" stands before a key."""
     table = root / "src/report/keys.c"
     sources = {path: path.read_text(encoding="utf-8") for path in root.glob("src/**/*.c") if path != table}
     keys, _ = words_of_keys(table.read_text(encoding="utf-8"))
@@ -194,13 +207,13 @@ def wrong_keys(root: pathlib.Path):
     for key in sorted(set(keys) - series):
         if f'"{key}"' not in everything:
             yield f"keys.c: no source has the key {key}"
-    section = (root / "doc/report.md").read_text(encoding="utf-8").partition("\n### Keys\n")[2].partition("\n#")[0]
+    section = (root / "doc/develop/records.md").read_text(encoding="utf-8").partition("](../compatibility.md")[2]
     lines = [line.partition("|")[2].partition("|")[2] for line in section.split("\n") if line.startswith("| ")]
     listed = set(re.findall(r"`([^`]+)`", "\n".join(lines) + section.partition("\n|")[0]))
     listed -= {"_bytes", "_seconds", "_ms", "_flops", "_per_second", "src/report/keys.c", "null", "kind", "text",
                "Config", "eval_", "berth plot"}
     for key in sorted((set(keys) - series) ^ (listed - series)):
-        yield f"report.md: Keys: {key}: the list and src/report/keys.c must agree"
+        yield f"records.md: {key}: the list and src/report/keys.c must agree"
 
 
 def outside_code(text: str) -> str:
@@ -273,9 +286,10 @@ def main(berth: str, build: str, source: str) -> int:
     targets = {path.stem.removeprefix("fuzz_") for path in (root / "fuzz").glob("fuzz_*.c")}
     kinds = set(re.findall(r"^([\w-]+):?", run(sys.executable, "-B", str(root / "dev/mutate-files"), build, "--list"), re.M))
     verbs = set(run(sys.executable, "-B", str(root / "dev/fail-calls"), build, "--list").strip().split("\n"))
-    problems += incomplete_table(testing, "Fuzzing", "target", targets)
-    problems += incomplete_table(testing, "Damaged files", "kind", kinds)
-    problems += incomplete_table(testing, "Failing allocations and system calls", "verb", verbs)
+    problems += incomplete_table(root, "fuzzing.csv", targets)
+    problems += incomplete_table(root, "mutate-files.csv", kinds)
+    problems += incomplete_table(root, "fail-calls.csv", verbs)
+    problems += wrong_measurements(root, {page: page.read_text(encoding="utf-8") for page in pages_of(root)})
     design = (root / "doc/develop/design.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")

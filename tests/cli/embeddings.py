@@ -298,7 +298,7 @@ def check_data_sets():
             ('["pairs.jsonl", 3]', [], 2, "train_file: element 1: expected a text"),
             (",".join(["pairs.jsonl"] * 9), [], 2, "train_file: expected at most 8 files, found 9"),
             (listed, ["--train_batch_size", 10, "--dataloader_drop_last"], 78,
-             "dataloader_drop_last leaves no update of judged.jsonl: it has 6 examples, an update 10")]:
+             "judged.jsonl has 6 examples, fewer than the 10 of an update, so dataloader_drop_last drops them all")]:
         done = train("refused", data, *options, code=code)
         expect(message in done.stderr, f"{data} {options}: {done.stderr}")
         expect(not os.path.exists("refused"), f"{data} {options}: a folder was left")

@@ -132,9 +132,9 @@ run_commands_of() { # DOCUMENT, at least how many commands
     [ ! -s "$work/differences" ] || fail "these lines are not printed:
 $(cat "$work/differences")"
 }
-# The files of GLUE and XNLI that doc/tasks.md shows.
+# The files of GLUE and XNLI in their published layouts.
 block() { # HEAD: the lines of the block "```HEAD"
-    sed -n '/^```'"$1"'$/,/^```$/p' "$documents/tasks.md" | sed '1d;/^```$/,$d'
+    sed -n '/^```'"$1"'$/,/^```$/p' "$documents/../tests/data/glue_layouts.md" | sed '1d;/^```$/,$d'
 }
 put() { # TASK SPLIT FILE...
     task=$1 split=$2
@@ -142,7 +142,7 @@ put() { # TASK SPLIT FILE...
     for file; do
         mkdir -p "glue/$(dirname "$file")"
         block "tsv $task $split" >"glue/$file"
-        [ -s "glue/$file" ] || fail "doc/tasks.md has no block \"tsv $task $split\""
+        [ -s "glue/$file" ] || fail "glue_layouts.md has no block \"tsv $task $split\""
     done
 }
 make_glue() {

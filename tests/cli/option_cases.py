@@ -53,6 +53,7 @@ JOBS = {
     "finetune rerank": ("finetune rerank", f"--model ../model --train ../fits.csv --dev ../fits.csv "
                                            f"--output out {FITS} {MACHINE} {UPDATES}"),
     "evaluate rerank": ("evaluate rerank", f"--model ../ranker --input ../fits.csv --output out {FITS} {MACHINE}"),
+    "classify": ("classify", f"--model ../classes {MACHINE} --json --score none --text '[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz'"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
@@ -156,7 +157,7 @@ CASES = {
                                             "evaluate mlm", "evaluate embed", "evaluate rerank")},
     "strict": {"other": (None, "--model ../pretrained"),
                "evaluate pretrain": (None, "--model ../squad --allow_new_head"),
-               **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "predict classify")},
+               **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "classify", "predict classify")},
                PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
@@ -340,7 +341,8 @@ CASES = {
     "align_to_words": ("false", "--max_answer_length 2 --top 40"),
     "answer_score": "softmax",
     "allow_new_head": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
-                       "evaluate mlm": (None, "--model ../squad"), "fill": (None, "--model ../squad")},
+                       "evaluate mlm": (None, "--model ../squad"), "fill": (None, "--model ../squad"),
+                       "classify": (None, "--model ../squad")},
     "null_score_diff_threshold": ("1000", "--version_2_with_negative"),
     # machine
     "device": "cuda",

@@ -27,7 +27,7 @@ grep -q '"train_samples": 8,' "$work/run/train_results.json" || fail "train_samp
 run finetune squad --model "$work/run" --train "$work/data.json" --dev "$work/data.json" --output "$work/unchanged" \
     $small --num_train_epochs 0 --precision fp32 --quiet
 expect_code 0
-expect_err "num_train_epochs 0: no update is done, and the result is the model that the run starts from"
+expect_err "num_train_epochs 0 is less than one update: the model is saved as it is, untrained"
 cmp "$work/unchanged/model.safetensors" "$work/run/model.safetensors" || fail "0 epochs: other weights"
 cmp "$work/unchanged/predictions.json" "$work/run/predictions.json" || fail "0 epochs: other predictions"
 

@@ -232,7 +232,7 @@ cd "$work/document" || exit 1
 cp -r ../model all-MiniLM-L6-v2
 cp ../data.json squad/train-v1.1.json && cp ../data.json squad/dev-v1.1.json
 cp ../v2.json squad/train-v2.0.json && cp ../v2.json squad/dev-v2.0.json
-run_commands_of "$documents/squad.md" 14
+run_commands_of "$documents/squad.md" 13
 expect_out 'examples=8 features=8'
 expect_out '"best_f1_thresh"'
 [ -s words/model.safetensors ] && [ -s answers2/null_odds.json ] || fail "a file is missing"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the commands of doc/tasks.md, doc/embeddings.md and doc/tokens.md on the data that they show: every task is
+# Tests the commands of doc/tasks.md, doc/embeddings.md and doc/tokens.md on small data: every task is
 # trained and predicted, and leaves its files.
 . "$(dirname "$0")/lib.sh"
 document=$documents/tasks.md
 cd "$work" || exit 1
 make_model all-MiniLM-L6-v2
 
-what="the data of doc/tasks.md"
+what="the data of the tasks"
 make_glue
 mkdir mrpc
 block "tsv mrpc dev" | tee mrpc/msr_paraphrase_train.txt >mrpc/msr_paraphrase_test.txt

@@ -58,6 +58,22 @@ for each, tags in zip(json.load(open(sys.argv[1] + "/tags/tags.json")), lines("t
         assert tag["word"] == each["text"][tag["start"]:tag["end"]], tag
 END
 
+# --- the precision is the library's ----------------------------------------------------------------
+
+what="the precision without --precision"
+for verb in classify tag; do
+  model=$golden/classifier
+  [ $verb = tag ] && model=$golden/tags
+  "$BERTH" $verb --model $model --threads 1 --quiet --json --text "Ada lived in Oslo." >default.jsonl
+  "$BERTH" $verb --model $model --threads 1 --quiet --json --text "Ada lived in Oslo." --precision auto >auto.jsonl
+  cmp default.jsonl auto.jsonl || fail "berth $verb is not in the precision auto"
+  run $verb --help
+  grep -q "auto: bf16" "$out" || fail "the help of berth $verb names another default"
+done
+"$BERTH" hidden --model $golden/classifier --threads 1 --quiet --text "Ada lived in Oslo." >default.jsonl
+"$BERTH" hidden --model $golden/classifier --threads 1 --quiet --text "Ada lived in Oslo." --precision fp32 >fp32.jsonl
+cmp default.jsonl fp32.jsonl || fail "berth hidden is not in fp32"
+
 # --- what transformers' pipelines have as parameters -----------------------------------------------
 
 what="parameters of the pipelines"

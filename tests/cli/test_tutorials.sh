@@ -33,7 +33,7 @@ page ../README.md 4
 page tutorials.md 11
 expect_out "EM"
 [ -s mine/model.safetensors ] && [ -s mine.html ] && [ -s ranks/model.safetensors ] || fail "a file is missing"
-page squad.md 14
+page squad.md 13
 page tasks.md 9
 page tokens.md 6
 page embeddings.md 12

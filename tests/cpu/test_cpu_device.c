@@ -248,7 +248,8 @@ static void fill_rows(void *to, enum dtype dtype, int64_t rows, int64_t cols, in
 
 static double expected_element(const struct gemm_shape *s, const struct product_case *p,
                                int64_t row, int64_t column, double before) {
-    double sum = (s->bias ? (double)p->bias[column] : 0) + (s->accumulate ? before : 0);
+    double sum = s->accumulate ? before : 0;
+    sum += s->bias ? (double)p->bias[column] : s->row_bias ? (double)p->bias[row] : 0;
     for (int64_t i = 0; i < s->k; i++) {
         const int64_t a = s->a_transposed ? i * s->lda + row : row * s->lda + i;
         const int64_t b = s->b_transposed ? column * s->ldb + i : i * s->ldb + column;
@@ -262,9 +263,9 @@ static void run_rows(struct gemm *gemm, const struct gemm_shape *whole, struct p
     struct gemm_shape s = *whole;
     const struct gemm_operands operands = {
         .a = element(p->a, s.type, s.a_transposed ? first : first * s.lda),
-        .b = p->packed,
+        .b = s.b_in_place ? (const void *)p->b : p->packed,
         .c = element(p->c, s.c_type, first * s.ldc),
-        .bias = p->bias};
+        .bias = p->bias + (s.row_bias ? first : 0)};
     s.m = rows;
     gemm_run(gemm, &s, 0, &operands);
 }
@@ -277,7 +278,7 @@ static void check_product(struct gemm *gemm, const struct gemm_shape *s, struct 
     fill_rows(p->a, s->type, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k, s->lda);
     fill_rows(p->b, s->type, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n, s->ldb);
     fill_rows(p->c, s->c_type, s->m, s->n, s->ldc);
-    fill(p->bias, DTYPE_F32, s->n, 0);
+    fill(p->bias, DTYPE_F32, s->n > s->m ? s->n : s->m, 0);
     assert_true(gemm_pack_bytes(s) <= sizeof p->packed);
     assert_int_equal(gemm_reserve(gemm, gemm_scratch_bytes(gemm, s), NULL), BERTH_OK);
     gemm_pack(gemm, s, p->b, p->packed);
@@ -307,12 +308,14 @@ static void check_product(struct gemm *gemm, const struct gemm_shape *s, struct 
 }
 
 // Few rows and columns, odd ones and depths that end within a word of bf16 or are summed in chunks:
-// in every form, all with gaps that hold NaN.
+// in every form, all with gaps that hold NaN, with a bias of columns or of rows, b packed or in
+// place.
 static void every_shape_is_multiplied(void **state) {
     static const int64_t sizes[][3] = {// m, n, k
-                                       {1, 1, 1},    {1, 2, 64},  {3, 2, 65},   {2, 33, 7},
-                                       {7, 100, 33}, {40, 3, 31}, {15, 15, 15}, {33, 17, 130},
-                                       {8, 48, 1},   {65, 65, 3}, {5, 50, 4099}};
+                                       {1, 1, 1},    {1, 2, 64},   {3, 2, 65},    {2, 33, 7},
+                                       {7, 100, 33}, {40, 3, 31},  {15, 15, 15},  {33, 17, 130},
+                                       {8, 48, 1},   {65, 65, 3},  {5, 50, 4099}, {9, 112, 40},
+                                       {3, 16, 2},   {7, 80, 2300}};
     static const char *const sets[] = {INSTRUCTION_SETS};
     struct product_case *p = calloc(1, sizeof *p);
     assert_non_null(p);
@@ -323,14 +326,16 @@ static void every_shape_is_multiplied(void **state) {
             continue;
         }
         assert_int_equal(gemm_open(1, kernels, &gemm, NULL), BERTH_OK);
-        for (size_t k = 0; k < 16 * sizeof sizes / sizeof *sizes; k++) {
-            const int64_t *size = sizes[k / 16];
+        for (size_t k = 0; k < 32 * sizeof sizes / sizeof *sizes; k++) {
+            const int64_t *size = sizes[k / 32];
             struct gemm_shape s = {.m = size[0], .n = size[1], .k = size[2]};
             s.type = k & 1 ? DTYPE_BF16 : DTYPE_F32;
             s.a_transposed = k >> 1 & 1;
             s.b_transposed = k >> 2 & 1;
             s.accumulate = k >> 3 & 1;
-            s.bias = !s.accumulate;
+            s.b_in_place = k >> 4 & 1 && gemm_reads_in_place(&s);
+            s.row_bias = !s.accumulate && k >> 4 & 1;
+            s.bias = !s.accumulate && !s.row_bias;
             s.c_type = s.accumulate ? DTYPE_F32 : s.type;
             s.lda = (s.a_transposed ? s.m : s.k) + 3;
             s.ldb = (s.b_transposed ? s.k : s.n) + 5;
@@ -340,6 +345,62 @@ static void every_shape_is_multiplied(void **state) {
         gemm_close(gemm);
     }
     free(p);
+}
+
+// --- few rows -----------------------------------------------------------------------------------
+
+enum { TOKENS = 40, OUTPUTS = 96, INPUTS = 64 };
+
+struct linear_case {
+    float x[TOKENS * INPUTS], w[OUTPUTS * INPUTS], bias[OUTPUTS];
+    float y[TOKENS * OUTPUTS], dx[TOKENS * INPUTS], dw[OUTPUTS * INPUTS];
+};
+
+// A layer of which each call computes `group` tokens of y and dx, and `group` outputs of dw.
+static void run_linear(struct device *dev, struct linear_case *c, int64_t group) {
+    const struct mat x = mat_of(c->x, TOKENS, INPUTS, DTYPE_F32);
+    const struct mat w = mat_of(c->w, OUTPUTS, INPUTS, DTYPE_F32);
+    const struct mat y = mat_of(c->y, TOKENS, OUTPUTS, DTYPE_F32);
+    const struct mat dx = mat_of(c->dx, TOKENS, INPUTS, DTYPE_F32);
+    const struct mat dw = mat_of(c->dw, OUTPUTS, INPUTS, DTYPE_F32);
+    memset(c->dw, 0, sizeof c->dw);
+    for (int64_t row = 0; row < TOKENS; row += group) {
+        const int64_t rows = group < TOKENS - row ? group : TOKENS - row;
+        dev->linear_forward(dev, mat_rows(y, row, rows), mat_rows(x, row, rows), w, c->bias);
+        dev->linear_backward_input(dev, mat_rows(dx, row, rows), mat_rows(y, row, rows), w);
+    }
+    for (int64_t row = 0; row < OUTPUTS; row += group) {
+        const int64_t rows = group < OUTPUTS - row ? group : OUTPUTS - row;
+        dev->linear_backward_weight(dev, mat_rows(dw, row, rows), NULL, mat_columns(y, row, rows),
+                                    x);
+    }
+    assert_int_equal(dev->status(dev, NULL), BERTH_OK);
+}
+
+// Products of few rows read the weights where they are, and give the bytes of those of many rows.
+static void few_rows_have_the_bytes_of_many(void **state) {
+    static const char *const sets[] = {INSTRUCTION_SETS};
+    static struct linear_case many, few;
+    fill(many.x, DTYPE_F32, TOKENS * INPUTS, 0);
+    fill(many.w, DTYPE_F32, OUTPUTS * INPUTS, 0);
+    fill(many.bias, DTYPE_F32, OUTPUTS, 0);
+    few = many;
+    for (size_t i = 0; i < 2 * sizeof sets / sizeof *sets; i++) {
+        const struct device_options options = {.threads = 1 + (int)(i % 2),
+                                               .instructions = sets[i / 2]};
+        struct device *dev = NULL;
+        const enum berth_status status = device_cpu_open(&options, &dev, NULL);
+        if (status == BERTH_UNAVAILABLE && i / 2 > 0) {
+            continue; // this processor lacks the instructions
+        }
+        assert_int_equal(status, BERTH_OK);
+        run_linear(dev, &many, OUTPUTS);
+        for (int64_t group = 1; group <= 17; group += 4) {
+            run_linear(dev, &few, group);
+            assert_memory_equal(&many, &few, sizeof many);
+        }
+        dev->close(dev);
+    }
 }
 
 // --- what follows a product ---------------------------------------------------------------------
@@ -498,6 +559,7 @@ int main(void) {
         cmocka_unit_test(dropout_rate_and_scale),
         cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(every_shape_is_multiplied),
+        cmocka_unit_test(few_rows_have_the_bytes_of_many),
         cmocka_unit_test(an_activation_follows_every_product),
         cmocka_unit_test(a_product_of_few_rows_takes_the_memory_of_the_plan),
         cmocka_unit_test(divided_tiles_give_the_same_bits),

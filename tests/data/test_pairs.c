@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text pairs from tables: every task's published layout (the examples of doc/tasks.md), MRPC's real
-// files, user-defined columns and labels, messages for bad data.
+// Text pairs from tables: every task's published layout (glue_layouts.md), the examples of
+// doc/tasks.md, MRPC's real files, user-defined columns and labels, messages for bad data.
 #include "core/file.h"
 #include "core/foreign_locale.h"
 #include "core/harness.h"
@@ -29,17 +29,21 @@ static const char *failure(const char *text, const struct pair_settings *setting
     return error.message;
 }
 
-// --- the examples of doc/tasks.md ---------------------------------------------------------------
+// --- published layouts, and the examples of doc/tasks.md ----------------------------------------
 
-static char *document;
+static char *document, *published;
 
-static int open_document(void **state) {
+static int open_documents(void **state) {
     size_t length;
-    return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL);
+    return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL) !=
+               BERTH_OK ||
+           file_read(fixture_source("tests/data/glue_layouts.md"), 1 << 20, &published, &length,
+                     NULL) != BERTH_OK;
 }
 
-static int close_document(void **state) {
+static int close_documents(void **state) {
     memory_free(document);
+    memory_free(published);
     return 0;
 }
 
@@ -47,9 +51,9 @@ static int close_document(void **state) {
 static char *example_block(const char *head) {
     char fence[64];
     snprintf(fence, sizeof fence, "\n```%s\n", head);
-    const char *begin = strstr(document, fence);
+    const char *begin = strstr(published, fence);
     if (begin == NULL) {
-        fail_msg("doc/tasks.md has no block \"%s\"", head);
+        fail_msg("glue_layouts.md has no block \"%s\"", head);
     }
     begin += strlen(fence);
     return memory_string_of(begin, (size_t)(strstr(begin, "\n```") - begin) + 1);
@@ -146,7 +150,7 @@ static void reads_every_published_layout(void **state) {
          "neutral", 0},
     };
     size_t blocks = 0;
-    for (const char *at = document; (at = strstr(at, "\n```tsv ")) != NULL; at++) {
+    for (const char *at = published; (at = strstr(at, "\n```tsv ")) != NULL; at++) {
         blocks++;
     }
     assert_int_equal(blocks, sizeof layouts / sizeof *layouts - 1); // one is read twice
@@ -735,5 +739,5 @@ int main(void) {
         cmocka_unit_test(begins_with_a_prompt),
         cmocka_unit_test(survives_missing_memory),
     };
-    return cmocka_run_group_tests(tests, open_document, close_document);
+    return cmocka_run_group_tests(tests, open_documents, close_documents);
 }

@@ -176,6 +176,42 @@ static void other_forms_are_refused(void **state) {
     json_free(read_manifest(scratch("x.json")));
 }
 
+// One is made, and each clause of its invariant is broken in turn.
+static void each_clause_of_the_invariant_is_checked(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"format_version\": 2" FILES "}}}", "\"format_version\" to be 1"},
+        {"{\"format_version\": 1, \"files\": []}", "\"files\" to be an object"},
+        {"{\"format_version\": 1, \"x\": 1" FILES "}}}", "only the keys"},
+        {"{\"format_version\": 1, \"complete\": 1" FILES "}}}", "\"complete\" to be true or false"},
+        {"{\"format_version\": 1, \"settings\": 1" FILES "}}}", "\"settings\" to be an object"},
+        {"{\"format_version\": 1" FILES ", \"rows\": [-1]}}}", "counts from 0 to 2^40"},
+        {"{\"format_version\": 1" FILES ", \"sha256\": \"0\"}}}", "to be 64 hexadecimal digits"},
+        {"{\"format_version\": 1, \"files\": {\"a\": {}}}", "\"bytes\" to be an integer or null"},
+        {"{\"format_version\": 1, \"files\": {\"a\": 1}}", "an object"},
+        {"{\"format_version\": 1, \"files\": {\"a/../b\": {\"bytes\": 1}}}", "a name in"},
+        {"{\"format_version\": 1, \"files\": {\"a/.b\": {\"bytes\": 1}}}", "a name in"},
+    };
+    json *manifest = read_manifest(write_files(1));
+    assert_null(manifest_check(manifest));
+    json_free(manifest);
+    const struct manifest_settings settings = settings_of("shards", 3);
+    manifest = manifest_new(&settings, 0, JSON_OBJECT({"one", entry_of("first", 1)}));
+    assert_null(manifest_check(manifest));
+    json_free(manifest);
+    manifest = manifest_new(NULL, 1, json_new_object());
+    assert_null(manifest_check(manifest));
+    json_free(manifest);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(json_read_memory("x", cases[i][0], strlen(cases[i][0]), &manifest, NULL),
+                         BERTH_OK);
+        const char *broken = manifest_check(manifest);
+        assert_non_null(broken);
+        assert_non_null(strstr(broken, cases[i][1]));
+        json_free(manifest);
+    }
+}
+
 // As 0.1.0 wrote it beside a checkpoint.
 static void a_manifest_of_the_first_release_is_read(void **state) {
     (void)state;
@@ -198,6 +234,7 @@ int main(void) {
         SCRATCH_TEST(damaged_files_are_found),
         SCRATCH_TEST(what_is_not_complete_is_not_read),
         SCRATCH_TEST(other_forms_are_refused),
+        SCRATCH_TEST(each_clause_of_the_invariant_is_checked),
         SCRATCH_TEST(a_manifest_of_the_first_release_is_read),
     };
     return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);

@@ -76,7 +76,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
     const int training = !options->inference;
     *harness = (struct harness){.config = *config,
                                 .keep = options->inference       ? BERT_KEEP_NOTHING
-                                        : options->checkpointing ? BERT_KEEP_SUMS
+                                        : options->checkpointing ? BERT_RECOMPUTE_LAYERS
                                                                  : BERT_KEEP_ALL};
     struct berth_error error = {0};
     struct device_options machine = {.threads = options->threads,
@@ -194,7 +194,8 @@ float *harness_masked_logits(struct harness *harness, const struct batch *batch)
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale) {
     bert_forward(&harness->model, harness->activations, batch, dropout);
-    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale, harness->sink);
+    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale,
+                  harness->listener);
     struct berth_error error = {0};
     assert_ok(harness->device->status(harness->device, &error), &error);
     float *losses = download(harness, bert_losses(harness->activations, 0), batch->sequence_count);
@@ -214,7 +215,7 @@ double harness_step(struct harness *harness, const struct batch *batch,
     return sum;
 }
 
-// What a sink received.
+// What a listener received.
 struct received {
     const struct harness *harness;
     float *values; // [total], as they were when they were received
@@ -241,12 +242,12 @@ void assert_sink(struct harness *harness, const struct batch *batch,
     struct received received = {.harness = harness,
                                 .values = calloc((size_t)total, sizeof *received.values),
                                 .times = calloc((size_t)total, 1)};
-    const struct bert_sink sink = {.ready = keep_range, .context = &received};
+    const struct gradient_listener listener = {.ready = keep_range, .context = &received};
     assert_true(received.values != NULL && received.times != NULL);
     harness_zero_gradients(harness);
-    harness->sink = &sink;
+    harness->listener = &listener;
     harness_step(harness, batch, dropout, 1);
-    harness->sink = NULL;
+    harness->listener = NULL;
     assert_int_equal(received.calls, harness->config.num_hidden_layers + 2);
     for (int64_t i = 0; i < total; i++) {
         assert_int_equal(received.times[i], 1);

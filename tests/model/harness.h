@@ -18,8 +18,8 @@ struct harness {
     float *master, *gradients; // device memory
     void *compute;
     enum bert_keep keep;
-    struct device_batch batch;    // of harness_batch
-    const struct bert_sink *sink; // of harness_step's backward pass
+    struct device_batch batch;                // of harness_batch
+    const struct gradient_listener *listener; // of harness_step's backward pass
 };
 
 struct harness_options {
@@ -28,7 +28,7 @@ struct harness_options {
     const char *instructions; // NULL: the best
     int64_t max_rows, max_sequences, max_length;
     int inference;
-    int checkpointing;    // with BERT_KEEP_SUMS
+    int checkpointing;    // with BERT_RECOMPUTE_LAYERS
     enum param_head head; // PARAM_HEAD_NONE: the span head
     int64_t max_masked;   // of a head that decodes or of the token head
 };
@@ -68,7 +68,7 @@ void packed_free(struct packed *packed);
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale);
 
-// A step whose sink copies each range when it becomes final: the ranges must cover the gradient
+// A step whose listener copies each range when it becomes final: the ranges must cover the gradient
 // without overlap, and none of their elements may change afterwards.
 void assert_sink(struct harness *harness, const struct batch *batch,
                  const struct bert_dropout *dropout);

@@ -301,7 +301,7 @@ static int is_frozen(const struct param *param, const struct param_frozen *froze
                : frozen->embeddings && strncmp(param->name, "bert.embeddings.", 16) == 0;
 }
 
-// The gradients of a model of three layers, with the sink's checks.
+// The gradients of a model of three layers, with the listener's checks.
 static float *frozen_gradients(const struct freezing *how, struct param_frozen frozen,
                                struct harness *harness) {
     static const int64_t lengths[] = {7, 30, 1, 12};

@@ -203,15 +203,15 @@ SQUAD_DIR=data
 
 MODEL_FILE=checkpoints/training_state_checkpoint_162.tar
 take_section "BingBertSquad with DeepSpeed"
-printed_on_page berth as nvidia_run_squad_deepspeed.py --bert_model bert-large-uncased --do_train \
+is_printed berth as nvidia_run_squad_deepspeed.py --bert_model bert-large-uncased --do_train \
     --do_lower_case --do_predict --train_file data/train-v1.1.json --predict_file data/dev-v1.1.json --train_batch_size 12 \
     --predict_batch_size 3 --learning_rate 3e-5 --num_train_epochs 2.0 --max_seq_length 384 --doc_stride 128 \
     --output_dir trained --job_name deepspeed_2_24batch_size --gradient_accumulation_steps 4 --fp16 --deepspeed \
     --deepspeed_config deepspeed_bsz24_config.json --dropout 0.1 --model_file $MODEL_FILE --seed 12345 --preln
-printed_on_page berth as nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
+is_printed berth as nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
     --do_predict --do_lower_case --train_file data/train-v1.1.json --predict_file data/dev-v1.1.json --train_batch_size 24 \
     --learning_rate 3e-5 --num_train_epochs 1 --output_dir baseline --model_file $MODEL_FILE --job_name baseline
-printed_on_page berth as evaluate-v1.1.py data/dev-v1.1.json trained/predictions.json
+is_printed berth as evaluate-v1.1.py data/dev-v1.1.json trained/predictions.json
 run_page 2
 expect_file trained/runs/deepspeed_2_24batch_size/events.out.tfevents.* trained/model.safetensors baseline/predictions.json
 expect_out '"exact_match":'

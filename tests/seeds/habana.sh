@@ -349,14 +349,14 @@ cd page || exit 1
 take_section "Habana, Voyager and NVIDIA"
 run_commands_of "$page" 5
 expect_file squad/{predictions.json,pytorch_model.bin} phases/checkpoint-2/model.safetensors
-# What it shows as printed is what is printed, but for names.
+# The native commands are what is printed, but for names.
 joined() {
     sed -e ':more' -e '/\\$/N; s/ *\\\n */ /; tmore' | grep '^berth' | sed 's/ [^ ]*xml[^ ]*/ DUMP/; s/ [^ ]*hdf5_lower[^ ]*/ DIR/'
 }
-what="the printed commands of the page"
+what="the native commands of the page"
 commands_of "$page" | sed 's/berth as/berth as --print_command/; s/\$PWD\///' >printing.sh
 bash printing.sh 2>"$err" | joined >printed
-awk '/^### What is printed/ { on = 1 } /^### V/ { on = 0 } on' "$page" | joined >shown
+joined <"$native" >shown
 [ "$(wc -l <shown)" -eq 6 ] || fail "not six commands"
 diff shown printed >"$out" || fail "other commands"
 finish

@@ -96,11 +96,13 @@ launch() { # COUNT COMMAND...
         "$@"
     fi
 }
-# The section of doc/from.md for the users of a program, as a page of its own.
+# The section of doc/from.md for the users of a program, as a page of its own, and the native commands of its lines.
 page=$work/from.md
+native=$work/native_commands
 take_section() { # TITLE
     awk -v title="## $1" '$0 == title { on = 1; next } /^## / { on = 0 } on' "$documents/from.md" >"$page"
-    [ -s "$page" ] || fail "doc/from.md has no section \"$1\""
+    awk -v title="## $1" '$0 == title { on = 1; next } /^## / { on = 0 } on && !/^```/ && NF' "$documents/../tests/seeds/native_commands.md" >"$native"
+    [ -s "$page" ] && [ -s "$native" ] || fail "doc/from.md or native_commands.md has no section \"$1\""
 }
 # The commands of the section. Its mpirun starts as many processes as it says, or one where there is no MPI.
 run_page() { # at least how many commands
@@ -113,17 +115,17 @@ run_page() { # at least how many commands
     export -f with_mpi mpirun
     run_commands_of "$page" "$1"
 }
-# The section has, as native commands, what --print_command prints for a line.
-printed_on_page() { # COMMAND...
+# The section's native commands have what --print_command prints for a line.
+is_printed() { # COMMAND...
     local words=() word
     for word; do
         words+=("$word")
         [ "$word" != as ] || words+=(--print_command)
     done
-    what="$* on doc/from.md"
+    what="$* in native_commands.md"
     "${words[@]}" >"$out" 2>"$err" </dev/null || fail "nothing is printed"
-    python3 -B -c 'import sys; sys.exit(sys.stdin.read() not in open(sys.argv[1]).read())' "$page" <"$out" ||
-        fail "the page has other commands"
+    python3 -B -c 'import sys; sys.exit(sys.stdin.read() not in open(sys.argv[1]).read())' "$native" <"$out" ||
+        fail "other commands"
 }
 # What `berth fetch` would have left in the cache: a model, and SQuAD.
 fill_cache() {

@@ -41,8 +41,8 @@ done
 original berth as --recipe=piz-daint --output_dir=named --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_line '^  epochs +2$'
 take_section "CSCS's demo on LUMI"
-printed_on_page berth as bert_squad_deepspeed.py --download-only
-printed_on_page berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
+is_printed berth as bert_squad_deepspeed.py --download-only
+is_printed berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
 mkdir page && cd page || exit 1
 cp -r ../ds_config.json ../cache .
 rm -rf cache/model_trained*

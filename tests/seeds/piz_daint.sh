@@ -94,9 +94,9 @@ expect_code 0
 expect_err "For a state of CSCS's demo of Piz Daint set features keras and keras_end exclusive"
 
 take_section "CSCS's demo on Piz Daint"
-printed_on_page berth as 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
+is_printed berth as 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
 mkdir cache/RESULT
-printed_on_page berth as 3_squad_bert_deepspeed_test.py --model-file cache/RESULT --start-sample 24100 \
+is_printed berth as 3_squad_bert_deepspeed_test.py --model-file cache/RESULT --start-sample 24100 \
     --num-test-samples 10
 rmdir cache/RESULT
 mkdir page && cd page || exit 1

@@ -183,8 +183,9 @@ static void limits_apply_to_all_sets_together(void **state) {
     assert_int_equal(settings_set_row(&scene.config, option_find("train_batch_size"), "8", NULL),
                      BERTH_OK);
     assert_int_equal(resolve(&scene, &error), BERTH_CONFIG);
-    assert_string_equal(error.message, "dataloader_drop_last leaves no update of c.tsv: it has 7 "
-                                       "examples, an update 8");
+    assert_string_equal(error.message, "c.tsv has 7 examples, fewer than the 8 of an update, so "
+                                       "dataloader_drop_last drops them all; use a smaller "
+                                       "train_batch_size");
     scene.config.engine.dataloader_drop_last = 0;
     scene.sources[1].group = 5;
     feed_done(&scene.feed);

@@ -7,7 +7,6 @@
 #include "comm/comm_forecast.h"
 #include "core/harness.h"
 #include "ranks_fixture.h"
-#include "train/engine/nonfinite.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -439,7 +439,7 @@ static void test_another_comparison(void **state) {
     same.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-3");
     same.config.run.output_dir = fixture_keep("same");
     fixture_expect(&same, BERTH_OK, "resumed from");
-    fixture_assert_not_logged("no longer compared");
+    fixture_assert_not_logged("is forgotten");
     assert_same_run("first", "same");
     metric.config.run.metric_for_best_model = "exact_match";
     direction.config.run.greater_is_better = 0;
@@ -449,8 +449,8 @@ static void test_another_comparison(void **state) {
         const char *name, *says;
     } others[] = {
         {&metric, "metric", "note: evaluations are now of exact_match (higher is better)"},
-        {&direction, "direction", "evaluations are now of f1 (lower is better), so"},
-        {&examples, "examples", "f1 (higher is better) on other examples, so that of"}};
+        {&direction, "direction", "evaluations are now of f1 (lower is better): the best score"},
+        {&examples, "examples", "f1 (higher is better) on other examples: the best score"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct settings *config = &others[i].run->config;
         config->run.output_dir = fixture_keep(others[i].name);

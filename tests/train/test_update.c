@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
 #include "settings/settings.h"
-#include "train/engine/nonfinite.h"
 #include "train/engine/update.h"
 #include "train/job/rules.h"
 #include "train/optimizer/schedule.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the items of a source in an epoch.
+// The order in which a training run takes the items of a source in an epoch: a permutation by seed
+// and epoch, or for losses that compare the texts of a group, groups in which no text is twice.
+// train/engine/feed.c asks for it at the beginning of an epoch; which items go into a micro-batch
+// is left to packer.h.
 #ifndef BERTH_DATA_EPOCH_ORDER_H
 #define BERTH_DATA_EPOCH_ORDER_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of an epoch and the packing of micro-batches: see packer.h.
 //
-// The permutation is a Fisher-Yates shuffle with draws keyed by (seed, epoch). It does not
-// sort by length or fill a token budget across updates: an update consists of the sequences at its
-// position in the permutation, whatever their lengths.
+// The permutation is a Fisher-Yates shuffle with draws keyed by (seed, epoch). It does not sort by
+// length or fill a token budget across updates: an update consists of the sequences at its position
+// in the permutation, whatever their lengths. train/engine/feed.c calls it for each update, and
+// train/engine/infer.c for each batch of a prediction.
 #include "data/batches/packer.h"
 
 #include "core/checksum.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Articles, one on each line: see article_lines.h.
+// Writes articles to one file, an article on each line with its own lines joined by blanks
+// (article_lines.h). The job prepare calls it where it is given an output_file. Articles come from
+// corpus.h.
 #include "data/corpus/article_lines.h"
 
 #include <stdatomic.h>

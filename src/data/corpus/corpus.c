@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists the files once, reads them one after another through a window, and splits them into
-// articles by the rule of the corpus form.
+// Lists the files of a corpus once, reads them one after another through a window, and splits them
+// into articles by the rule of the corpus form. The stages of `berth prepare` and the job vocab
+// take articles from it; sentences are found by sentences.h.
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the words of a corpus with several threads.
+// Counts how often each word of a corpus occurs, with several threads: the first half of the job
+// vocab (api/vocab.c), whose second half derives pieces from the counts (text/vocabulary_train.h).
 #ifndef BERTH_DATA_CORPUS_WORDS_H
 #define BERTH_DATA_CORPUS_WORDS_H
 

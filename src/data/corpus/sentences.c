@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds where a sentence of an article ends, by rules that look at the words around a mark.
+// text_shards.c and shard_stage.c cut articles with it, and the cleaner of wikitext finds the
+// sentence that it must leave out. The rules and their examples are listed in
+// doc/pretraining-data.md.
 #include "data/corpus/sentences.h"
 
 #include "core/utf8.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes articles to the text files of shards, sentence by sentence, and gives a file its name when
+// it is complete. The shard stage opens a writer for each group of its shards
+// (data/stages/shard_stage.c); which shard an article belongs to was decided before
+// (shard_assignment.h).
 #include "data/corpus/text_shards.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the lines of a text file, or one column of a table, for the task fill, which trains on
+// masked text. The text is held once, and lines point into it; text_sequences.c makes tokens of
+// them.
 #include "data/masked/text_lines.h"
 
 #include "core/caseless.h"

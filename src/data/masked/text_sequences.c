@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads tokenize independent groups of lines; then the groups are concatenated.
+// Makes sequences of tokens of lines, for the task fill when it opens a set. Threads tokenize
+// independent groups of lines; then the groups are concatenated in order, so the number of threads
+// changes nothing. Which tokens are masked is drawn later, for each epoch (word_masks.h).
 #include "data/masked/text_sequences.h"
 
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-negative least squares for packing, with at most three ones per column.
+// Non-negative least squares for packing, where a column has at most three ones: how often each
+// strategy should be used so that the sum comes closest to the histogram of lengths. packing.c sets
+// the problem up and rounds the solution.
 #ifndef BERTH_DATA_NNLS_H
 #define BERTH_DATA_NNLS_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides which sequences share a row: lists the strategies, fits their counts to the histogram of
+// lengths (nnls.h), rounds them, and assigns the sequences, longest first. The pack stage calls it
+// for each window of input files (data/stages/pack_stage.c), which also writes the rows.
 #include "data/packing/packing.h"
 
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds features in two passes. First the threads tokenize and truncate the examples
-// independently; then each example gets its offset in the pools and is copied there.
+// independently; then each example gets its offset in the pools and is copied there. Every task on
+// texts comes here with what a call was given (task/network.c), and training with its whole set.
 #include "data/pairs/pair_features.h"
 
 #include "core/memory.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Class names: their order in a model, and their entries in config.json.
+// The classes of a data set in the terms of a model: renumbers a set's labels as the model has
+// them, describes them for messages, and writes and reads their entries in config.json. The tasks
+// classify and tag call it when a set is open and when a model is saved; the order of names is
+// label_names.h's.
 #include "data/pairs/pair_labels.h"
 
 #include "core/memory.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by pairs.c and pair_labels.c.
+// What pairs.c, which reads a table, needs of pair_labels.c beside the functions of pairs.h:
+// classes that a task lists twice are one. No other file includes it.
 #ifndef BERTH_DATA_PAIR_LABELS_H
 #define BERTH_DATA_PAIR_LABELS_H
 

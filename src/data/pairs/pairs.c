@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the rows of a table into examples: selects rows and columns, and interprets labels.
-// pair_labels.c renumbers classes and handles their entries in config.json.
+// pair_labels.c renumbers classes and handles their entries in config.json. Called by the task
+// classify when it opens a set.
 #include "data/pairs/pairs.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collects the documents of a text shard as token ids, in one array with the ends of sentences and
+// documents beside it. The instance stage reads a shard into it (data/stages/instance_stage.c), and
+// instances.c draws pairs of segments from it.
 #include "data/pretraining/documents.h"
 
 #include "core/memory.h"

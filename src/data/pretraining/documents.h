@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of a shard as token ids, from which pre-training instances are made.
+// The documents of a shard as token ids, sentence by sentence: what pre-training instances are made
+// from (instances.h). A line is tokenized when it is added; an empty one ends the document.
 #ifndef BERTH_DATA_DOCUMENTS_H
 #define BERTH_DATA_DOCUMENTS_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes HDF5 files of instances, plain and packed, in blocks of rows.
+// Writes pre-training instances to HDF5, plain or packed, in blocks of rows, so that memory holds
+// one block. The stages call it with a shard's instances (data/stages); pretraining_hdf5_read.c
+// reads them back.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/hdf5/hdf5.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks a row of a pre-training file that somebody else may have written, and cuts it into the
+// sequences that it holds. The readers of HDF5 and TFRecord bring a row as columns of numbers here,
+// so both refuse the same damage with the same words.
 #include "data/pretraining/pretraining_rows.h"
 
 #include "core/number.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds up what is in pre-training instances: sequences, tokens, masked tokens, lengths. Each
+// shard's sums go into the manifest of its stage as JSON, from which those of all shards are made
+// without reading them again.
 #include "data/pretraining/pretraining_statistics.h"
 
 #include <stddef.h>

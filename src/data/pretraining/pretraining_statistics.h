@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of pre-training instances, of one shard or several.
+// Statistics of pre-training instances, of one shard or of several: how many sequences and tokens,
+// how long they are, how many are random next sentences. The instance stage keeps them in its
+// manifest and logs their sums at the end.
 #ifndef BERTH_DATA_PRETRAINING_STATISTICS_H
 #define BERTH_DATA_PRETRAINING_STATISTICS_H
 

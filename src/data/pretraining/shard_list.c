@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds the files of a pre-training set, in a folder, a list or by name, and how many sequences
+// each has, from their headers alone. The task pretrain calls it before a run is planned;
+// shard_stream.c then reads the files in its order.
 #include "data/pretraining/shard_list.h"
 
 #include "core/file.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads what the manifest of a folder of shards says of their making, such as the vocabulary's
+// digest, and warns if only a part of them was made. The task pretrain, the pack stage and `berth
+// inspect` ask; shards of other programs have no manifest, and nothing is said.
 #include "data/pretraining/shard_origin.h"
 
 #include "core/file.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads SQuAD files, JSON or JSON lines, and owns their data. squad_records.c interprets the
-// values.
+// Opens a file of SQuAD, one JSON value or one on each line, and keeps the text that its examples
+// borrow from. What the values mean is left to squad_records.c; the tasks and the official
+// evaluation read every data set of questions through here.
 #include "data/squad/squad.h"
 
 #include "core/encoding.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What both builders of SQuAD's features do alike: divide documents among threads, remember the
+// first failure, and grow the arrays of a set. squad_features.c and squad_keras.c have the rules.
 #include "data/squad/squad_build.h"
 
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interprets SQuAD's JSON values: articles, paragraphs, questions and answers.
+// Turns JSON values of a file of SQuAD into examples: articles, paragraphs, questions and answers
+// of the nested layout, or flat records. squad.c calls it for a whole file or for each line, and
+// owns what is collected.
 #ifndef BERTH_DATA_SQUAD_RECORDS_H
 #define BERTH_DATA_SQUAD_RECORDS_H
 

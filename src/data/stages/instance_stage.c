@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes files of pre-training instances from text shards: reads a shard as documents, draws
+// instances, writes them as HDF5 or TFRecord, and enters the file in the manifest. `berth prepare`
+// runs it after the shard stage; shards that a manifest lists as finished are kept. Drawing is left
+// to data/pretraining/instances.h.
 #include "data/stages/instance_stage.h"
 
 #include "core/buffer.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts what the texts of a stage look like, puts the counts into the manifest, and warns once if
+// they do not look like what the rules expect. The instance stage counts while it reads; the job
+// prepare prints the warnings at the end.
 #include "data/stages/instance_texts.h"
 
 #include "core/utf8.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of a stage, locking, resuming, and the lists of other ranks.
+// The manifest of a stage while it runs: opens and locks the folder, loads the entries that an
+// earlier run finished, adds new ones, merges the lists of other ranks, and marks the stage
+// complete. The three stages call it around their work (stage_work.h); the form of the file is
+// format/manifest's.
 #include "data/stages/stage.h"
 
 #include "core/memory.h"

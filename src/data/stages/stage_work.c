@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Divides the items of a stage among threads and ranks, each taken by whoever is free, reports
+// progress, and ends all of them when one fails or a stop is requested. What an item is and what is
+// made of it is the stage's own function.
 #include "data/stages/stage_work.h"
 
 #include "comm/heartbeat.h"

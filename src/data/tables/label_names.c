@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares and orders the names of labels: by number, by bytes, or as another list has them, in any
+// case of letters where that alone helps. Tables, tags and tasks call it when a data set meets a
+// model's classes; what follows for the data is theirs.
 #include "data/tables/label_names.h"
 
 #include "core/caseless.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Label names: their order, and which class of a model each of them is.
+// Names of labels, wherever they come from: in what order a model should have them, whether two
+// lists mean the same classes, and how they are shown in a message. Data sets are renumbered by
+// whoever read them (pair_labels.c, tagged.c).
 #ifndef BERTH_DATA_LABEL_NAMES_H
 #define BERTH_DATA_LABEL_NAMES_H
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds cells and rows to a table while it is read, for both formats. Growing is all it does: cells
+// are cut by table_delimited.c and table_json.c, and checked by table.c when the table is whole.
 #include "data/tables/table_reader.h"
 
 #include "core/memory.h"

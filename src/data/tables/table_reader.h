@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state shared by the files of the table reader.
+// A table while it is read: what table.c gives to the parser of a format (table_delimited.c,
+// table_json.c) and gets back filled. Users of a table include table.h and never see it.
 #ifndef BERTH_DATA_TABLE_READER_H
 #define BERTH_DATA_TABLE_READER_H
 

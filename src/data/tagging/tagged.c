@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a data set and numbers its tags. tagged_columns.c and tagged_json.c find words and tags,
-// tagged_reader.c collects them.
+// Opens a data set of words with tags: chooses the reader by the file's name (tagged_columns.c,
+// tagged_json.c), then gives each tag a number, in the model's order if it has the same names. The
+// task tag and `berth evaluate tokens` read their sets here.
 #include "data/tagging/tagged.h"
 
 #include "core/memory.h"

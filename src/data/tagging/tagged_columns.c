@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads CoNLL's columns. The text is split in place; words borrow from it.
+// Reads CoNLL's columns, a word on each line, into a data set of tagged.c. The text is split in
+// place and words borrow from it; which columns have the word and the tag comes from the settings
+// or the first line.
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/number.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads words and tags from JSON lines. Words borrow from the table.
+// Reads words and tags from JSON lines, each with one list of both, into a data set of tagged.c.
+// Lines are read as a table (data/tables/table.h), whose cells the words borrow from.
 #include "data/tagging/tagged_reader.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state shared by the readers of the two formats.
+// A data set of tags while it is read: what tagged.c hands to the reader of a format, with the
+// functions that add to it. Only files tagged*.c include it.
 #ifndef BERTH_DATA_TAGGED_READER_H
 #define BERTH_DATA_TAGGED_READER_H
 

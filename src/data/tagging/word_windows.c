@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts sentences of words into windows that a model can read, encodes each word with its label on
+// the first piece, and decides which window a word counts in. The task tag calls it for sets and
+// for the texts of a call; the rules are in word_windows.h.
 #include "data/tagging/word_windows.h"
 
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes text.json, and removes half-written files of killed runs.
+// The manifest text.json of a wiki's text: loads it, removes half-written files of killed runs,
+// adds a file when it is finished, and saves. wiki/wikipedia.c opens it at its beginning and asks
+// it where in the dump to go on; `berth prepare` only sees that the text is complete.
 #include "data/wikipedia/wikipedia_state.h"
 
 #include "core/file.h"

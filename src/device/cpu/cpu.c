@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services for the operations: scratch memory, the sticky error.
+// What the operations of the CPU device share: memory that grows when a larger shape comes, the
+// first error, which stays until it is asked for, zeros for slack rows, and the sum of partial sums
+// in fixed order.
 #include "device/cpu/cpu.h"
 
 #include "core/error.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the files of the CPU device.
+// The state of the CPU device, and the operations that its files implement for the table in
+// device_cpu.c. Only files of this folder include it; everybody else has device/device.h.
 #ifndef BERTH_CPU_CPU_H
 #define BERTH_CPU_CPU_H
 
@@ -160,7 +161,5 @@ void cpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
                    const struct device_checksum_range *ranges, int64_t count);
-// peak.c
-double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
 
 #endif

@@ -172,13 +172,6 @@ static double distance(const float *a, const float *b, int64_t count) {
     return sqrt(sum);
 }
 
-// The texts of one example are `texts` rows from row `first` on.
-static void zero_gradients(const struct similarity_args *args, int64_t first) {
-    for (int64_t i = 0; i < args->texts; i++) {
-        memset(row_of(args->dx, first + i), 0, (size_t)args->dx.cols * sizeof(float));
-    }
-}
-
 static void cosine_loss(const struct similarity_args *args, int64_t first) {
     const float *a = row_of(args->x, first), *b = row_of(args->x, first + 1);
     float *da = row_of(args->dx, first), *db = row_of(args->dx, first + 1);
@@ -194,7 +187,10 @@ static void cosine_loss(const struct similarity_args *args, int64_t first) {
 // Whether a triplet has a loss, which becomes that of the example; if not, its gradients are 0.
 static int has_loss(const struct similarity_args *args, int64_t first, double loss) {
     if (!(loss > 0)) {
-        zero_gradients(args, first);
+        // The example's texts are the rows from row `first` on.
+        for (int64_t i = 0; i < args->texts; i++) {
+            memset(row_of(args->dx, first + i), 0, (size_t)args->dx.cols * sizeof(float));
+        }
         args->losses[first] = isnan(loss) ? (float)loss : 0;
         return 0;
     }

@@ -136,6 +136,10 @@ size_t gemm_scratch_bytes(const struct gemm *gemm, const struct gemm_shape *shap
 
 // --- packing -------------------------------------------------------------------------------------
 
+int gemm_reads_in_place(const struct gemm_shape *shape) {
+    return shape->type == DTYPE_F32 && !shape->b_transposed && shape->n % 16 == 0;
+}
+
 size_t gemm_pack_bytes(const struct gemm_shape *shape) {
     return (size_t)(cpu_round_up(shape->n, 16) * product_steps(shape->k, shape->type)) *
            PRODUCT_WORD_BYTES;
@@ -152,21 +156,18 @@ static struct mat stored(const void *data, int64_t rows, int64_t cols, int64_t s
     return (struct mat){(void *)(uintptr_t)data, rows, cols, stride, type};
 }
 
-static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, const void *b,
-                        void *packed, int64_t first, int64_t last) {
-    if (s->b_transposed) {
-        gemm->kernels->pack_rows(packed, stored(b, s->n, s->k, s->ldb, s->type), first, last);
-    } else {
-        gemm->kernels->pack_columns(packed, stored(b, s->k, s->n, s->ldb, s->type), first, last);
-    }
-}
-
 void gemm_pack(struct gemm *gemm, const struct gemm_shape *shape, const void *b, void *packed) {
     const int64_t n = shape->n, columns = PACKED_PANELS * product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic) if (n > columns)
     for (int64_t first = 0; first < n; first += columns) {
         const int64_t last = first + columns < n ? first + columns : n;
-        pack_panels(gemm, shape, b, packed, first, last);
+        if (shape->b_transposed) {
+            gemm->kernels->pack_rows(packed, stored(b, shape->n, shape->k, shape->ldb, shape->type),
+                                     first, last);
+        } else {
+            gemm->kernels->pack_columns(
+                packed, stored(b, shape->k, shape->n, shape->ldb, shape->type), first, last);
+        }
     }
 }
 
@@ -191,7 +192,9 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
         const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);
         product = product_of_rows(c, a, operands->b, product_steps(s->k, s->type));
     }
+    product.b_stride = s->b_in_place ? s->ldb : 0;
     product.bias = s->bias ? operands->bias : NULL;
+    product.row_bias = s->row_bias ? operands->bias : NULL;
     product.accumulate = s->accumulate;
     return product;
 }
@@ -218,6 +221,7 @@ static void run_rows(const struct gemm *gemm, const struct gemm_shape *s,
         struct product product = *whole;
         product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
         product.c = mat_rows(whole->c, row, left < rows ? left : rows);
+        product.row_bias = whole->row_bias == NULL ? NULL : whole->row_bias + row;
         product.epilogue = product_epilogue_rows(whole->epilogue, row, product.c.rows);
         if (pads_a(s) && product.last == product.depth) {
             product.a = pad_rows(gemm, &product, scratch);
@@ -245,6 +249,7 @@ static void run_depth_chunks(const struct gemm *gemm, const struct gemm_shape *s
         product.last = first + STEPS_MAX < whole.depth ? first + STEPS_MAX : whole.depth;
         product.a = (const char *)whole.a + first * whole.a_step;
         product.bias = first == 0 ? whole.bias : NULL;
+        product.row_bias = first == 0 ? whole.row_bias : NULL;
         product.accumulate = whole.accumulate || first > 0;
         run_rows(gemm, s, &product, scratch);
     }
@@ -288,7 +293,7 @@ void gemm_run_columns(struct gemm *gemm, const struct gemm_shape *shape, int thr
     struct product product = product_of(gemm, shape, operands, scratch);
     product.c = mat_columns(product.c, first, last - first);
     product.epilogue = product_epilogue_columns(operands->epilogue, first, last - first);
-    product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
+    product.b = product_panel_of(&product, first);
     product.bias = product.bias == NULL ? NULL : product.bias + first;
     run_rows(gemm, shape, &product, scratch);
 }

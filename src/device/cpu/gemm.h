@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: c[m, n] = op(a)[m, k] * op(b)[k, n] (+ bias[n]) (+ c), row-major with free
+// Matrix products: c[m, n] = op(a)[m, k] * op(b)[k, n] (+ bias) (+ c), row-major with free
 // strides, in f32 or in bf16 with f32 accumulation. One product runs on one thread; the operations
 // split their work into tiles at fixed points and run the tiles in parallel, so that results do not
 // depend on the number of threads.
@@ -13,6 +13,9 @@
 
 struct gemm;
 
+// With at most so many rows of c, packing b can take longer than the product.
+enum { GEMM_FEW_ROWS = 16 };
+
 struct gemm_shape {
     int64_t m, n, k;
     int64_t lda, ldb, ldc; // row strides of a, b, c in memory
@@ -20,14 +23,16 @@ struct gemm_shape {
     enum dtype c_type;
     int a_transposed; // a is stored as [k, m]
     int b_transposed; // b is stored as [n, k]
+    int b_in_place;   // b is not packed (gemm_reads_in_place)
     int accumulate;   // add to c (f32)
-    int bias;         // f32 [n] follows
+    int bias;         // f32 [n] is given, or
+    int row_bias;     // [m]
 };
 
 // The memory of one run.
 struct gemm_operands {
     const void *a;
-    const void *b; // packed by gemm_pack
+    const void *b; // packed by gemm_pack, or in place
     void *c;
     const float *bias; // if the shape has one
     struct product_epilogue epilogue;
@@ -42,6 +47,8 @@ enum berth_status gemm_reserve(struct gemm *gemm, size_t bytes, struct berth_err
 // The scratch memory that a product needs on its thread. With fewer rows of c it needs no more.
 size_t gemm_scratch_bytes(const struct gemm *gemm, const struct gemm_shape *shape);
 
+// Whether b can be read where it is, by a product with few rows.
+int gemm_reads_in_place(const struct gemm_shape *shape);
 // Whether a b [k, n] that is stored transposed can be packed in its own memory.
 int gemm_packs(const struct gemm_shape *shape);
 // Bytes of b in the kernels' layout.

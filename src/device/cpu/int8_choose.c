@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the int8 kernels: the fastest that the processor supports, within forced instructions.
+// Chooses the int8 kernels when the CPU device is opened: the fastest that the processor supports,
+// within the instructions that the user forces. The operations on them are in linear_int8.c.
 #include "core/words.h"
 #include "device/cpu/int8.h"
 #include "device/cpu/kernels.h"

@@ -68,21 +68,23 @@ struct prefetch_queue {
     int64_t left;       // rows
 };
 
-// c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
-// depth k; a step is one word of the depth.
+// c[m, n] = a[m, k] b[k, n] (+ bias[n] or row_bias[m]) (+ c). A word is one f32, or two bf16
+// neighbours of the depth k; a step is one word of the depth.
 struct product {
-    struct mat c;         // f32, or bf16 without accumulate
-    int64_t depth;        // steps of a and b
-    int64_t first, last;  // multiply only the steps [first, last)
-    const void *a;        // its words from step `first` on, in strips of PRODUCT_ROWS rows
-    int64_t a_strip;      // bytes from one strip to the next,
-    int64_t a_row;        // from one row of a strip to the next,
-    int64_t a_step;       // from one step to the next
-    int a_is_tiles;       // 1: a is in tiles (product_of_strips)
-    const void *b;        // packed
-    int64_t panel;        // columns of its panels
-    const float *bias;    // NULL: none
-    const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
+    struct mat c;        // f32, or bf16 without accumulate
+    int64_t depth;       // steps of a and b
+    int64_t first, last; // multiply only the steps [first, last)
+    const void *a;       // its words from step `first` on, in strips of PRODUCT_ROWS rows
+    int64_t a_strip;     // bytes from one strip to the next,
+    int64_t a_row;       // from one row of a strip to the next,
+    int64_t a_step;      // from one step to the next
+    int a_is_tiles;      // 1: a is in tiles (product_of_strips)
+    const void *b;       // packed, or
+    int64_t b_stride;    // not 0: f32 [k, n] as it is in memory, of this stride; n is whole vectors
+    int64_t panel;       // columns of its panels
+    const float *bias;   // [n]; NULL: none
+    const float *row_bias; // [m], in place of bias; NULL: none
+    const float *factors;  // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
     int operands_cached;               // 1: a and b are in the L2 cache and need no prefetching
     int result_cached;                 // 1: so is c
@@ -91,6 +93,16 @@ struct product {
 };
 
 #define PRODUCT_WORD_BYTES 4
+
+// The words of b from column `column` on, which is the first of a panel, and from one step to the
+// next, of a panel or a vector group of `width` columns.
+static inline const uint32_t *product_panel_of(const struct product *p, int64_t column) {
+    return (const uint32_t *)p->b + (p->b_stride > 0 ? column : column * p->depth);
+}
+
+static inline int64_t product_panel_step(const struct product *p, int64_t width) {
+    return p->b_stride > 0 ? p->b_stride : width;
+}
 
 // c = a b with all steps, a as it is in memory.
 static inline struct product product_of_rows(struct mat c, struct mat a, const void *b,

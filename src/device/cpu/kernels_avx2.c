@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels compiled for the instruction set in this file's name (flags in room.cmake).
+// The kernels compiled for the instruction set in this file's name, with the flags in room.cmake.
+// kernels_choose.c takes one of these tables when the device is opened.
 #if defined(__x86_64__)
 #define KERNELS_TABLE kernels_avx2
 #define KERNELS_NAME "avx2"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the instruction set: the best that processor and system support, or a forced one.
+// Chooses the instruction set when the CPU device is opened: the best that processor and system
+// support, or the one that the user forces. Its table of kernels then computes every operation;
+// int8 has a choice of its own (int8_choose.c).
 #include "core/error.h"
 #include "device/cpu/kernels.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of int8 compiled for the instruction set in this file's name (flags in room.cmake).
+// The kernels of int8 compiled for the instruction set in this file's name, with the flags in
+// room.cmake. int8_choose.c takes one of these tables when the device is opened.
 #if defined(__x86_64__)
 #define INT8_TABLE int8_avxvnni
 #define INT8_NAME "avxvnni"

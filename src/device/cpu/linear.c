@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "device/cpu/cpu.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <string.h>
 
@@ -58,20 +59,28 @@ struct tiles {
     int w_transposed;
     int w_is_packed; // by cpu_pack
     const float *bias;
+    int bias_is_of_rows;              // [rows of y], not [columns]
     struct tiling tiling;             // of the rows
-    const void *packed;               // w in the kernels' layout
+    const void *packed;               // w in the kernels' layout, or in place
     struct product_epilogue epilogue; // sums: those of the first tile, followed by the others'
 };
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
                              const float *bias) {
+    assert(mat_check(&y) == NULL && mat_check(&x) == NULL && mat_check(&w) == NULL);
     struct tiles t = {.y = y, .x = x, .w = w, .w_transposed = w_transposed, .bias = bias};
     t.tiling = tiling_of(y.rows, CPU_TILE_ROWS);
     return t;
 }
 
+// A b that a product of so many rows in all reads where it is.
+static struct gemm_shape in_place(struct gemm_shape shape, int64_t rows) {
+    shape.b_in_place = rows <= GEMM_FEW_ROWS && gemm_reads_in_place(&shape);
+    return shape;
+}
+
 static struct gemm_shape tile_shape(const struct tiles *t, int64_t index) {
-    return (struct gemm_shape){
+    const struct gemm_shape shape = {
         .m = tile_size(&t->tiling, index),
         .n = t->y.cols,
         .k = t->x.cols,
@@ -81,15 +90,17 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t index) {
         .type = t->x.dtype,
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
-        .bias = t->bias != NULL,
+        .bias = t->bias != NULL && !t->bias_is_of_rows,
+        .row_bias = t->bias != NULL && t->bias_is_of_rows,
     };
+    return in_place(shape, t->y.rows);
 }
 
 // Reserves memory for all tiles and packs w; 0 after an error.
 static int prepare_tiles(struct cpu *cpu, struct tiles *t) {
     const struct gemm_shape first = tile_shape(t, 0);
-    t->packed =
-        reserve_product(cpu, &first) && !t->w_is_packed ? pack(cpu, &first, t->w.data) : t->w.data;
+    const int packs = !t->w_is_packed && !first.b_in_place;
+    t->packed = reserve_product(cpu, &first) && packs ? pack(cpu, &first, t->w.data) : t->w.data;
     return cpu->status == BERTH_OK;
 }
 
@@ -109,7 +120,8 @@ static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) 
         .a = tile_of(t, t->x, index).data,
         .b = t->packed,
         .c = tile_of(t, t->y, index).data,
-        .bias = t->bias,
+        .bias = t->bias_is_of_rows && t->bias != NULL ? t->bias + tile_first(&t->tiling, index)
+                                                      : t->bias,
         .epilogue = tile_epilogue(t, index),
     };
 }
@@ -135,19 +147,16 @@ static struct tile_slice tile_slice_of(const struct tiles *t, int64_t block, int
                                end < cols ? end : cols};
 }
 
-static void run_slice(struct cpu *cpu, const struct tiles *t, const struct tile_slice *slice) {
-    const struct gemm_shape shape = tile_shape(t, slice->tile);
-    const struct gemm_operands operands = tile_operands(t, slice->tile);
-    gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice->first, slice->end);
-}
-
 static void run_prepared(struct cpu *cpu, const struct tiles *t) {
     const struct gemm_shape first = tile_shape(t, 0);
     const int64_t block = gemm_column_block(&first), slices = slices_per_tile(cpu, t, block);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
         const struct tile_slice slice = tile_slice_of(t, block, slices, i);
-        run_slice(cpu, t, &slice);
+        const struct gemm_shape shape = tile_shape(t, slice.tile);
+        const struct gemm_operands operands = tile_operands(t, slice.tile);
+        gemm_run_columns(cpu->gemm, &shape, omp_get_thread_num(), &operands, slice.first,
+                         slice.end);
     }
 }
 
@@ -157,9 +166,33 @@ static void run_tiles(struct cpu *cpu, struct tiles t) {
     }
 }
 
+// The same of few rows, computed as y^T = w x^T: x is packed, and w is read where it is. The bytes
+// are the same, because each element is the same sum.
+static void run_transposed(struct cpu *cpu, struct mat y, struct mat x, struct mat w,
+                           const float *bias) {
+    const size_t bytes = (size_t)(y.rows * y.cols) * sizeof(float);
+    if (!cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, bytes)) {
+        return;
+    }
+    struct tiles t = tiles_of(mat_of(cpu->partials, y.cols, y.rows, DTYPE_F32), w, x, 1, bias);
+    t.bias_is_of_rows = 1;
+    run_tiles(cpu, t);
+    for (int64_t row = 0; row < y.rows; row++) {
+        float *to = mat_rows(y, row, 1).data;
+        for (int64_t column = 0; column < y.cols; column++) {
+            to[column] = cpu->partials[column * y.rows + row];
+        }
+    }
+}
+
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
                         const float *bias) {
-    run_tiles(cpu_of(dev), tiles_of(y, x, w, 1, bias));
+    const int is_f32 = x.dtype == DTYPE_F32 && y.dtype == DTYPE_F32;
+    if (is_f32 && y.rows <= GEMM_FEW_ROWS && y.rows < w.rows) {
+        run_transposed(cpu_of(dev), y, x, w, bias);
+    } else {
+        run_tiles(cpu_of(dev), tiles_of(y, x, w, 1, bias));
+    }
 }
 
 void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w) {
@@ -256,11 +289,11 @@ static int64_t tile_tokens(enum dtype dtype) {
 struct weight_tiles {
     struct mat dw, dy, x;
     struct tiling tiling; // of dw's rows
-    const void *packed;   // x in the kernels' layout
+    const void *packed;   // x in the kernels' layout, or in place
 };
 
 static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t index) {
-    return (struct gemm_shape){
+    const struct gemm_shape shape = {
         .m = tile_size(&t->tiling, index),
         .n = t->dw.cols,
         .k = t->dy.rows,
@@ -272,6 +305,7 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t inde
         .a_transposed = 1,
         .accumulate = 1,
     };
+    return in_place(shape, t->dw.rows);
 }
 
 static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
@@ -292,7 +326,7 @@ static void add_weight_chunk(struct cpu *cpu, struct mat dw, struct mat dy, stru
     if (!reserve_product(cpu, &first)) {
         return;
     }
-    t.packed = pack(cpu, &first, x.data);
+    t.packed = first.b_in_place ? x.data : pack(cpu, &first, x.data);
     if (t.packed == NULL) {
         return;
     }
@@ -320,6 +354,7 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
+    assert(mat_check(&dw) == NULL && mat_check(&dy) == NULL && mat_check(&x) == NULL);
     const int64_t limit = tile_tokens(dy.dtype);
     for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += limit) {
         int64_t tokens = cpu_chunk_length(token, dy.rows, limit);
@@ -337,11 +372,14 @@ static int64_t larger(int64_t a, int64_t b) {
 }
 
 // A head multiplies in f32: with its own matrix, with the pooler's, and to train embeddings with
-// the vectors of the batch.
-static size_t head_packed_bytes(const struct device_shape *shape) {
+// the vectors of the batch. The rows of the largest of these.
+static int64_t head_rows(const struct device_shape *shape) {
     const int64_t vectors = shape->training ? shape->batch.sequences : 0;
-    const int64_t rows = larger(larger(shape->outputs, vectors), shape->hidden);
-    return (size_t)(cpu_round_up(rows, 64) * cpu_round_up(shape->hidden, 64)) * sizeof(float);
+    return cpu_round_up(larger(larger(shape->outputs, vectors), shape->hidden), 64);
+}
+
+static size_t head_packed_bytes(const struct device_shape *shape) {
+    return (size_t)(head_rows(shape) * cpu_round_up(shape->hidden, 64)) * sizeof(float);
 }
 
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
@@ -361,6 +399,6 @@ size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
     const int64_t columns = 3 * shape->hidden > shape->outputs ? 3 * shape->hidden : shape->outputs;
     int64_t sums = cpu_blocks(batch_round(shape->batch.tokens), CPU_ROW_BLOCK) * columns;
     int64_t words = cpu_blocks(shape->decoder_rows, CPU_ROW_BLOCK) * shape->vocabulary;
-    sums = sums > words ? sums : words;
+    sums = larger(larger(sums, words), GEMM_FEW_ROWS * head_rows(shape)); // run_transposed
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);
 }

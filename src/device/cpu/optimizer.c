@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the optimizer's update, conversions and checksums, in chunks of fixed size.
+// The operations of an update: the gradient's norm, the optimizers' formulas, conversions and
+// checksums over ranges of the flat buffers. Threads get chunks of fixed size, so that sums do not
+// depend on their number. The loops are in kernels/optimizer.h, the choice of ranges in
+// train/optimizer/optimizer_plan.c.
 #include "core/checksum.h"
 #include "device/cpu/cpu.h"
 

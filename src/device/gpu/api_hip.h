@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_api.h for HIP: AMD's GPUs with wavefronts of 64.
+// The functions of gpu_api.h for HIP: the GPU device's sources compile with it for AMD's GPUs,
+// whose wavefronts have 64 lanes. Names and types of CUDA that HIP calls otherwise are mapped here
+// and nowhere else.
 #ifndef BERTH_GPU_API_HIP_H
 #define BERTH_GPU_API_HIP_H
 

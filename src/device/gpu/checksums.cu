@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checksums of ranges (core/checksum.h). A block of threads computes that of a range at a time.
+// The operation `checksums` on a GPU: checksums of ranges (core/checksum.h), by which ranks compare
+// their replicas. A block of threads computes that of a range at a time.
 #include "core/checksum.h"
 #include "device/gpu/cost.h"
 #include "device/gpu/gpu.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU device: opening it, memory, copies, timing, errors, and the table of operations.
+// Opens a GPU and makes the table of operations that the model calls; the functions that compute
+// nothing are here: memory, copies, pinned memory and fetches, timing by events, and errors with
+// their remedy. The operations are in the other files of this folder, the loading of the module in
+// open.c.
 #include "device/gpu/faults.h"
 #include "device/gpu/gemm.h"
 #include "device/gpu/gpu.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only interface to matrix products: a library on a GPU, loops on the host.
+// The only interface of the GPU's operations to matrix products: a library on a GPU (gemm_lt.cu),
+// loops where the host runs the kernels.
 #ifndef BERTH_GPU_GEMM_H
 #define BERTH_GPU_GEMM_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses. Sums on which a small loss depends, near a probability of 1, are in double.
+// The losses on a GPU, a block of threads for each row or sequence. Sums on which a small loss
+// depends, near a probability of 1, are in double. The formulas are those of device/device.h.
 #include "device/gpu/cost.h"
 #include "device/gpu/gpu.h"
 #include "device/gpu/kernel.h"

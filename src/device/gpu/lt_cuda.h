@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_lt.cu for CUDA: cuBLASLt.
+// The names of cuBLASLt that gemm_lt.cu calls when it is compiled for CUDA; lt_hip.h has those of
+// hipBLASLt. What a product computes, and which algorithm is chosen, does not depend on them.
 #ifndef BERTH_GPU_LT_CUDA_H
 #define BERTH_GPU_LT_CUDA_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma.h for CUDA, in PTX for compute capability 8.0 and later.
+// The matrix instructions of mma.h for CUDA, in PTX for compute capability 8.0 and later: loads of
+// fragments, products of tiles, copies that run beside them. attention_mma.cu uses them.
 #ifndef BERTH_GPU_MMA_CUDA_H
 #define BERTH_GPU_MMA_CUDA_H
 

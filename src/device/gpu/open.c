@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads device modules (module.h) and opens their devices.
+// The host's side of GPU devices: finds the module of a kind, checks that it was built with this
+// program, and opens its device for machine.c. Before a module is loaded, it looks whether there is
+// a driver at all, because a module's libraries take hundreds of megabytes.
 #include "core/modules.h"
 #include "device/gpu/module.h"
 

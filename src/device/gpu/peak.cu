@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The speed of matrix products: a cube of random numbers, multiplied by the library.
+// Measures a GPU's speed of matrix products, which the utilisation of a run is compared with: a
+// cube of random numbers, multiplied by the library that also computes the layers. machine.c asks
+// for it after training, and bench.
 #include "device/gpu/gemm.h"
 #include "device/gpu/gpu.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib's compression, decompression and CRC-32; no other file includes zlib.h.
+// Compresses and decompresses zlib streams and computes their CRC-32; no other file includes
+// zlib.h. The readers and writers of HDF5 chunks and zip archives call it for the bytes of a piece
+// that they have found; a stream that does not end where it should is an error here.
 #include "format/archive/deflate.h"
 
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib streams and CRC-32, through zlib.
+// zlib streams and CRC-32 for the formats that contain them: HDF5's chunks, zip archives, PyTorch's
+// checkpoints. Memory is that of the caller's buffers, so a stream from an untrusted file cannot
+// make it grow.
 #ifndef BERTH_FORMAT_DEFLATE_H
 #define BERTH_FORMAT_DEFLATE_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests through libcrypto; no other file includes it.
+// Digests through libcrypto; no other file includes it. Files are read in blocks and hashed as they
+// pass, so a digest costs no memory; what a digest is compared with is left to the caller
+// (manifest.c, hub_blob.c, checkpoints).
 #include "format/checksum/digest.h"
 
 #include "core/file.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of files and memory, as lower-case hexadecimal text.
+// Digests of files and of memory, as lower-case hexadecimal text: what manifests and the hub's
+// cache know a file by. They find damage and files that were exchanged, unlike crc32c.h, which only
+// TensorFlow's formats use.
 #ifndef BERTH_FORMAT_DIGEST_H
 #define BERTH_FORMAT_DIGEST_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of weight formats. A file is opened by the first row that recognises it.
+// The table of weight formats. A file is opened by the first row that recognises it. model/folder.h
+// and the jobs on tensors open files through it.
 #include "format/containers/containers.h"
 
 #include "format/containers/shards.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads sharded models. Every file of the index is opened by its own format; the index and the
-// files must agree on every tensor. metadata.total_size is redundant and ignored.
+// files must agree on every tensor. metadata.total_size is redundant and ignored. To its users a
+// sharded model is one file of tensors (tensors/tensor_file.h).
 #include "format/containers/shards.h"
 
 #include "core/file.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the newest tag of a folder, which its `latest` names.
+// Finds the newest tag of a folder, the one that its text file `latest` names, and the model's file
+// in it. Whoever is given a folder of DeepSpeed calls it first; the file that it finds is opened by
+// deepspeed.c.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"

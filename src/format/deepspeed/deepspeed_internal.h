@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DeepSpeed checkpoint in memory. Only deepspeed*.c include it.
+// A DeepSpeed checkpoint while it is open: its files, the groups of parameters and the partitions
+// in which their master weights lie. Only deepspeed.c, which reads tensors, and deepspeed_shards.c,
+// which opens the partitions, include it.
 #ifndef BERTH_FORMAT_DEEPSPEED_INTERNAL_H
 #define BERTH_FORMAT_DEEPSPEED_INTERNAL_H
 

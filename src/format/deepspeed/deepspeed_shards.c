@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ZeRO shards of a checkpoint: finds them, checks that they belong together, and reads their
-// partitions.
+// Finds the files that each rank of a ZeRO run has written, checks that they are all there and
+// agree, and opens the flat buffers in them. deepspeed.c calls it when the model's file says that
+// there are master weights, and then finds each parameter's place.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens HDF5 files: from the superblock to the list of data sets.
+// Opens an HDF5 file: from its superblock through the root group to the list of data sets, whose
+// headers hdf5_header.c reads. Readers of pre-training data come in here, and read rows by
+// hdf5_read.c afterwards.
 #include "format/hdf5/hdf5.h"
 
 #include "core/little_endian.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the chunks of an HDF5 data set, from a B-tree or one of the newer indexes.
+// Finds the chunks of an HDF5 data set, from a B-tree or one of the newer indexes. hdf5_read.c asks
+// it for each chunk that a range of rows touches.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"

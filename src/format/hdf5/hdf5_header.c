@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the header of an HDF5 object: messages in one or more blocks, in the old format and the
-// new.
+// new. Called by hdf5.c for the root group and each data set.
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads HDF5's metadata: bounded blocks and the numbers in them; the links of the root group.
+// Reads a block of HDF5's metadata after a check of its bounds, and the numbers of whatever width
+// that are in it. All other files of the reader take their bytes from here, so none of them sees
+// past the end of a file; data of chunks goes another way (hdf5_decompress.c).
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads rows of an HDF5 data set: gathers them from its chunks.
+// Reads rows of an HDF5 data set, by gathering what each of its chunks has of them, and converts
+// integers. Readers of pre-training data call it block after block; where chunks are is found by
+// hdf5_chunks.c, and what is compressed is read by hdf5_decompress.c.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and paths in Hugging Face's cache.
+// Where Hugging Face's cache is, by its environment variables, and what a name means in it:
+// folders, references, snapshots and links. `berth fetch` writes there, and every command that is
+// given a model's name looks there; which files a model has is model_files.c's.
 #include "format/hub/hub_cache.h"
 
 #include "core/caseless.h"

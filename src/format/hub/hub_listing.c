@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses {"sha": COMMIT, ...} and [{"type": "file", "path", "size", "oid", "lfs": {"oid", "size"}},
-// ...] into a table.
+// ...] into a table. fetch/hub.c gives it the answers that it has downloaded.
 #include "format/hub/hub_listing.h"
 
 #include "core/file.h"

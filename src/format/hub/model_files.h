@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files of a repository a BERT model needs, and how a model is found in the hub's cache.
+// Which files of a repository a BERT model needs, how a model is found in the hub's cache, and the
+// data sets that have names of their own there. `berth fetch` asks it what to download, every other
+// command where a name leads.
 #ifndef BERTH_FORMAT_HUB_MODEL_FILES_H
 #define BERTH_FORMAT_HUB_MODEL_FILES_H
 
@@ -25,6 +27,20 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
 // one; otherwise BERTH_NO_INPUT, naming the first missing file.
 enum berth_status model_files_check(const struct hub_snapshot *snapshot, const char *id,
                                     struct berth_error *error);
+
+// A data set that has a name of its own in the cache.
+struct known_file {
+    const char *name, *sha256;
+};
+
+struct known_set {
+    const char *names[3];            // NULL-terminated
+    const char *folder, *url_prefix; // folder in the cache; prefix of the files' URLs
+    struct known_file files[2];
+};
+
+// The data set with that name, or NULL.
+const struct known_set *known_set_find(const char *name);
 
 // Sets *path to the file that a data set's name denotes; free it with memory_free. That is the name
 // itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the file of

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests: their form, the comparison of settings, the check of a file.
+// Makes, reads, checks and compares manifests (manifest.h). A stage writes one after its files, and
+// the next step, a resumed run or `berth verify` reads it before it trusts them. Whatever a file
+// says is checked here, so callers take members without asking; json.c has the syntax.
 #include "format/manifest/manifest.h"
 
+#include "core/check.h"
 #include "core/file.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "format/checksum/digest.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -106,6 +110,7 @@ json *manifest_new(const struct manifest_settings *settings, int complete, json 
 }
 
 enum berth_status manifest_write(const char *path, json *manifest, struct berth_error *error) {
+    assert(manifest == NULL || manifest_check(manifest) == NULL);
     const enum berth_status status = json_write_file(manifest, JSON_INDENT_2_SORTED, path, error);
     json_free(manifest);
     return status;
@@ -142,48 +147,67 @@ static int has_only_counts(const json *value) {
     return good;
 }
 
-static enum berth_status check_entry(const char *path, const char *name, const json *entry,
-                                     struct berth_error *error) {
+// What an entry breaks of manifest.h; NULL: nothing.
+static const char *check_entry(const char *name, const json *entry) {
     const json *bytes = json_member(entry, "bytes"), *digest = json_member(entry, "sha256");
-    const char *expected = !is_inside(name)               ? "a name in the manifest's folder"
-                           : !json_is_object_value(entry) ? "an object"
-                           : !json_is_integer_value(bytes) && !json_is_null_value(bytes)
-                               ? "key \"bytes\" to be an integer or null"
-                           : !has_only_counts(entry) ? "counts from 0 to 2^40"
-                           : digest != NULL && !(json_is_text(digest) &&
-                                                 digest_is_hex(DIGEST_SHA256, json_text(digest)))
-                               ? "key \"sha256\" to be 64 hexadecimal digits"
-                               : NULL;
-    return expected == NULL ? BERTH_OK
-                            : error_set(error, BERTH_BAD_DATA,
-                                        "%s: damaged manifest: file \"%.*s\": expected %s", path,
-                                        UTF8_SHOWN(name, 200), expected);
+    CLAUSE(is_inside(name), "expected a name in the manifest's folder");
+    CLAUSE(json_is_object_value(entry), "expected an object");
+    CLAUSE(json_is_integer_value(bytes) || json_is_null_value(bytes),
+           "expected key \"bytes\" to be an integer or null");
+    CLAUSE(has_only_counts(entry), "expected counts from 0 to 2^40");
+    CLAUSE(digest == NULL ||
+               (json_is_text(digest) && digest_is_hex(DIGEST_SHA256, json_text(digest))),
+           "expected key \"sha256\" to be 64 hexadecimal digits");
+    return NULL;
+}
+
+// What the manifest breaks of manifest.h; NULL: nothing. *name becomes the file whose entry breaks
+// it, NULL: it is the manifest itself.
+static const char *check_members(const json *manifest, const char **name) {
+    const json *version = json_member(manifest, "format_version");
+    const json *settings = json_member(manifest, "settings");
+    const json *complete = json_member(manifest, "complete");
+    struct json_walk walk = {.object = manifest_files(manifest)};
+    *name = NULL;
+    CLAUSE(json_is_integer_value(version) && json_as_integer(version) == FORMAT,
+           "expected key \"format_version\" to be 1");
+    CLAUSE(json_is_object_value(walk.object), "expected key \"files\" to be an object");
+    CLAUSE(settings == NULL || json_is_object_value(settings),
+           "expected key \"settings\" to be an object");
+    CLAUSE(complete == NULL || json_is_boolean(complete),
+           "expected key \"complete\" to be true or false");
+    CLAUSE(json_length(manifest) == 2 + (size_t)(settings != NULL) + (complete != NULL),
+           "expected only the keys format_version, settings, complete and files");
+    while (json_walk_next(&walk)) {
+        *name = walk.key;
+        const char *broken = check_entry(walk.key, walk.value);
+        CLAUSE(broken == NULL, broken);
+    }
+    return NULL;
+}
+
+const char *manifest_check(const json *manifest) {
+    const char *name;
+    return check_members(manifest, &name);
 }
 
 static enum berth_status check_form(const char *path, const json *manifest,
                                     struct berth_error *error) {
     const json *version = json_member(manifest, "format_version");
-    const json *settings = json_member(manifest, "settings");
-    const json *complete = json_member(manifest, "complete");
-    const size_t known = 2 + (settings != NULL) + (complete != NULL);
-    struct json_walk walk = {.object = manifest_files(manifest)};
+    const char *name;
     if (json_is_integer_value(version) && json_as_integer(version) > FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: format_version %" PRId64 " is newer than this program (%s), which "
                          "supports %d; use a newer program",
                          path, json_as_integer(version), BERTH_VERSION, FORMAT);
     }
-    if (!json_is_integer_value(version) || json_as_integer(version) != FORMAT ||
-        !json_is_object_value(walk.object) || json_length(manifest) != known ||
-        (settings != NULL && !json_is_object_value(settings)) ||
-        (complete != NULL && !json_is_boolean(complete))) {
-        return error_set(error, BERTH_BAD_DATA, "%s: not a manifest of format_version %d", path,
-                         FORMAT);
-    }
-    while (json_walk_next(&walk)) {
-        TRY(check_entry(path, walk.key, walk.value, error));
-    }
-    return BERTH_OK;
+    const char *wrong = check_members(manifest, &name);
+    return wrong == NULL ? BERTH_OK
+           : name != NULL
+               ? error_set(error, BERTH_BAD_DATA, "%s: damaged manifest: file \"%.*s\": %s", path,
+                           UTF8_SHOWN(name, 200), wrong)
+               : error_set(error, BERTH_BAD_DATA, "%s: not a manifest of format_version %d: %s",
+                           path, FORMAT, wrong);
 }
 
 // Whether a file that cannot be opened is another user's, for the reason in errno. That is no

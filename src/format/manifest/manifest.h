@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // A manifest: a JSON file beside others that says from which settings they were made, and which of
-// them are finished. It is compared when a run resumes or reads the files.
+// them are finished. A stage of `berth prepare` and `berth pack`, the text of a wiki and a
+// checkpoint have one; a run that resumes or reads the files compares it first. Which files belong
+// into a folder is the caller's business, as are locks (core/file.h) and the moment of writing.
 //
 //   {"format_version": 1, "complete": false, "settings": {"shards": "256", ...},
 //    "files": {"config.json": {"bytes": 612, "sha256": "..."}, ...}}
 //
-// Checkpoints have one, as have the stages of `berth prepare` and `berth pack` and the text of a
-// wiki. A checkpoint's has neither "complete" nor "settings": it is published as a whole, and its
-// settings are in trainer_state.json. A file's "bytes" is its size, or null if a stage made no such
-// file. "sha256" may be missing: data for pre-training is too large to be read for each run. Other
-// members are facts of the writer.
+// What is always true of one that was made or read here (manifest_check):
 //
-// Leaves out which files belong into a folder, and locks.
+//   - It has "format_version" 1 and "files", at most "settings" and "complete" beside them, and
+//     nothing else. A checkpoint's has neither of these: it is published as a whole, and its
+//     settings are in trainer_state.json.
+//   - The names in "files" are of files in the manifest's folder or one below, and none begins with
+//     a dot. So a manifest that somebody sends cannot make Berth read elsewhere.
+//   - An entry has "bytes", the file's size, or null if a stage made no such file. "sha256", if it
+//     is there, has 64 digits; data for pre-training has none, as it is too large to be read for
+//     each run. The writer's other members are facts of its own.
+//   - All integers of an entry are from 0 to 2^40, so their sums fit into 64 bits.
+//
+// A manifest is changed by writing another: only its writer does that, and only after the files
+// that it names are on disk.
 #ifndef BERTH_FORMAT_MANIFEST_H
 #define BERTH_FORMAT_MANIFEST_H
 
@@ -50,6 +59,8 @@ enum berth_status manifest_read(const char *path, const char *remedy, json **man
 // manifest, or it is not complete. BERTH_BAD_DATA: also if a file is missing or has another size.
 enum berth_status manifest_read_complete(const char *path, const char *remedy, json **manifest,
                                          struct berth_error *error);
+// NULL, or what of the above does not hold.
+const char *manifest_check(const json *manifest);
 const json *manifest_files(const json *manifest); // an object
 int manifest_is_complete(const json *manifest);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads protocol buffers; never reads beyond the message's end and allocates nothing.
+// Reads protocol buffers field by field, never beyond the end of a message, and allocates nothing.
+// TensorFlow's index and records and the models of sentencepiece are read with it; what a field
+// number means is known to their files.
 #include "format/protobuf/protobuf.h"
 
 #include "core/little_endian.h"

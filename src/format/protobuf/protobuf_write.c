@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes protocol buffers to a buffer.
+// Writes protocol buffers into a buffer, messages within messages included, whose lengths are
+// filled in at their ends. Checkpoints of TensorFlow, event files and ONNX's small parts are made
+// with it; weights of ONNX are too large for that and go to the file directly
+// (export/onnx_write.c).
 #include "format/protobuf/protobuf.h"
 
 #include <string.h>

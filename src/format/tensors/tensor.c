@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data types, and conversion to f32: bf16 is the upper half of an f32; f16 has 1 sign, 5
-// exponent (bias 15) and 10 mantissa bits.
+// exponent (bias 15) and 10 mantissa bits. Called while weights are loaded, saved or converted, for
+// a piece at a time.
 #include "format/tensors/tensor.h"
 
 #include <math.h>

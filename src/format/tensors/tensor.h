@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors and their data types, as all weight formats share them.
+// What a named tensor is, whatever file it is in: name, data type and shape, the conversion of its
+// numbers, and what a writer is given. All weight formats share it; the model that tensors belong
+// to is known to the room model alone.
 #ifndef BERTH_FORMAT_TENSOR_H
 #define BERTH_FORMAT_TENSOR_H
 

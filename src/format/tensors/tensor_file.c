@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code that all weight formats share.
+// What all weight formats do alike: recognise a file, find a tensor by its name, check a range,
+// read a piece and convert it in place. model/weights.c and the conversions read any file through
+// here; where the bytes of a tensor are is the format's own function (struct tensor_format).
 #include "format/tensors/tensor_file.h"
 
 #include "core/file.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes the nodes of torch's state of an optimizer: for each parameter its moments, and the lists
+// of parameters of each group. Conversions to the checkpoints of DeepSpeed and the Trainer call it
+// with Berth's moments, and torch_write.c writes the nodes.
 #include "format/torch/optimizer_nodes.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The opcodes of a pickle that name something, call it or build an object, for the table in
+// pickle.c: each looks the name up among those that checkpoints need (pickle_names.c) and puts the
+// value on the stack that such a call would have returned. Nothing is ever called.
 #include "format/torch/pickle_calls.h"
 
 #include "format/torch/pickle_names.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors, memory, bytes, values and containers of the machine.
+// The stack machine of the pickle reader: its stack, marks, memo, bytes and values, with the limits
+// that keep a hostile file small. The opcodes of pickle.c and pickle_calls.c are made of these
+// functions; when the machine has stopped, pickle_tree.c reads what it has left.
 #include "format/torch/pickle_machine.h"
 
 #include "core/little_endian.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on a finished pickle: look-ups, and the meaning of storages and tensors.
+// Looks things up in a finished pickle: members of dictionaries, items of lists, and which storage,
+// type and shape a tensor has. torch.c finds the tensors of a checkpoint with it, and readers of
+// training states their numbers; the checks of storages and tensors are made while the machine
+// still runs.
 #include "format/torch/pickle_tree.h"
 
 #include "core/memory.h"

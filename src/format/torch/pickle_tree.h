@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks on a pickle's values, for the machine that creates them.
+// The checks of a storage, a tensor and a dictionary's keys, which the machine makes when it
+// creates them, so that whoever reads the finished pickle (pickle.h) can rely on them.
 #ifndef BERTH_FORMAT_PICKLE_TREE_H
 #define BERTH_FORMAT_PICKLE_TREE_H
 

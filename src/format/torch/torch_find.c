@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the newest checkpoint of a folder: that of the highest step.
+// Finds the newest checkpoint in a folder of numbered ones: that of the highest step. Runs that
+// save in the format of NVIDIA's programs call it to resume and to clear away old ones; the file is
+// opened by torch.c.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two layouts, for torch.c: each fills in the pickle and the storages.
+// The two layouts of a PyTorch file, for torch.c: each reads the pickle and says where the bytes of
+// every storage are, so that tensors are read in the same way from both.
 #ifndef BERTH_FORMAT_TORCH_LAYOUT_H
 #define BERTH_FORMAT_TORCH_LAYOUT_H
 

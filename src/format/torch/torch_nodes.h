@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of a tree for torch_write, made in one expression.
+// The nodes of a tree that torch_write.c writes, made in one expression: a text, a number, a list,
+// a dictionary. The writers of training checkpoints put theirs together with these; the types are
+// declared in torch.h.
 #ifndef BERTH_FORMAT_TORCH_NODES_H
 #define BERTH_FORMAT_TORCH_NODES_H
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes, finds, verifies and removes the checkpoint folders of an output folder, and checks and
+// locks that folder. Writing is a sequence that no kill can break: temporary folder, files, sync,
+// manifest, rename, and only then the removal of old ones. The training loop calls it
+// (loop_saving.c), between updates or through saver.c; the tensors are written by state_file.c and
+// the run's numbers by progress.c.
 #include "train/checkpoint/checkpoint.h"
 
+#include "core/check.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -12,6 +18,7 @@
 #include "train/checkpoint/state_file.h"
 #include "train/checkpoint/trainer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +103,6 @@ int checkpoint_is_temporary(const char *name) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status write_state(const struct checkpoint_content *content, const char *folder,
-                                     struct berth_error *error) {
-    return progress_write(content->progress, content->settings, content->batching,
-                          path_in(folder, "trainer_state.json").text, error);
-}
-
 static enum berth_status write_config(const struct checkpoint_content *content, const char *folder,
                                       struct berth_error *error) {
     return folder_write_config(folder, &content->files->shape, &content->files->table, error);
@@ -115,7 +116,8 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         TRY(sentence_write(&files->sentence, files->shape.hidden_size, folder, error));
     }
-    return write_state(content, folder, error);
+    return progress_write(content->progress, content->settings, content->batching,
+                          path_in(folder, "trainer_state.json").text, error);
 }
 
 // Removes a folder and its contents, or a file. Of a link only the link: a checkpoint may have been
@@ -140,7 +142,7 @@ struct path checkpoint_unused_name(const char *path, const char *suffix) {
 
 // Removes what an earlier run left under a temporary name that is needed now. What cannot be
 // removed gets another name, so that it does not stop this run.
-static enum berth_status make_room(const char *path, struct berth_error *error) {
+static enum berth_status free_name(const char *path, struct berth_error *error) {
     const enum berth_status status = remove_entry(path, error);
     const int is_free =
         status == BERTH_IO &&
@@ -157,7 +159,7 @@ static struct path away_path(const char *output_dir, int64_t step) {
 static enum berth_status move_away(const char *output_dir, int64_t step,
                                    struct berth_error *error) {
     const struct path away = away_path(output_dir, step);
-    TRY(make_room(away.text, error));
+    TRY(free_name(away.text, error));
     return move_entry(checkpoint_path(output_dir, step).text, away.text, error);
 }
 
@@ -170,6 +172,24 @@ enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
     return status == BERTH_OK
                ? BERTH_OK
                : error_prefix(error, status, "%s/checkpoint-%" PRId64, output_dir, step);
+}
+
+const char *checkpoint_content_check(const struct checkpoint_content *content) {
+    const struct state *state = content->state;
+    CLAUSE(content->settings != NULL && content->run != NULL,
+           "a checkpoint saves the settings that it follows");
+    CLAUSE(content->files != NULL && content->batching != NULL && content->schedule != NULL,
+           "a checkpoint is of a model, a schedule and sizes of updates");
+    CLAUSE(state != NULL && state->table == &content->files->table,
+           "the weights have the layout of the model's table");
+    CLAUSE(content->comm != NULL && state->sharding.rank == content->comm->rank &&
+               state->sharding.size == content->comm->size,
+           "the state is divided among the ranks that write together");
+    CLAUSE(content->updater == NULL || content->updater->engine == NULL ||
+               content->updater->engine->state == state,
+           "the updater checks the state that is written");
+    CLAUSE(content->progress != NULL, "a checkpoint has the run's progress");
+    return progress_check(content->progress);
 }
 
 struct checkpoint_writer {
@@ -190,7 +210,7 @@ static enum berth_status create(struct checkpoint_writer *writer, struct berth_e
     if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    TRY(make_room(writer->temporary.text, error));
+    TRY(free_name(writer->temporary.text, error));
     TRY(dir_make(writer->temporary.text, error));
     for (size_t i = 0; i < writer->file_count; i++) {
         TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary.text,
@@ -298,6 +318,7 @@ static enum berth_status begin(const struct checkpoint_writer *wanted,
 
 enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
                                    struct checkpoint_writer **writer, struct berth_error *error) {
+    assert(checkpoint_content_check(content) == NULL);
     const int64_t step = content->progress->step;
     const struct checkpoint_writer wanted = {.content = content,
                                              .output_dir = output_dir,

@@ -26,7 +26,11 @@
 
 struct settings;
 
-// What a checkpoint is made of and restored to.
+// What a checkpoint is made of and restored to. Everything is borrowed from the job, which fills
+// the struct when it has allocated the state, and closes the updater and the state after the last
+// checkpoint. On disk, a folder checkpoint-N is complete and verified by its manifest from the
+// moment it has this name; nobody writes to it again. Only rank 0 names, renames and removes
+// folders, and only while it holds the lock of output_dir.
 struct checkpoint_content {
     const struct settings *settings; // all of them, which progress saves
     const struct run_settings *run;
@@ -41,6 +45,8 @@ struct checkpoint_content {
     struct comm *comm;       // of the ranks that write it together
     struct updater *updater; // checks the state before it is published; NULL: no check
 };
+// NULL, or what is not true of a content whose state is allocated (core/check.h).
+const char *checkpoint_content_check(const struct checkpoint_content *content);
 
 // Writes checkpoint-<progress->step>, replacing an existing one. All ranks call it: rank 0 creates
 // and publishes the folder, and each rank writes the weights and moments that it owns.
@@ -82,7 +88,7 @@ struct checkpoint_limits {
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
 // after `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
-// So it does those of transformers' Trainer.
+// Checkpoints of transformers' Trainer are left alone, too.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 // Removes all checkpoints up to step `newest`; those of transformers' Trainer stay.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Removes or sets aside files of earlier runs, under the lock of the output folder, so that nothing
+// of another model lies beside the new one. Jobs check before training that this will be possible;
+// the training loop does it before its first update.
 #include "train/checkpoint/leftovers.h"
 
 #include "core/file.h"

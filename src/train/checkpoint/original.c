@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Resumes from a checkpoint that another program wrote: recognises it by its name, reads weights
+// and, where they have a counterpart, moments and step, and fills in the progress that the file
+// does not have. Called by training_job.c in place of checkpoint_read; matching the moments to
+// parameters is in original_moments.c.
 #include "train/checkpoint/original.h"
 
 #include "core/file.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds which number of a PyTorch optimizer's state belongs to which parameter. The file does not
+// say it, so the possible orders (of the module, by weight decay, without frozen parameters) are
+// tried until every shape fits. original.c calls it after the weights; the moments go into the
+// state's buffers.
 #include "train/checkpoint/original_moments.h"
 
 #include "core/memory.h"
@@ -168,18 +172,6 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
     return BERTH_OK;
 }
 
-// Some programs give their optimizer only what is trained.
-static void omit_frozen(struct reading *reading) {
-    size_t used = 0;
-    for (size_t i = 0; i < reading->count; i++) {
-        if (!optimizer_freezes(reading->from->optimizer, reading->parameters[i]->name)) {
-            reading->parameters[used++] = reading->parameters[i];
-        }
-    }
-    reading->omits_frozen = used < reading->count;
-    reading->count = used;
-}
-
 // --- the tensors --------------------------------------------------------------------------------
 
 static size_t index_of(const struct reading *reading, const char *name) {
@@ -205,10 +197,6 @@ static const struct tensor_entry *find_moment(const struct reading *reading, siz
     return fits ? found : NULL;
 }
 
-static int has_no_moments(const struct reading *reading, const char *name) {
-    return reading->omits_frozen && optimizer_freezes(reading->from->optimizer, name);
-}
-
 // Sets *is_found to whether every parameter of the table that should has both moments.
 static enum berth_status find_all(struct reading *reading, const struct param_table *table,
                                   int *is_found, struct berth_error *error) {
@@ -224,7 +212,9 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
             const struct tensor_entry *found =
                 number < reading->count ? find_moment(reading, number, moments[k]) : NULL;
             reading->entries[k * table->count + i] = found;
-            *is_found = found != NULL || has_no_moments(reading, table->params[i].name);
+            *is_found = found != NULL ||
+                        (reading->omits_frozen &&
+                         optimizer_freezes(reading->from->optimizer, table->params[i].name));
         }
     }
     return BERTH_OK;
@@ -254,13 +244,6 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
 
 // --- the interface ------------------------------------------------------------------------------
 
-static void find_optimizer(struct reading *reading) {
-    const struct pickle *pickle = &reading->torch->pickle;
-    const struct pickle_value *member = pickle_member(pickle, pickle->root, "optimizer");
-    reading->optimizer = member != NULL ? member : pickle->root;
-    reading->prefix = member != NULL ? "optimizer." : "";
-}
-
 static void reading_done(struct reading *reading) {
     memory_free(reading->parameters);
     memory_free(reading->entries);
@@ -278,7 +261,15 @@ static enum berth_status try_order(struct reading *reading, const struct module_
     TRY(list_parameters(reading, order, error));
     TRY(number_parameters(reading, is_found, error));
     if (!*is_found) {
-        omit_frozen(reading);
+        // Some programs give their optimizer only what is trained.
+        size_t used = 0;
+        for (size_t i = 0; i < reading->count; i++) {
+            if (!optimizer_freezes(reading->from->optimizer, reading->parameters[i]->name)) {
+                reading->parameters[used++] = reading->parameters[i];
+            }
+        }
+        reading->omits_frozen = used < reading->count;
+        reading->count = used;
         TRY(number_parameters(reading, is_found, error));
     }
     return *is_found ? find_all(reading, table, is_found, error) : BERTH_OK;
@@ -315,7 +306,10 @@ enum berth_status original_moments_read(const struct original_moments *from, str
         found->missing = no_optimizer;
         return BERTH_OK;
     }
-    find_optimizer(&reading);
+    const struct pickle *pickle = &reading.torch->pickle;
+    const struct pickle_value *member = pickle_member(pickle, pickle->root, "optimizer");
+    reading.optimizer = member != NULL ? member : pickle->root;
+    reading.prefix = member != NULL ? "optimizer." : "";
     const enum berth_status status =
         read_all(&reading, state, &found->updates, &found->missing, error);
     reading_done(&reading);

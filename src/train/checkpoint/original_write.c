@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes a checkpoint also as ckpt_<step>.pt, from the files of Berth's own checkpoint that was
+// just written, before it gets its name. Only rank 0 does this. The tree of the pickle is made
+// here; format/torch writes it.
 #include "train/checkpoint/original_write.h"
 
 #include "core/file.h"
@@ -112,8 +115,26 @@ static enum berth_status add_parameter(struct original *original, const struct w
     return BERTH_OK;
 }
 
-// The optimizer numbers its parameters group by group.
-static enum berth_status list_parameters(struct original *original, struct berth_error *error) {
+// --- reading Berth's checkpoint -----------------------------------------------------------------
+
+static enum berth_status open_weights(struct weights *weights, const char *folder,
+                                      enum state_file file, struct berth_error *error) {
+    return weights_open(weights, path_in(folder, state_file_name(file)).text, 0, error);
+}
+
+static enum berth_status read_checkpoint(struct original *original, const char *folder,
+                                         struct berth_error *error) {
+    static const char *const prefixes[MOMENTS] = {"exp_avg.", "exp_avg_sq."};
+    const struct path path = path_in(folder, "trainer_state.json");
+    TRY(run_facts_read(&original->facts, path.text, error));
+    TRY(file_read(path.text, STATE_LIMIT, &original->state, &original->state_bytes, error));
+    TRY(open_weights(&original->model, folder, STATE_FILE_WEIGHTS, error));
+    for (int k = 0; k < MOMENTS; k++) {
+        TRY(open_weights(&original->moments[k], folder, STATE_FILE_MOMENTS, error));
+        weights_select(&original->moments[k], prefixes[k]);
+    }
+    TRY(list_model(original, error));
+    // The optimizer numbers its parameters group by group.
     original->states = memory_array(original->count * MOMENTS, sizeof *original->states);
     if (original->states == NULL) {
         return error_no_memory(error, original->count * sizeof *original->states, "a list");
@@ -129,33 +150,6 @@ static enum berth_status list_parameters(struct original *original, struct berth
         original->decaying = group ? original->parameters : original->decaying;
     }
     return BERTH_OK;
-}
-
-// --- reading Berth's checkpoint -----------------------------------------------------------------
-
-static enum berth_status open_weights(struct weights *weights, const char *folder,
-                                      enum state_file file, struct berth_error *error) {
-    return weights_open(weights, path_in(folder, state_file_name(file)).text, 0, error);
-}
-
-static enum berth_status read_state(struct original *original, const char *folder,
-                                    struct berth_error *error) {
-    const struct path path = path_in(folder, "trainer_state.json");
-    TRY(run_facts_read(&original->facts, path.text, error));
-    return file_read(path.text, STATE_LIMIT, &original->state, &original->state_bytes, error);
-}
-
-static enum berth_status read_checkpoint(struct original *original, const char *folder,
-                                         struct berth_error *error) {
-    static const char *const prefixes[MOMENTS] = {"exp_avg.", "exp_avg_sq."};
-    TRY(read_state(original, folder, error));
-    TRY(open_weights(&original->model, folder, STATE_FILE_WEIGHTS, error));
-    for (int k = 0; k < MOMENTS; k++) {
-        TRY(open_weights(&original->moments[k], folder, STATE_FILE_MOMENTS, error));
-        weights_select(&original->moments[k], prefixes[k]);
-    }
-    TRY(list_model(original, error));
-    return list_parameters(original, error);
 }
 
 static void original_done(struct original *original) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes a checkpoint beside the next updates (async_save): the training loop begins it with a copy
+// of the state in the host's memory, a thread does the steps of checkpoint.c, and after every
+// update all ranks agree whether each has finished the current step.
 #include "train/checkpoint/saver.h"
 
 #include "core/memory.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The tensors of a checkpoint on disk. Rank 0 makes a file with its header and full size, then each
+// rank writes the elements that it owns at their places, converted from the device's memory in
+// chunks; reading is the reverse. checkpoint.c decides which files and when.
 #include "train/checkpoint/state_file.h"
 
 #include "core/file.h"

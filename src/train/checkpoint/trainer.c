@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Takes over the progress of a run of transformers' Trainer: its log, and the step that its
+// trainer_state.json has. Data of another size are refused; another learning rate or decay is
+// logged. original.c calls it between the weights and the moments, which original_moments.c reads.
 #include "train/checkpoint/trainer.h"
 
 #include "core/file.h"
@@ -170,13 +173,6 @@ static void compare_settings(const struct trainer_checkpoint *checkpoint,
 
 // --- restoring -----------------------------------------------------------------------------------
 
-static void note_best(const struct trainer_checkpoint *checkpoint, const struct berth_log *log) {
-    if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
-        log_note(log, "%s: no model is the best yet: best_metric does not say which score it is",
-                 checkpoint->folder);
-    }
-}
-
 static enum berth_status restore_log(const struct trainer_checkpoint *checkpoint,
                                      struct progress *progress, struct berth_error *error) {
     const json *entries = json_member(checkpoint->state, "log_history");
@@ -201,7 +197,10 @@ enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
                                   const struct berth_log *log, struct berth_error *error) {
     TRY(check_weights(checkpoint, content->files, weights, error));
     TRY(restore_log(checkpoint, content->progress, error));
-    note_best(checkpoint, log);
+    if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
+        log_note(log, "%s: no model is the best yet: best_metric does not say which score it is",
+                 checkpoint->folder);
+    }
     if (!content->run->phase2) {
         TRY(check_epoch(checkpoint, content->batching, step, error));
         compare_settings(checkpoint, content, step, log);

@@ -31,7 +31,8 @@ static void add_body(struct all_reduce *all_reduce, struct all_reduce_segment *s
     const struct partition_rule rule = state_partition_rule(&all_reduce->state->sharding);
     partition_starts(all_reduce->state->table, &rule, range, segment->starts);
     for (int rank = 0; rank <= size; rank++) {
-        // Elements before the range were reduced with the previous range.
+        // A rank's part may begin before this range: the elements before range.first were already
+        // sent with the previous range.
         segment->starts[rank] =
             segment->starts[rank] > range.first ? segment->starts[rank] : range.first;
     }
@@ -149,19 +150,6 @@ static struct comm_range gradients_of(const struct all_reduce *all_reduce,
                                .to_all = all_reduce->state->sharding.stage == 0};
 }
 
-static struct comm_range master_of(const struct all_reduce *all_reduce,
-                                   const struct all_reduce_segment *segment, const char *name) {
-    return (struct comm_range){.name = name,
-                               .data = all_reduce->state->master + segment->first,
-                               .first = segment->first,
-                               .count = segment->count,
-                               .dtype = DTYPE_F32,
-                               .wire = DTYPE_F32,
-                               .starts = segment->starts,
-                               .bucket = all_reduce->rules.weight_bucket,
-                               .native = all_reduce->rules.native};
-}
-
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
     struct range_exchange *exchange = &all_reduce->exchange;
     if (!all_reduce_has_peers(all_reduce)) {
@@ -188,7 +176,15 @@ int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range) {
 static struct comm_range weights_of(const struct all_reduce *all_reduce,
                                     const struct all_reduce_segment *segment, size_t range) {
     const struct state *state = all_reduce->state;
-    struct comm_range weights = master_of(all_reduce, segment, "weights");
+    struct comm_range weights = {.name = "weights",
+                                 .data = all_reduce->state->master + segment->first,
+                                 .first = segment->first,
+                                 .count = segment->count,
+                                 .dtype = DTYPE_F32,
+                                 .wire = DTYPE_F32,
+                                 .starts = segment->starts,
+                                 .bucket = all_reduce->rules.weight_bucket,
+                                 .native = all_reduce->rules.native};
     if (all_reduce_reads_copy(all_reduce, range)) {
         weights.data = (char *)state->copy + (size_t)segment->first * dtype_size(state->compute);
         weights.dtype = weights.wire = state->compute;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The arithmetic of updates, which needs no data but their number and, for the largest micro-batch,
+// their lengths: batch sizes from any two of the three settings, updates of an epoch and of the
+// run, and which sequences of the order an update has. The job resolves it once; feed, update and
+// progress ask it for every update.
 #include "train/engine/batching.h"
 
 #include "core/memory.h"
@@ -102,7 +106,8 @@ static enum berth_status resolve_sizes(struct batching *b, const struct batching
     return BERTH_OK;
 }
 
-// As the Trainer rounds: 0.07 epochs of 100 updates are 8, because the product is just above 7.
+// This rounds as the Trainer does: 0.07 epochs of 100 updates are 8, because the product is just
+// above 7.
 static double updates_of_epochs(const struct engine_settings *settings, int64_t updates_per_epoch) {
     return ceil(settings->num_train_epochs * (double)updates_per_epoch);
 }
@@ -204,11 +209,6 @@ enum berth_status batching_cross_epochs(struct batching *batching,
                        error);
 }
 
-// The number of updates of all epochs, without max_steps and max_steps_per_epoch.
-static int64_t whole_epochs(const struct batching *b, const struct engine_settings *settings) {
-    return (int64_t)updates_of_epochs(settings, b->all_updates);
-}
-
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
 // num_train_epochs). These have no max_steps_per_epoch, which ends each epoch earlier.
 static int64_t whole_updates(const struct batching *b, const struct engine_settings *settings,
@@ -228,7 +228,10 @@ enum berth_status batching_apply_steps_rule(struct batching *b,
     if (strcmp(rule, "examples") == 0 && settings->max_steps <= 0) {
         b->total_steps = whole_updates(b, settings, examples);
     }
-    b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, settings) : b->total_steps;
+    // The schedule is as long as all epochs would be without max_steps and max_steps_per_epoch.
+    b->schedule_steps = strcmp(rule, "epochs") == 0
+                            ? (int64_t)updates_of_epochs(settings, b->all_updates)
+                            : b->total_steps;
     return BERTH_OK;
 }
 

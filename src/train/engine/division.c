@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Longest sequence first, each to the part with the least load so far (Graham's LPT rule).
+// Divides items among parts: longest first, each to the part with the least load so far (Graham's
+// LPT rule). update_split.c divides the sequences of an update so, infer.c the batches of a
+// prediction.
 #include "train/engine/division.h"
 
 #include "core/memory.h"

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates what a model needs to compute (activations, the batch on host and device, the device's
+// scratch memory) for the largest batches that the plan expects, and loads each batch. The same
+// code with no memory behind it measures the sizes for the plan. update.c and infer.c run the
+// passes.
 #include "train/engine/engine.h"
 
 #include "core/arena.h"
 #include "core/clock.h"
 #include "train/engine/profile.h"
+
+#include <assert.h>
 
 static struct bert model_of(const struct state *state, const struct bert_config *config,
                             const struct engine_shape *shape) {
@@ -54,7 +60,7 @@ static enum berth_status carve(const struct bert *model, const struct engine_sha
     if (train->tokens > 0) {
         *training = bert_activations_new(
             model, batch_round(train->tokens), train->sequences,
-            shape->gradient_checkpointing ? BERT_KEEP_SUMS : BERT_KEEP_ALL, arena);
+            shape->gradient_checkpointing ? BERT_RECOMPUTE_LAYERS : BERT_KEEP_ALL, arena);
         arena_release(arena, 0);
     }
     if (infer->tokens > 0) {
@@ -119,6 +125,7 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
         return device_no_memory(device, bytes.activations, "the activations", error);
     }
     TRY(allocate_batches(engine, shape, error));
+    assert(param_table_check(state->table) == NULL);
     struct arena arena = {.base = engine->activations, .size = bytes.activations};
     return carve(&engine->model, shape, &arena, &engine->training, &engine->inference, error);
 }
@@ -146,6 +153,7 @@ const struct batch *engine_load(struct engine *engine, const struct engine_load 
     const double begin = engine->profile != NULL ? clock_now() : 0;
     packer_fill(packer, load->source, load->order, load->indices, load->count);
     packer->batch.masked_weight = load->masked_weight;
+    assert(batch_check(&packer->batch) == NULL);
     profile_add(engine->profile, "data", "pack", begin);
     return device_batch_upload(&engine->batch, &packer->batch);
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The four kinds of feed, one section each: features in memory, several data sets in turn, text
+// whose masks are drawn for each update, and shards read while the run computes. Each answers which
+// sequences update n has; making batches of them is left to update_split.c and the packer.
 #include "train/engine/feed.h"
 
+#include "core/check.h"
 #include "core/checksum.h"
 #include "core/memory.h"
 #include "data/batches/epoch_order.h"
@@ -78,8 +82,9 @@ static enum berth_status resolve_set(struct feed_set *set, const struct batching
     return own->updates_per_epoch > 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "dataloader_drop_last leaves no update of %s: it has %" PRId64
-                           " examples, an update %" PRId64,
+                           "%s has %" PRId64 " examples, fewer than the %" PRId64
+                           " of an update, so dataloader_drop_last drops them all; use a smaller "
+                           "train_batch_size",
                            set->name, count, all->update_sequences);
 }
 
@@ -193,7 +198,7 @@ enum berth_status feed_open_sets(struct feed *feed, const struct packer_source *
 
 // --- text in memory -----------------------------------------------------------------------------
 
-// As text_ops.find_worst: any token may be masked.
+// Implements text_ops.find_worst: any token may be masked.
 static enum berth_status worst_of_text(const struct feed *feed, const struct batching *batching,
                                        const struct batching_rank *rank,
                                        struct batching_worst *worst, struct berth_error *error) {
@@ -278,11 +283,12 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
         TRY(batching_drop_last(batching, request->settings, error));
     }
     batching->features = shard_stream_sequences(feed->shards, settings);
-    return batching->features > 0 ? BERTH_OK
-                                  : error_set(error, BERTH_CONFIG,
-                                              "dataloader_drop_last leaves no sequence: every "
-                                              "shard has fewer than %" PRId64,
-                                              settings->batch);
+    return batching->features > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "no shard has %" PRId64 " sequences, so dataloader_drop_last drops them "
+                           "all; use a smaller train_batch_size",
+                           settings->batch);
 }
 
 static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
@@ -458,6 +464,29 @@ void feed_done(struct feed *feed) {
     word_masks_done(&feed->masks);
     shard_stream_close(feed->stream);
     *feed = (struct feed){0};
+}
+
+const char *feed_check(const struct feed *feed) {
+    const int is_of_sets = feed->set_count > 0, is_of_shards = feed->shards != NULL;
+    const int is_of_text = feed->masks.all != NULL;
+    CLAUSE(feed->ops != NULL && feed->ops->resolve != NULL && feed->ops->find_worst != NULL &&
+               feed->ops->get_update != NULL,
+           "a feed resolves its sizes, knows its largest micro-batch and returns updates");
+    CLAUSE((feed->order != NULL) + is_of_sets + is_of_shards == 1,
+           "a feed is of one source, of several data sets, or of shards");
+    CLAUSE((feed->ops->record != NULL) == is_of_shards &&
+               (feed->ops->check != NULL) == is_of_shards,
+           "only shards have a position of their own to record and check");
+    CLAUSE((feed->copy_order != NULL) == is_of_text && (!is_of_text || feed->threads > 0),
+           "text has an order of its masked copies, and threads that make them");
+    CLAUSE(!is_of_shards || (feed->checksum == 0 && feed->source.count == 0),
+           "shards are not in memory");
+    CLAUSE(feed->order_epoch >= -1, "the order is of an epoch, or of none yet");
+    for (size_t i = 0; i < feed->set_count; i++) {
+        CLAUSE(feed->sets[i].name != NULL && feed->sets[i].feed.order != NULL,
+               "each data set has a name and is in memory");
+    }
+    return NULL;
 }
 
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {

@@ -52,6 +52,11 @@ struct feed_ops {
                                struct berth_error *error);
 };
 
+// Opened by one of the functions below, then resolved once (ops->resolve), which fixes the sizes in
+// struct batching; after that get_update may be called for any update in any order, and always
+// returns the same sequences for the same number. Only get_update changes the feed then: the order
+// of the epoch that it is in, and what it has read. A feed is of one origin: features in memory,
+// text in memory, several data sets, or shards (feed_check).
 struct feed {
     const struct feed_ops *ops;
     // For features in memory:
@@ -78,7 +83,7 @@ struct feed {
     uint32_t *places; // [updates] the number of the update among those of its set
 };
 
-// One of several data sets, as if it were alone.
+// One of several data sets, which has the order and the sizes that it would have alone.
 struct feed_set {
     const char *name; // borrowed
     struct feed feed;
@@ -106,6 +111,8 @@ enum berth_status feed_open_text(struct feed *feed, const struct text_sequences 
 void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings);
 void feed_done(struct feed *feed);
+// NULL, or what is not true of an open feed (core/check.h).
+const char *feed_check(const struct feed *feed);
 
 // The shards of an epoch in order, and the one in which an update begins.
 struct feed_files {
@@ -114,7 +121,7 @@ struct feed_files {
     const char **paths; // [count]; memory_free; the strings are borrowed
     size_t count;       // 0: the features are in memory
 };
-// Of update `step` of the phase.
+// Lists the files that are read in the epoch of update `step` of the phase.
 enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
                                   struct feed_files *files, struct berth_error *error);
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a prediction: sorts the sequences by length, cuts them into batches that are the same for
+// any number of ranks, divides each round of batches among the ranks, and gathers their numbers on
+// rank 0, which hands them to the caller sequence by sequence. Between two rounds, other threads
+// that wait for the engine get their turn. What the numbers mean is left to the tasks.
 #include "train/engine/infer.h"
 
 #include "core/clock.h"
@@ -488,17 +492,6 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
     return BERTH_OK;
 }
 
-// Lets other threads that wait for the engine run one of their rounds.
-static void pass_turn(const struct prediction *prediction) {
-    struct fair_lock *lock = prediction->args->lock;
-    struct bert *model = &prediction->engine->model;
-    if (lock != NULL) {
-        fair_lock_release(lock);
-        fair_lock_acquire(lock);
-        model->reads_rows = prediction->args->reads_rows;
-    }
-}
-
 enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error) {
     struct prediction prediction = {.engine = engine, .args = args, .result = result};
@@ -510,7 +503,14 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
         const size_t end = round_end(&prediction, first);
         status = run_round(&prediction, first, end, error);
         if (status == BERTH_OK && !result->stopped && end < prediction.batch_count) {
-            pass_turn(&prediction);
+            // Lets other threads that wait for the engine run one of their rounds.
+            struct fair_lock *lock = prediction.args->lock;
+            struct bert *model = &prediction.engine->model;
+            if (lock != NULL) {
+                fair_lock_release(lock);
+                fair_lock_acquire(lock);
+                model->reads_rows = prediction.args->reads_rows;
+            }
         }
         first = end;
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds checksums of the model's configuration, vocabulary, weights and data to a list of facts,
+// after a job has read them. train/machine/rank_facts.c compares the lists of all ranks and names
+// the first fact that differs, before an update is computed.
 #include "train/engine/input_facts.h"
 
 #include "core/checksum.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens a model for a job in this order: the folder or the configuration, the settings that replace
+// its values, the tokenizer, and whether vocabulary and model fit each other; then loads or draws
+// weights into a state. Parsing the files is left to src/model/ and src/text/.
 #include "train/engine/inputs.h"
 
 #include "core/buffer.h"
@@ -333,14 +336,11 @@ int model_files_distinguish_pairs(const struct model_files *files) {
            !bert_architecture(&files->shape)->types_separate_pairs;
 }
 
-// Whether the head always reads pairs of texts.
-static int reads_pairs(enum param_head head) {
-    return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_PRETRAINING;
-}
-
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
-    if (!model_files_distinguish_pairs(files) && reads_pairs(files->table.head)) {
+    const int reads_pairs =
+        files->table.head == PARAM_HEAD_SPAN || files->table.head == PARAM_HEAD_PRETRAINING;
+    if (!model_files_distinguish_pairs(files) && reads_pairs) {
         return error_set(error, BERTH_CONFIG,
                          "%s: type_vocab_size %" PRId64
                          ": the model cannot distinguish the second text of a pair, which %s "
@@ -380,41 +380,31 @@ static enum berth_status check_norms(const struct model_files *files,
                      sides[!found], folder, sides[found]);
 }
 
-// Pre-training reads token ids: it needs only the size of the vocabulary, which the configuration
-// has.
-static int works_without_vocabulary(const struct model_files *files,
-                                    const struct model_settings *settings) {
-    return files->table.head == PARAM_HEAD_PRETRAINING && settings->vocab_file == NULL &&
-           files->shape.vocab_size > 0 && !file_exists(files->vocab_path);
-}
-
-static enum berth_status leave_out_vocabulary(struct model_files *files,
-                                              const struct model_settings *settings,
-                                              const char *folder, const struct berth_log *log,
-                                              struct berth_error *error) {
-    log_note(log, "%s: no such file: the result will have no vocabulary; vocab_file FILE adds one",
-             files->vocab_path);
-    memory_free(files->vocab_path);
-    files->vocab_path = NULL;
-    TRY(folder_text_rules(folder, NULL, &files->rules, error));
-    apply_settings(settings, &files->rules);
-    return check_types(files, folder, error);
-}
-
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
 static enum berth_status open_vocabulary(struct model_files *files, struct model_settings *settings,
                                          const char *folder, const char *config_path,
                                          const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
     enum berth_status status = find_vocabulary(files, settings, folder, &file, error);
-    const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, settings);
+    // Pre-training reads token ids: it needs only the size of the vocabulary, which the
+    // configuration has.
+    const int leaves_out = status == BERTH_OK && files->table.head == PARAM_HEAD_PRETRAINING &&
+                           settings->vocab_file == NULL && files->shape.vocab_size > 0 &&
+                           !file_exists(files->vocab_path);
     if (status == BERTH_OK && !leaves_out) {
         status = open_tokenizer(files, settings, folder, &file, log, error);
     }
     vocabulary_file_done(&file);
     TRY(status);
     if (leaves_out) {
-        return leave_out_vocabulary(files, settings, folder, log, error);
+        log_note(log,
+                 "%s: no such file: the result will have no vocabulary; vocab_file FILE adds one",
+                 files->vocab_path);
+        memory_free(files->vocab_path);
+        files->vocab_path = NULL;
+        TRY(folder_text_rules(folder, NULL, &files->rules, error));
+        apply_settings(settings, &files->rules);
+        return check_types(files, folder, error);
     }
     if (files->shape.vocab_size == 0) { // not in the configuration
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
@@ -423,13 +413,6 @@ static enum berth_status open_vocabulary(struct model_files *files, struct model
     TRY(check_special(files, error));
     inputs_warn_of_casing(files->tokenizer, files->vocab_path, log);
     return check_types(files, folder, error);
-}
-
-// The path of the configuration: config->config_file, or else the file beside the weights. Newly
-// allocated.
-static char *config_path_of(const struct model_settings *settings, const char *folder) {
-    return settings->config_file != NULL ? memory_string(settings->config_file)
-                                         : folder_config_path(folder);
 }
 
 static enum berth_status read_sentence(struct model_files *files, struct model_settings *settings,
@@ -447,7 +430,8 @@ static enum berth_status read_sentence(struct model_files *files, struct model_s
 static enum berth_status open_folder(struct model_files *files, struct model_settings *settings,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
-    OWNED char *config_path = config_path_of(settings, folder);
+    OWNED char *config_path = settings->config_file != NULL ? memory_string(settings->config_file)
+                                                            : folder_config_path(folder);
     if (config_path == NULL) {
         return error_no_memory(error, 0, "a path");
     }

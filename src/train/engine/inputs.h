@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a model for a job: shape, tokenizer, weights.
+// Reads a model for a job: shape, tokenizer, weights. This is where files of a model folder
+// (src/model) and the settings of a job meet; training, prediction, tasks and the jobs of the API
+// all open their model here.
 #ifndef BERTH_TRAIN_INPUTS_H
 #define BERTH_TRAIN_INPUTS_H
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/engine/nonfinite.h"
-
+// Finds out why an update's loss or gradient is not a number, once the training loop has seen that
+// it is not: looks at the weights, computes the micro-batches again one by one, and names the first
+// output or gradient with a value that is not finite. The loop puts this into its error.
 #include "core/finite.h"
 #include "core/memory.h"
+#include "train/engine/update.h"
 #include "train/engine/update_split.h"
 
 #include <inttypes.h>
@@ -158,7 +160,7 @@ static enum berth_status find_in_forward(struct updater *updater, const struct u
     struct comm *comm = engine->comm;
     const int64_t outputs = engine->model.config->num_hidden_layers + 2;
     const int64_t own = find_output(updater, args, outputs);
-    // So that the maximum over the ranks is the first output.
+    // Encoded so that the maximum over the ranks is the first output.
     *found = own >= 0 ? INT_MAX - (int)(own * comm->size + comm->rank) : 0;
     TRY(comm->agree(comm, BERTH_OK, found, error));
     if (*found) {

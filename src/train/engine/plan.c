@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds up the memory of a run on the device, on the host and for all ranks of a host, compares it
+// with what is available, and refuses a run that does not fit, with the largest sizes that would
+// (per_device_train_batch_size, predict_batch_size). The sizes come from the code that will
+// allocate the memory, run with none behind it. Jobs call this before they allocate.
 #include "train/engine/plan.h"
 
 #include "core/memory.h"
@@ -80,7 +84,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
 }
 
 // Bytes still to be allocated, and the budget that they exceed.
-struct need {
+struct shortfall {
     uint64_t bytes;
     const struct plan_budget *budget;
 };
@@ -91,20 +95,20 @@ static uint64_t host_need(const struct plan_memory *memory) {
 }
 
 // The first of the two budgets that is too small; budget NULL: both are large enough.
-static struct need find_shortage(const struct plan_memory *memory,
-                                 const struct plan_limits *limits) {
+static struct shortfall find_shortfall(const struct plan_memory *memory,
+                                       const struct plan_limits *limits) {
     const uint64_t host = host_need(memory);
     if (host > limits->host.available) {
-        return (struct need){host, &limits->host};
+        return (struct shortfall){host, &limits->host};
     }
-    return (struct need){memory->device,
-                         memory->device > limits->device.available ? &limits->device : NULL};
+    return (struct shortfall){memory->device,
+                              memory->device > limits->device.available ? &limits->device : NULL};
 }
 
 static int fits(const struct plan_args *args, const struct plan_limits *limits) {
     struct plan_memory memory;
     return plan_memory_make(&memory, args, NULL) == BERTH_OK &&
-           find_shortage(&memory, limits).budget == NULL;
+           find_shortfall(&memory, limits).budget == NULL;
 }
 
 static int fits_shape(const struct plan_args *args, const struct plan_limits *limits,
@@ -129,31 +133,24 @@ static int64_t predict_length(const struct plan_args *args) {
     return args->predict_length > 0 ? args->predict_length : args->shape->infer.max_length;
 }
 
-// Makes a micro-batch one of `examples`, each of args->texts texts of full length.
-static void shrink_micro(const struct plan_args *args, struct batch_extent *micro,
-                         int64_t examples) {
-    const int64_t texts = examples * at_least_one(args->texts);
-    micro->sequences = texts;
-    micro->tokens = smaller(micro->tokens, texts * micro->max_length);
-    micro->masked = smaller(micro->masked, args->masked > 0 ? texts * args->masked : micro->tokens);
-}
-
-// A batch of prediction is filled with short sequences, which have at least two tokens.
-static void shrink_prediction(struct batch_extent *batch, int64_t tokens) {
-    batch->tokens = smaller(batch->tokens, tokens);
-    batch->sequences = smaller(batch->sequences, at_least_one(batch->tokens / 2));
-    batch->masked = smaller(batch->masked, batch->tokens);
-}
-
 // Whether batches of this many sequences of full length fit.
 static int fits_with(const struct plan_args *args, const struct plan_limits *limits, unsigned sizes,
                      int64_t sequences) {
     struct engine_shape shape = *args->shape;
     if (sizes & SIZE_MICRO) {
-        shrink_micro(args, &shape.train, sequences);
+        // A micro-batch of training has whole examples, here all of full length.
+        const int64_t texts = sequences * at_least_one(args->texts);
+        shape.train.sequences = texts;
+        shape.train.tokens = smaller(shape.train.tokens, texts * shape.train.max_length);
+        shape.train.masked = smaller(shape.train.masked,
+                                     args->masked > 0 ? texts * args->masked : shape.train.tokens);
     }
     if (sizes & SIZE_PREDICT) {
-        shrink_prediction(&shape.infer, sequences * predict_length(args));
+        // A batch of prediction is filled with short sequences, which have at least two tokens.
+        shape.infer.tokens = smaller(shape.infer.tokens, (sequences * predict_length(args)));
+        shape.infer.sequences =
+            smaller(shape.infer.sequences, at_least_one(shape.infer.tokens / 2));
+        shape.infer.masked = smaller(shape.infer.masked, shape.infer.tokens);
     }
     return fits_shape(args, limits, &shape);
 }
@@ -253,12 +250,12 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
 enum berth_status plan_memory_check(const struct plan_args *args, const struct plan_memory *memory,
                                     const struct plan_limits *limits, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
-    const struct need need = find_shortage(memory, limits);
+    const struct shortfall shortfall = find_shortfall(memory, limits);
     char advice[ADVICE_SIZE], reserved[64] = "";
-    if (need.budget == NULL) {
+    if (shortfall.budget == NULL) {
         return BERTH_OK;
     }
-    if (need.budget == &limits->host && limits->reserved >= mebibyte) {
+    if (shortfall.budget == &limits->host && limits->reserved >= mebibyte) {
         snprintf(reserved, sizeof reserved,
                  " beside the %" PRIu64 " MiB that this process has reserved",
                  limits->reserved / mebibyte);
@@ -267,8 +264,8 @@ enum berth_status plan_memory_check(const struct plan_args *args, const struct p
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
                      " MiB%s; %s",
-                     need.bytes / mebibyte, need.budget->limit, need.budget->available / mebibyte,
-                     reserved, advice);
+                     shortfall.bytes / mebibyte, shortfall.budget->limit,
+                     shortfall.budget->available / mebibyte, reserved, advice);
 }
 
 // --- several ranks ------------------------------------------------------------------------------
@@ -288,11 +285,6 @@ static struct totals totals_of(const struct comm *comm, double *values) {
     return (struct totals){values, values + comm->size, hosts, hosts + comm->host_count};
 }
 
-// The GPU's number in the job, exact as a double.
-static double unit_of(const struct comm *comm, const struct device *device) {
-    return (double)(device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
-}
-
 // Fills values[2 size + 2 host_count] with the totals of all ranks. `values` NULL: its allocation
 // failed.
 static enum berth_status exchange_totals(const struct plan_args *args,
@@ -305,7 +297,9 @@ static enum berth_status exchange_totals(const struct plan_args *args,
     const struct totals totals = totals_of(comm, values);
     const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
     totals.ranks[comm->rank] = (double)memory->total;
-    totals.units[comm->rank] = unit_of(comm, args->state->device);
+    // The GPU's number in the job, which a double holds exactly.
+    totals.units[comm->rank] =
+        (double)(args->state->device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
     totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);
     totals.needs[comm->host] = (double)(host_need(memory) - memory->shared + window);
     comm->sum(comm, values, count);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Records spans of time while the updates that --profile names run, by putting its own functions in
+// front of those of the device and the communicator, and writes them as one JSON file. The training
+// loop starts and ends it; other files add the spans that are not operations (profile_add).
 #include "train/engine/profile.h"
 
 #include "core/clock.h"

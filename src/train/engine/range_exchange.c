@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Takes a range of a flat buffer to the other ranks and back: straight from the host's memory, from
+// GPU to GPU, or through a copy in host memory. all_reduce.c decides which range is exchanged when;
+// the messages themselves are the communicator's or the GPUs'.
 #include "train/engine/range_exchange.h"
 
 #include "core/memory.h"
@@ -178,19 +181,6 @@ static void copy_back(const struct range_exchange *exchange, const struct comm_r
                    (size_t)(to - from) * size);
 }
 
-// Copies back what the exchange wrote.
-static void finish(struct range_exchange *exchange, int64_t ticket) {
-    const struct mirrored_range *own = slot_of(exchange, ticket);
-    const struct comm_range *range = &own->range;
-    const int64_t *part = &range->starts[exchange->comm->rank];
-    exchange->comm->wait(exchange->comm, own->ticket);
-    if (own->operation == GATHER || range->to_all) {
-        copy_back(exchange, range, range->first, range->first + range->count);
-    } else if (part[0] < part[1]) {
-        copy_back(exchange, range, part[0], part[1]);
-    }
-}
-
 // --- the interface ------------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
@@ -226,7 +216,15 @@ void range_exchange_wait(struct range_exchange *exchange, int64_t ticket) {
     }
     submit(exchange, ticket);
     while (exchange->finished < ticket) {
-        finish(exchange, exchange->finished + 1);
+        const struct mirrored_range *own = slot_of(exchange, exchange->finished + 1);
+        const struct comm_range *range = &own->range;
+        const int64_t *part = &range->starts[exchange->comm->rank];
+        exchange->comm->wait(exchange->comm, own->ticket);
+        if (own->operation == GATHER || range->to_all) {
+            copy_back(exchange, range, range->first, range->first + range->count);
+        } else if (part[0] < part[1]) {
+            copy_back(exchange, range, part[0], part[1]);
+        }
         exchange->finished++;
     }
 }

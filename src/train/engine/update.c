@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes one update of the training loop: its micro-batches forward and backward, the sum of
+// gradients over this rank's parts and over the ranks, the norm, and the optimizer's step. While
+// the backward pass goes down the layers, the gradients of those above are already being exchanged
+// (gradient_ready). Which sequences a micro-batch has is in update_split.c, the exchange in
+// all_reduce.c, and the step in optimizer_plan.c.
 #include "train/engine/update.h"
 
+#include "core/check.h"
 #include "core/memory.h"
 #include "core/reduction_tree.h"
 #include "core/stop.h"
 #include "train/engine/update_split.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -82,14 +89,6 @@ static enum berth_status allocate_losses(struct updater *updater, struct berth_e
                : device_no_memory(device, bytes, "the losses of an update's parts", error);
 }
 
-static void free_losses(struct updater *updater) {
-    struct device *device = updater->engine->state->device;
-    if (updater->earlier_losses != NULL) {
-        device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
-    }
-    memory_free(updater->part_losses);
-}
-
 static size_t class_bytes(const struct engine *engine) {
     return (size_t)engine->model.config->num_labels * sizeof(float);
 }
@@ -161,6 +160,28 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     return BERTH_OK;
 }
 
+const char *updater_check(const struct updater *updater) {
+    const struct engine *engine = updater->engine;
+    CLAUSE(engine != NULL && engine->training != NULL && engine->state->gradients != NULL,
+           "an updater has an engine that can train");
+    CLAUSE(engine->model.source.context == updater,
+           "the engine's model waits for the weights of this updater, which has not moved");
+    CLAUSE(updater->plan.norm == &engine->sums->norm,
+           "clipping reads the norm that the engine's sums have");
+    CLAUSE(updater->own_parts >= 1 &&
+               updater->division.parts == (size_t)(updater->own_parts * engine->comm->size),
+           "each rank has equally many of an update's parts");
+    CLAUSE(updater->rules.parts == 0 || (size_t)updater->rules.parts == updater->division.parts,
+           "an update has the parts that the rules ask for");
+    CLAUSE(updater->level_count == levels_of(updater->own_parts),
+           "there is a partial sum for each power of two below the number of own parts");
+    CLAUSE((updater->earlier_losses != NULL) == (updater->own_parts > 1),
+           "all own parts but the last keep their losses");
+    CLAUSE((updater->class_weights != NULL) == (updater->rules.class_weights != NULL),
+           "the device has the weights of classes if the rules have them");
+    return NULL;
+}
+
 void updater_finish(struct updater *updater) {
     all_reduce_finish(&updater->all_reduce);
 }
@@ -182,7 +203,11 @@ void updater_done(struct updater *updater) {
     }
     memory_free(updater->levels);
     free_class_weights(updater);
-    free_losses(updater);
+    struct device *device = updater->engine->state->device;
+    if (updater->earlier_losses != NULL) {
+        device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
+    }
+    memory_free(updater->part_losses);
     memory_free(updater->counts);
     memory_free(updater->pieces.starts);
     memory_free(updater->pieces.texts);
@@ -247,21 +272,9 @@ static void discard_foreign(struct updater *updater, size_t range) {
     all_reduce_clear(&updater->all_reduce, range);
 }
 
-// Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is computed,
-// and that before them is discarded.
-static void discard_previous(struct updater *updater, size_t range) {
-    if (updater->engine->state->sharding.stage == 2) {
-        if (updater->announced > 0) {
-            discard_foreign(updater, updater->previous);
-        }
-        updater->previous = range;
-        updater->announced++;
-    }
-}
-
 // Called when the gradient of this rank's last part is final in a range: completes the sum over
 // this rank's parts and starts its exchange.
-static void range_ready(void *context, size_t range) {
+static void gradient_ready(void *context, size_t range) {
     struct updater *updater = context;
     const struct param_range elements = param_range(updater->engine->state->table, range);
     for (int level = 0; level < updater->level_count; level++) {
@@ -270,7 +283,15 @@ static void range_ready(void *context, size_t range) {
         }
     }
     all_reduce_begin(&updater->all_reduce, range);
-    discard_previous(updater, range);
+    // Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is
+    // computed, and that before them is discarded.
+    if (updater->engine->state->sharding.stage == 2) {
+        if (updater->announced > 0) {
+            discard_foreign(updater, updater->previous);
+        }
+        updater->previous = range;
+        updater->announced++;
+    }
 }
 
 static void discard_all_foreign(struct updater *updater) {
@@ -282,26 +303,19 @@ static void discard_all_foreign(struct updater *updater) {
 
 // Announces all ranges in the order of the backward pass, for a rank that has no micro-batch when
 // others have one.
-static void announce_all(struct updater *updater) {
+static void all_gradients_ready(struct updater *updater) {
     const size_t layers = (size_t)updater->engine->state->table->layer_count;
     const struct param_table *table = updater->engine->state->table;
     if (param_range(table, layers).count > 0) {
-        range_ready(updater, layers);
+        gradient_ready(updater, layers);
     }
     for (size_t i = layers; i-- > 0;) {
-        range_ready(updater, i);
+        gradient_ready(updater, i);
     }
-    range_ready(updater, layers + 1);
+    gradient_ready(updater, layers + 1);
 }
 
 // --- micro-batches ------------------------------------------------------------------------------
-
-// Whether gradients are summed over the ranks after each micro-batch, as in stage 2. Not with
-// virtual_ranks, whose sums have a fixed order.
-static int reduces_each(const struct updater *updater) {
-    return updater->engine->state->sharding.stage == 2 && updater->rules.parts == 0 &&
-           all_reduce_has_peers(&updater->all_reduce);
-}
 
 // The part being computed.
 struct part {
@@ -314,10 +328,15 @@ struct part {
 static struct part part_of(const struct update_split *split, int index) {
     const struct updater *updater = split->updater;
     const int is_last = index + 1 == updater->own_parts;
+    // In stage 2 gradients are summed over the ranks after each micro-batch. Not with
+    // virtual_ranks, whose sums have a fixed order.
+    const int reduces_each = updater->engine->state->sharding.stage == 2 &&
+                             updater->rules.parts == 0 &&
+                             all_reduce_has_peers(&updater->all_reduce);
     return (struct part){.index = index,
-                         .reductions = !is_last                ? 0
-                                       : reduces_each(updater) ? split->max_micro_batches
-                                                               : 1};
+                         .reductions = !is_last       ? 0
+                                       : reduces_each ? split->max_micro_batches
+                                                      : 1};
 }
 
 static const struct batch *forward(const struct update_split *split,
@@ -336,7 +355,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
                       struct part *part, struct update_result *result) {
     struct engine *engine = split->engine;
     struct device *device = engine->state->device;
-    const struct bert_sink sink = {.ready = range_ready, .context = split->updater};
+    const struct gradient_listener listener = {.ready = gradient_ready, .context = split->updater};
     const int announces =
         part->reductions > 1 || (part->reductions == 1 && micro->first + micro->count == part->end);
     const float scale = (float)(micro->sequence_weight * loss_scale_of(split->args));
@@ -363,7 +382,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
             batch = forward(split, micro, pieces, i);
         }
         bert_backward(&engine->model, engine->training, batch, &split->dropout, scale,
-                      announces && i == 0 ? &sink : NULL);
+                      announces && i == 0 ? &listener : NULL);
     }
     part->reduced += (size_t)announces;
     add_losses(split->updater, part->index, micro, texts);
@@ -392,7 +411,7 @@ static int run_part(const struct update_split *split, int index, struct update_r
         if (part.reduced > 0) {
             discard_all_foreign(updater);
         }
-        announce_all(updater);
+        all_gradients_ready(updater);
     }
     return 1;
 }
@@ -505,6 +524,7 @@ static void step_optimizer(const struct update_split *split, struct update_resul
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
+    assert(updater_check(updater) == NULL);
     struct update_split split = update_split_make(updater, args);
     double seconds[DEVICE_PHASES];
     *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};

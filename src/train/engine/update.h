@@ -56,6 +56,12 @@ struct pieces {
 
 // Makes updates on an engine: the rules, the optimizer's plan, the exchange between ranks, and the
 // gradient sums of parts that this rank computes one after another.
+//
+// Between two updates all gradients and partial sums are zero, the weights are those after the last
+// update that was applied (one that changed nothing leaves its gradients until update_discard), and
+// the engine's model waits for this updater before it reads weights
+// that are still being gathered. Only the functions below write to the updater and, while a run is
+// training, to the engine's gradients. updater_check says what else is true.
 struct updater {
     struct engine *engine;
     struct update_rules rules;
@@ -87,6 +93,8 @@ size_t updater_level_bytes(const struct param_table *table, int own_parts);
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, int64_t sequences,
                                struct berth_error *error);
+// NULL, or what is not true of an open updater (core/check.h).
+const char *updater_check(const struct updater *updater);
 void updater_finish(struct updater *updater);
 void updater_done(struct updater *updater);
 
@@ -124,9 +132,16 @@ struct update_result {
 };
 
 // A non-finite gradient or loss is not an error: the weights stay unchanged and the caller decides
-// (nonfinite.h finds the cause). Errors are those of the device and the ranks.
+// (nonfinite.c finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
+
+// After an update that was not finite, before it is discarded: writes a sentence about the cause to
+// text[size]. It is the first weight that is not finite; else the first module with such an output
+// in the forward pass, which is computed again; else the first gradient in the order of the
+// backward pass (head, last layer, ...). All ranks call it.
+enum berth_status update_find_nonfinite(struct updater *updater, const struct update_args *args,
+                                        char *text, size_t size, struct berth_error *error);
 
 // Called by all ranks between updates: checks that the state after `updates` updates is what was
 // written, and the same on all ranks. No effect without check_every. Errors as replica_check_end,

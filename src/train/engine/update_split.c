@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Divides the sequences of an update among the parts and cuts each part into micro-batches, before
+// the first is computed, because losses are divided by counts of the whole update. With ranks that
+// know only their own sequences, these counts are summed over the ranks. update.c computes what is
+// cut here.
 #include "train/engine/update_split.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "train/engine/update.h"
 
-// One update.
+// The division of one update.
 struct update_split {
     struct updater *updater;
     struct engine *engine;

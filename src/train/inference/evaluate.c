@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates a set with the model as it is: predicts through train/engine/infer.c, lets the task
+// conclude and score on rank 0, and sends the score to the others. The training loop calls it
+// between updates, predict.c for a job of its own.
 #include "train/inference/evaluate.h"
 
 #include "core/finite.h"
@@ -37,13 +40,6 @@ size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *
     const int has_results = comm->rank == 0 && task->result_bytes != NULL;
     return infer_bytes(model, &set->source, &evaluation->extent, comm->size) +
            (has_results ? task->result_bytes(set) : 0);
-}
-
-static void log_start(const struct evaluation *evaluation, const struct berth_log *log) {
-    log_event(log, "infer_start");
-    LOG_RECORD(log, BERTH_EVENT, NULL, log_integer("eval_samples", evaluation->set.examples),
-               log_integer("eval_features", (int64_t)evaluation->set.source.count),
-               log_integer("predict_batch_size", evaluation->predict_batch_size));
 }
 
 // --- numbers that are not finite ----------------------------------------------------------------
@@ -104,9 +100,8 @@ static enum berth_status score_set(struct evaluation *evaluation, const struct m
     return task->score(&evaluation->set, score, error);
 }
 
-enum berth_status evaluation_rehearse(struct evaluation *evaluation,
-                                      const struct model_files *files, struct task_score *score,
-                                      struct berth_error *error) {
+enum berth_status evaluation_check(struct evaluation *evaluation, const struct model_files *files,
+                                   struct task_score *score, struct berth_error *error) {
     TRY(score_set(evaluation, files, NULL, score, error));
     score->loss = evaluation->task->has_loss ? 0 : NAN;
     return BERTH_OK;
@@ -137,7 +132,10 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                               .receive_masked =
                                   evaluation->task->receive_masked != NULL ? receive_masked : NULL,
                               .context = &receiver};
-    log_start(evaluation, run->log);
+    log_event(run->log, "infer_start");
+    LOG_RECORD(run->log, BERTH_EVENT, NULL, log_integer("eval_samples", evaluation->set.examples),
+               log_integer("eval_features", (int64_t)evaluation->set.source.count),
+               log_integer("predict_batch_size", evaluation->predict_batch_size));
     TRY(infer_run(run->engine, &args, timing, error));
     if (timing->stopped) {
         return BERTH_OK;

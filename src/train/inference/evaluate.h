@@ -35,9 +35,8 @@ size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *
 
 // The scores for all-zero logits, which have the same names as those of any evaluation. The loss is
 // 0, or NaN if the task has none.
-enum berth_status evaluation_rehearse(struct evaluation *evaluation,
-                                      const struct model_files *files, struct task_score *score,
-                                      struct berth_error *error);
+enum berth_status evaluation_check(struct evaluation *evaluation, const struct model_files *files,
+                                   struct task_score *score, struct berth_error *error);
 
 // Predicts and scores. If *stop interrupts one of the ranks (stop.h), timing->stopped is 1 and
 // there is no score. Called by all ranks, which get the same status (comm_settle), score and

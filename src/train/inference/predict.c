@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the job `predict` or `evaluate` from settings to result files: opens the model without
+// gradients, reads the set, plans the memory, predicts and writes. It also opens the predictor that
+// models in memory use (src/task/network.c), which asks for one batch after another instead.
 #include "train/inference/predict.h"
 
 #include "core/clock.h"
@@ -17,16 +20,6 @@
 #include <string.h>
 
 // --- the predictor ------------------------------------------------------------------------------
-
-// The decoder of the masked tokens multiplies with the word table, in the compute dtype.
-static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
-    return predictor->state.is_int8 && param_head_decodes(predictor->files.table.head)
-               ? error_set(error, BERTH_CONFIG,
-                           "precision int8: %s predicts words, which needs the word table in fp32 "
-                           "or bf16; use precision bf16",
-                           param_head_row(predictor->files.table.head)->title)
-               : BERTH_OK;
-}
 
 // What needs no other rank: files and device.
 static enum berth_status open_alone(struct predictor *predictor, struct settings *config,
@@ -64,7 +57,13 @@ enum berth_status predictor_open(struct predictor *predictor, struct settings *c
                                       .is_int8 = config->machine.precision == BERTH_INT8};
     TRY(machine_inference_dtype(&config->machine, comm, predictor->device, log,
                                 &predictor->state.compute, error));
-    return check_int8(predictor, error);
+    // The decoder of the masked tokens multiplies with the word table, in the compute dtype.
+    return predictor->state.is_int8 && param_head_decodes(predictor->files.table.head)
+               ? error_set(error, BERTH_CONFIG,
+                           "precision int8: %s predicts words, which needs the word table in fp32 "
+                           "or bf16; use precision bf16",
+                           param_head_row(predictor->files.table.head)->title)
+               : BERTH_OK;
 }
 
 static enum berth_status load_weights(struct predictor *predictor, const struct settings *config,
@@ -140,18 +139,6 @@ static void report(const struct predict_job *job, const struct infer_result *tim
     log_record(&job->log, BERTH_SUMMARY, job->title, &record);
 }
 
-static void fill_result(const struct predict_job *job, const struct infer_result *timing,
-                        const struct task_score *score, struct berth_run_result *result) {
-    double seconds = timing->timed_seconds > 0 ? timing->timed_seconds : NAN;
-    result->metric_count = score->count;
-    memcpy(result->metrics, score->items, sizeof result->metrics);
-    result->eval_loss = score->loss;
-    result->samples_per_second = (double)timing->timed_sequences / seconds;
-    result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    result->mfu = machine_mfu(job->predictor.device, state_product_dtype(&job->predictor.state),
-                              timing->timed_flops, timing->timed_seconds);
-}
-
 static int is_first(const struct predict_job *job) {
     return job->comm->rank == 0;
 }
@@ -194,7 +181,14 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                    .seconds = timing.seconds};
     TRY(comm_settle(job->comm, is_first(job) ? write_results(job, &results, error) : BERTH_OK,
                     error));
-    fill_result(job, &timing, &score, result);
+    double seconds = timing.timed_seconds > 0 ? timing.timed_seconds : NAN;
+    result->metric_count = score.count;
+    memcpy(result->metrics, score.items, sizeof result->metrics);
+    result->eval_loss = score.loss;
+    result->samples_per_second = (double)timing.timed_sequences / seconds;
+    result->tokens_per_second = (double)timing.timed_tokens / seconds;
+    result->mfu = machine_mfu(job->predictor.device, state_product_dtype(&job->predictor.state),
+                              timing.timed_flops, timing.timed_seconds);
     report(job, &timing, result, clock_now() - begin);
     return BERTH_OK;
 }
@@ -264,12 +258,6 @@ static enum berth_status compare_inputs(const struct predict_job *job, struct be
     return rank_facts_compare(&facts, job->comm, error);
 }
 
-static enum berth_status compare_weights(const struct predict_job *job, struct berth_error *error) {
-    struct rank_facts facts = {0};
-    input_facts_add_weights(&facts, &job->predictor.state, job->config.model.model_name_or_path);
-    return rank_facts_compare(&facts, job->comm, error);
-}
-
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct comm *comm = job->comm;
@@ -286,7 +274,9 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     TRY(comm_settle(
         comm, predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error),
         error));
-    TRY(compare_weights(job, error));
+    struct rank_facts facts = {0};
+    input_facts_add_weights(&facts, &job->predictor.state, job->config.model.model_name_or_path);
+    TRY(rank_facts_compare(&facts, job->comm, error));
     TRY(comm_settle(comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return predict_set(job, result, error);
 }

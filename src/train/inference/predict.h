@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference jobs: opening a model, predicting a whole file.
+// Inference jobs: opening a model without gradients, and predicting a whole file. Jobs of the API
+// and models that stay open (src/task/network.c) begin here; evaluation during training does not.
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 
@@ -29,7 +30,7 @@ struct predictor {
 struct predictor_kind {
     enum param_head head;
     int64_t usual_length; // of the sequences (struct length_limits)
-    // As of struct task.
+    // These are called as those of struct task.
     enum berth_status (*follow)(struct settings *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
     int divides; // the ranks divide what is run; otherwise each runs its own

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best model of a training job as its result (--load_best_model_at_end).
+// The end of a training job with load_best_model_at_end: finds the checkpoint of the best update,
+// in the output folder or beside the checkpoint that the run was resumed from, reads its weights
+// into the engine and evaluates them again. training_job.c then writes them as the result. If the
+// checkpoint is missing or damaged, the last model is the result, with a warning.
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/job/training_job_internal.h"
@@ -7,17 +10,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-static enum berth_status read_best(struct training_job *job, const char *folder,
-                                   struct berth_error *error) {
-    return model_files_load(&job->files, folder, (uint64_t)job->config.run.seed, &job->log,
-                            &job->state, error);
-}
-
 // Replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct training_job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
-    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
+    TRY(comm_settle(job->comm,
+                    model_files_load(&job->files, folder, (uint64_t)job->config.run.seed, &job->log,
+                                     &job->state, error),
+                    error));
     job->content.updater = NULL; // its checksums are those of the last model
     struct evaluation_run how = {.engine = &job->engine,
                                  .files = &job->files,
@@ -65,8 +65,15 @@ static void find_parents(const char *checkpoint, struct path parents[2]) {
     parents[1] = path_parent(real != NULL ? real : checkpoint);
 }
 
-static enum berth_status locate_in_parents(struct training_job *job, const struct path parents[2],
-                                           struct path *folder, struct berth_error *error) {
+// Looks in the output folder, then next to the checkpoint that the run was resumed from.
+static enum berth_status locate_best_anywhere(struct training_job *job, struct path *folder,
+                                              struct berth_error *error) {
+    struct path parents[2];
+    TRY(locate_best(job, job->config.run.output_dir, folder, error));
+    if (folder->text[0] != '\0' || job->resume.folder == NULL) {
+        return BERTH_OK;
+    }
+    find_parents(job->resume.folder, parents);
     for (int i = 0; i < 2 && folder->text[0] == '\0'; i++) {
         int is_searched = path_is_same(parents[i].text, job->config.run.output_dir) ||
                           (i > 0 && path_is_same(parents[i].text, parents[0].text));
@@ -77,18 +84,6 @@ static enum berth_status locate_in_parents(struct training_job *job, const struc
         }
     }
     return BERTH_OK;
-}
-
-// Looks in the output folder, then next to the checkpoint that the run was resumed from.
-static enum berth_status locate_best_anywhere(struct training_job *job, struct path *folder,
-                                              struct berth_error *error) {
-    struct path parents[2];
-    TRY(locate_best(job, job->config.run.output_dir, folder, error));
-    if (folder->text[0] != '\0' || job->resume.folder == NULL) {
-        return BERTH_OK;
-    }
-    find_parents(job->resume.folder, parents);
-    return locate_in_parents(job, parents, folder, error);
 }
 
 // Sets *folder to the best model's checkpoint, or to "" if any rank finds it missing or damaged:

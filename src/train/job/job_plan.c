@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a training job: the largest batches, the memory, and the report of both.
+// The plan of a training job, made after the data are read and before any large memory is
+// allocated: the compute type, the largest micro-batch of a rank, and what weights, gradients,
+// activations, data and saving will take. Adding it up, reporting it and refusing it if it does not
+// fit is left to train/engine/plan.c.
 #include "train/checkpoint/original_write.h"
 #include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
@@ -25,14 +28,10 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
     return BERTH_OK;
 }
 
-static size_t level_bytes(const struct training_job *job) {
-    return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
-}
-
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
     job->state = (struct state){
         .device = job->device, .table = &job->files.table, .sharding = job->sharding};
-    TRY(machine_compute_dtype(&job->config.machine, job->peers, job->device, &job->log,
+    TRY(machine_compute_dtype(&job->config.machine, job->all_ranks, job->device, &job->log,
                               &job->state.compute, error));
     TRY(machine_compare_devices(job->comm, job->device, job->config.machine.precision,
                                 job->sharding.stage, &job->log, error));
@@ -80,10 +79,11 @@ struct plan_args job_memory(const struct training_job *job) {
         .group = (int64_t)packer_group(&job->train.source),
         .masked = job->feed.max_predictions,
         .predict_length = job->files.length,
-        .comm = job->peers,
+        .comm = job->all_ranks,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
-        .levels = level_bytes(job),
+        .levels =
+            updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size)),
         .shared = all_reduce_shared_bytes(job->comm, &job->sharding, update_wire(&rules)),
         .data = data_bytes(job),
         .saving = saving_bytes(job),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a training job: completes them by DeepSpeed's file, the recipe and each other,
-// and checks and notes what does not fit together.
+// The settings of a training job, before anything is read: completes them by DeepSpeed's file, the
+// recipe and each other, and checks and notes what does not fit together. Settings that depend on
+// the data are resolved by the task, when it opens its sets.
 #include "core/number.h"
 #include "settings/deepspeed.h"
 #include "settings/recipes.h"
@@ -46,7 +47,8 @@ static enum berth_status check_profile(const struct training_job *job, struct be
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "profile_output");
 }
 
-// As in transformers; in the programs of Google and NVIDIA such a run would hardly train.
+// This is what transformers does; in the programs of Google and NVIDIA such a run would hardly
+// train.
 static void note_epochs(const struct training_job *job, const struct settings *typed) {
     const struct settings *config = &job->config;
     if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->engine.max_steps <= 0 &&
@@ -63,8 +65,8 @@ static void note_precision(const struct training_job *job) {
     if (job->config.machine.precision == BERTH_PRECISION_AUTO &&
         recipe_is_fp32(recipe, job->task->jobs)) {
         log_note(&job->log,
-                 "the program of recipe %s computes in fp32; here it is bf16 if the device has "
-                 "instructions for it (precision fp32: as in the program)",
+                 "recipe %s was published in fp32; Berth uses bf16 if the device has instructions "
+                 "for it (precision fp32 changes that)",
                  recipe);
     }
 }
@@ -76,7 +78,7 @@ static void note_rates(const struct training_job *job) {
     if (factor > 1) {
         number_format(text, sizeof text,
                       "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
-                      settings->lr_scaling, settings->learning_rate, factor, job->peers->size,
+                      settings->lr_scaling, settings->learning_rate, factor, job->all_ranks->size,
                       factor * settings->learning_rate);
         log_note(&job->log, "%s", text);
     }
@@ -116,9 +118,9 @@ enum berth_status job_settle(struct training_job *job, struct berth_error *error
 enum berth_status job_compare_settings(const struct training_job *job, struct berth_error *error) {
     struct settings common = job->config;
     if (job_is_worker(job)) {
-        common.run.seed -= job->peers->rank;
+        common.run.seed -= job->all_ranks->rank;
     }
-    return rank_facts_compare_settings(job->peers, &common, error);
+    return rank_facts_compare_settings(job->all_ranks, &common, error);
 }
 
 enum berth_status job_compare_inputs(const struct training_job *job, struct berth_error *error) {

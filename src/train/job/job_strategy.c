@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns the Trainer's eval_strategy and save_strategy into the intervals that the training loop
+// tests (evaluate_every_epoch, eval_steps, save_steps), before data and model are read, and
+// fractions of the run into numbers of updates once its length is known. The loop asks
+// train/progress/strategy.c what a checkpoint is kept for.
 #include "train/job/job_strategy.h"
 
 #include "train/progress/strategy.h"
@@ -84,8 +88,12 @@ static void resolve_ratio(int64_t *steps, int64_t updates) {
     }
 }
 
-// Notes a combination that the Trainer refuses.
-static void note_separate_saves(const struct settings *config, const struct berth_log *log) {
+void strategy_resolve_ratios(struct settings *config, int64_t updates,
+                             const struct berth_log *log) {
+    resolve_ratio(&config->run.logging_steps, updates);
+    resolve_ratio(&config->run.eval_steps, updates);
+    resolve_ratio(&config->run.save_steps, updates);
+    // The Trainer refuses this combination.
     const int64_t evaluations = config->run.eval_steps, saves = config->run.save_steps;
     const int at_steps = evaluations > 0 && (saves <= 0 || saves % evaluations != 0);
     const int at_epochs = config->run.evaluate_every_epoch && saves != 0;
@@ -94,14 +102,6 @@ static void note_separate_saves(const struct settings *config, const struct bert
         log_note(log, "load_best_model_at_end: not every evaluation has a checkpoint of its own; a "
                       "new best model is saved as soon as it is found");
     }
-}
-
-void strategy_resolve_ratios(struct settings *config, int64_t updates,
-                             const struct berth_log *log) {
-    resolve_ratio(&config->run.logging_steps, updates);
-    resolve_ratio(&config->run.eval_steps, updates);
-    resolve_ratio(&config->run.save_steps, updates);
-    note_separate_saves(config, log);
 }
 
 enum berth_status strategy_check_unevaluated(const struct settings *config, int predicts,

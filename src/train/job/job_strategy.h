@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completes and checks the settings of when a run evaluates and saves (train/progress/strategy.h).
+// Completes and checks the settings of when a run evaluates and saves, while a job is opened.
+// Afterwards the loop reads only numbers of updates, and train/progress/strategy.h says which model
+// is the best.
 #ifndef BERTH_TRAIN_JOB_STRATEGY_H
 #define BERTH_TRAIN_JOB_STRATEGY_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts the sequences and tokens of each range of lengths, over a whole data set before training
+// (training_report.c), or over the updates of a run on shards, whose lengths are known only when
+// they are read (loop_records.c).
 #include "train/job/lengths.h"
 
 void lengths_init(struct lengths *lengths, int64_t longest) {

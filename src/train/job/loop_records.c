@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop counts and reports about its updates.
+// What a training loop counts and reports about its updates: the record of a step with loss, rate,
+// speed and expected time, skipped updates, lengths, and a warning if no update has a loss. The
+// loop calls these after each update; when a record is due is also decided here, what becomes of
+// the update in training_loop.c.
 #include "core/memory.h"
 #include "core/number.h"
 #include "settings/settings.h"
@@ -251,13 +254,6 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// The moving average of the losses.
-static void update_ema(struct run *run) {
-    double *ema = &run->progress->ema_loss;
-    double loss = run->progress->last_loss, alpha = run->loop->config->report.loss_plot_alpha;
-    *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
-}
-
 enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
                                 struct berth_error *error) {
     struct progress *progress = run->progress;
@@ -268,7 +264,10 @@ enum berth_status loop_log_step(struct run *run, double rate, double grad_norm,
         losses.all = progress->last_loss = progress->loss_sum / updates;
         losses.masked = progress->last_masked_loss =
             has_masked ? progress->masked_loss_sum / updates : NAN;
-        update_ema(run);
+        // The moving average of the losses.
+        double *ema = &run->progress->ema_loss;
+        double loss = run->progress->last_loss, alpha = run->loop->config->report.loss_plot_alpha;
+        *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
     }
     progress->loss_sum = progress->masked_loss_sum = 0;
     progress->loss_count = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A running training loop, shared by training_loop.c (updates, evaluations, stopping),
-// loop_saving.c, loop_records.c and loop_spikes.c. Nothing else includes it.
+// loop_saving.c, loop_records.c and loop_spikes.c, which nothing else includes. What must survive
+// the run is in struct progress; what is here ends with it.
 #ifndef BERTH_TRAIN_LOOP_RUN_H
 #define BERTH_TRAIN_LOOP_RUN_H
 
@@ -40,7 +41,8 @@ struct run {
     int64_t saves;
     double save_began;    // of the checkpoint that is written in the background
     int64_t without_loss; // updates of this run of which no word was to be predicted
-    // Of the first two updates, which are slower: DeepSpeed's average rate begins after them.
+    // What the first two updates took, which are slower: DeepSpeed's average rate begins after
+    // them.
     int64_t warm_sequences;
     double warm_seconds;
     int has_expected_time; // it was reported

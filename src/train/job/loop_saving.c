@@ -65,14 +65,9 @@ static void choose_next_save(struct run *run) {
     note_interval(run, saving, update, steps);
 }
 
-static int goes_on_after_save_error(const struct training_loop *loop) {
-    return loop->config->run.on_save_error != NULL &&
-           strcmp(loop->config->run.on_save_error, "continue") == 0;
-}
-
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct settings *config = run->loop->config;
-    // As in the Trainer, the best checkpoint also stays where a metric is only named.
+    // The Trainer keeps the best checkpoint even if a metric is only named, and so does this.
     const int is_wanted =
         strategy_keeps_best(&config->run) || config->run.metric_for_best_model != NULL;
     return (struct checkpoint_limits){
@@ -134,7 +129,8 @@ static enum berth_status handle_save_error(const struct run *run, int64_t step,
     }
     const char *outcome = is_saved ? "damaged, so older ones were kept" : "not saved";
     const int has_diverged = status == BERTH_FAILURE; // a weight is not finite (state_file.c)
-    if (!has_diverged && goes_on_after_save_error(run->loop)) {
+    const char *on_error = run->loop->config->run.on_save_error;
+    if (!has_diverged && on_error != NULL && strcmp(on_error, "continue") == 0) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
                     own->message);
         return BERTH_OK;

@@ -47,27 +47,6 @@ static void skip_spike(struct run *run, const struct update_result *update,
     run->progress->skipped++;
 }
 
-static enum berth_status restore(struct run *run, const char *folder, struct berth_error *error) {
-    const struct training_loop *loop = run->loop;
-    struct comm *comm = loop->updater->engine->comm;
-    update_suspend(loop->updater);
-    TRY(comm_settle(comm, checkpoint_accept(folder, loop->log, error), error));
-    TRY(comm_settle(comm, checkpoint_read(loop->content, folder, loop->log, error), error));
-    TRY(loss_scale_settle(&run->progress->loss_scale, &loop->config->optimizer,
-                          loop->config->machine.precision == BERTH_FP16, error));
-    return comm_settle(comm, update_resume(loop->updater, error), error);
-}
-
-// Continues from the checkpoint's state, with the data after that of the spike.
-static enum berth_status resume_after_spike(struct run *run, const char *folder,
-                                            struct berth_error *error) {
-    struct progress *progress = run->progress;
-    const int64_t spike = progress->step + progress->data_shift;
-    TRY(restore(run, folder, error));
-    progress->data_shift = spike + 1 - progress->step;
-    return BERTH_OK;
-}
-
 static enum berth_status roll_back(struct run *run, const struct update_result *update,
                                    const struct spike_limits *limits, struct berth_error *error) {
     struct path folder;
@@ -90,7 +69,19 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
              "the run rolls back to update %" PRId64 " and leaves out its data", run->saved_step);
     loop_report_spike(run, update, limits, outcome);
     run->rollbacks++;
-    return resume_after_spike(run, folder.text, error);
+    // Continues from the checkpoint's state, with the data after that of the spike.
+    struct progress *progress = run->progress;
+    const int64_t spike = progress->step + progress->data_shift;
+    const struct training_loop *loop = run->loop;
+    struct comm *comm = loop->updater->engine->comm;
+    update_suspend(loop->updater);
+    TRY(comm_settle(comm, checkpoint_accept(folder.text, loop->log, error), error));
+    TRY(comm_settle(comm, checkpoint_read(loop->content, folder.text, loop->log, error), error));
+    TRY(loss_scale_settle(&run->progress->loss_scale, &loop->config->optimizer,
+                          loop->config->machine.precision == BERTH_FP16, error));
+    TRY(comm_settle(comm, update_resume(loop->updater, error), error));
+    progress->data_shift = spike + 1 - progress->step;
+    return BERTH_OK;
 }
 
 enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,

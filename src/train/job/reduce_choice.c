@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses who adds the gradients, while the plan is made. With `auto` it forecasts an update's
+// exchange both ways on these hosts, with an assumed link (comm/comm_forecast.h), and takes the
+// library only if that is clearly faster. Nothing is measured, so every run of a job makes the same
+// choice. all_reduce.c exchanges by what is chosen here.
 #include "train/job/reduce_choice.h"
 
 #include "comm/comm_forecast.h"
@@ -105,19 +109,6 @@ static enum berth_status choose_by_forecast(const struct comm *comm, const struc
 
 // --- the choice ---------------------------------------------------------------------------------
 
-static enum berth_status choose_native(const struct comm *comm, const struct state *state,
-                                       struct reduce_choice *choice, struct berth_error *error) {
-    if (state->device->is_host && comm->native_missing != NULL && comm->host_count > 1) {
-        return error_set(error, BERTH_CONFIG,
-                         "reduce native: %s: start as many on each host, or use reduce exact",
-                         comm->native_missing);
-    }
-    choose(choice, !state->device->is_host || comm->native_missing == NULL,
-           comm->native_missing != NULL && state->device->is_host ? comm->native_missing
-                                                                  : "as asked");
-    return BERTH_OK;
-}
-
 enum berth_status reduce_choose(const struct engine_settings *settings, struct comm *comm,
                                 const struct state *state, const struct all_reduce_rules *rules,
                                 struct reduce_choice *choice, struct berth_error *error) {
@@ -131,7 +122,15 @@ enum berth_status reduce_choose(const struct engine_settings *settings, struct c
         return BERTH_OK;
     }
     if (strcmp(settings->reduce, "native") == 0) {
-        return choose_native(comm, state, choice, error);
+        if (state->device->is_host && comm->native_missing != NULL && comm->host_count > 1) {
+            return error_set(error, BERTH_CONFIG,
+                             "reduce native: %s: start as many on each host, or use reduce exact",
+                             comm->native_missing);
+        }
+        choose(choice, !state->device->is_host || comm->native_missing == NULL,
+               comm->native_missing != NULL && state->device->is_host ? comm->native_missing
+                                                                      : "as asked");
+        return BERTH_OK;
     }
     if (strcmp(settings->reduce, "exact") == 0) {
         choose(choice, 0, "as asked");

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds what a training job continues from: the newest intact checkpoint of the output folder, the
+// step or the path that the settings name, or nothing. Rank 0 does this before the model is read,
+// and sends the others what it found. checkpoint.c and original.c read the checkpoint later, when
+// the state is allocated.
 #include "train/job/resume.h"
 
 #include "core/error.h"
@@ -25,24 +29,6 @@ int resume_has_model(const struct resume *resume) {
 static int is_own(const char *checkpoint, const char *output_dir) {
     return path_is_same(path_parent(checkpoint).text, output_dir) ||
            path_is_inside(checkpoint, output_dir);
-}
-
-// A run that starts from a checkpoint of another folder.
-static enum berth_status check_foreign(const struct settings *config, const char *from,
-                                       struct berth_error *error) {
-    const char *output_dir = config->run.output_dir;
-    int has_model;
-    if (is_own(from, output_dir) || config->run.overwrite_output_dir) {
-        return BERTH_OK;
-    }
-    TRY(folder_holds_weights(output_dir, &has_model, error));
-    return !has_model && !checkpoint_is_in(output_dir)
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "output_dir %s has a model or checkpoints, and %s is none of them; "
-                           "choose another folder, resume with resume_from_checkpoint auto, or "
-                           "set overwrite_output_dir",
-                           output_dir, from);
 }
 
 enum berth_status resume_check_unfinished(const struct settings *config,
@@ -137,7 +123,20 @@ static enum berth_status find_start(struct resume *resume, const struct settings
         log_note(log, "no checkpoint in %s: starting from %s", config->run.output_dir, name);
     }
     TRY(find_named(resume, config, name, log, error));
-    return check_foreign(config, resume->folder, error);
+    // Files of a run that begins in another folder must not be mixed with those of this one.
+    const char *output_dir = config->run.output_dir;
+    int has_model;
+    if (is_own(resume->folder, output_dir) || config->run.overwrite_output_dir) {
+        return BERTH_OK;
+    }
+    TRY(folder_holds_weights(output_dir, &has_model, error));
+    return !has_model && !checkpoint_is_in(output_dir)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "output_dir %s has a model or checkpoints, and %s is none of them; "
+                           "choose another folder, resume with resume_from_checkpoint auto, or "
+                           "set overwrite_output_dir",
+                           output_dir, resume->folder);
 }
 
 enum berth_status resume_find(struct resume *resume, const struct settings *config,

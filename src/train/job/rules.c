@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Translates the settings of several owners into what the engine takes: the rules of an update, the
+// request for batch sizes, and how the ranks divide the state. Below this, no room but train/job
+// reads the settings of a whole job.
 #include "train/job/rules.h"
 
 #include <math.h>

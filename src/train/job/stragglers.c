@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares the ranks' times after every few updates, with the time that they waited for each other
+// taken out. The slowest rank's time is held against the median of the others for the same work.
+// The training loop warns of the rank that is found; nothing else changes.
 #include "train/job/stragglers.h"
 
 #include "core/memory.h"

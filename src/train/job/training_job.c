@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// A training job from settings to files, in the order in which a reader can follow it from the
+// bottom up: training_job_open reads the model and the data, makes the plan, allocates the state
+// and locks the output folder; training_job_train runs the loop and writes the result. Each step
+// that can fail on one rank alone ends with comm_settle, so that all ranks go on, or none.
+//
+// The job owns everything that it opens. What happens between two updates is in training_loop.c,
+// which settings are allowed in job_settings.c, and the memory in job_plan.c.
 #include "train/job/training_job.h"
 
 #include "core/clock.h"
@@ -70,7 +77,7 @@ static void note_other_shape(const struct training_job *job, const char *config_
         given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
     }
     if (!has_shape(&given, &job->files.shape)) {
-        log_note(&job->log, "resume: config_file has no effect: the shape is that of %s",
+        log_note(&job->log, "config_file is ignored: a resumed run keeps the model of %s",
                  job->model_folder);
     }
     bert_config_done(&given);
@@ -169,7 +176,7 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
     if (job->config.run.metric_for_best_model == NULL) {
         return BERTH_OK;
     }
-    TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
+    TRY(evaluation_check(&job->evaluation, &job->files, &score, error));
     return strategy_best_metric(&job->config.run, &score, &best, error);
 }
 
@@ -237,8 +244,8 @@ static void warn_of_useless_training(const struct training_job *job) {
     }
     if (updates == 0) {
         log_warning(&job->log,
-                    "num_train_epochs %g: no update is done, and the result is the model that the "
-                    "run starts from",
+                    "num_train_epochs %g is less than one update: the model is saved as it is, "
+                    "untrained",
                     config->engine.num_train_epochs);
     } else if (schedule_is_zero(&job->schedule, updates)) {
         log_warning(&job->log,
@@ -291,7 +298,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     job->schedule =
         schedule_of(&config->optimizer, job_rate_factor(job), job->batching.schedule_steps);
     warn_of_useless_training(job);
-    settings_note_effects(job->given, config, job->task->jobs, job->peers->size, &job->log);
+    settings_note_effects(job->given, config, job->task->jobs, job->all_ranks->size, &job->log);
     return BERTH_OK;
 }
 
@@ -444,10 +451,6 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         strategy_best_metric(&job->config.run, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
-static double job_epoch(const struct training_job *job) {
-    return batching_epochs(&job->batching, job->progress.step - job->progress.phase_start);
-}
-
 static int overwrites(const struct training_job *job) {
     return job->config.run.overwrite_output_dir && job->resume.folder == NULL;
 }
@@ -479,24 +482,26 @@ enum berth_status training_job_train(struct training_job *job, const atomic_int 
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
-    // Measuring the peak takes seconds, so only after success.
+    // Measuring the peak takes seconds, so it is done only after success.
     outcome->result.mfu =
         machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
-    struct training_summary summary = {.task = job->task,
-                                       .result = &outcome->result,
-                                       .loop = &done,
-                                       .progress = &job->progress,
-                                       .train = &job->train,
-                                       .evaluated = &job->evaluation.set,
-                                       .config = &job->config,
-                                       .epoch = job_epoch(job),
-                                       .seconds = clock_now() - job->begin};
+    struct training_summary summary = {
+        .task = job->task,
+        .result = &outcome->result,
+        .loop = &done,
+        .progress = &job->progress,
+        .train = &job->train,
+        .evaluated = &job->evaluation.set,
+        .config = &job->config,
+        .epoch = batching_epochs(&job->batching, job->progress.step - job->progress.phase_start),
+        .seconds = clock_now() - job->begin};
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
-// Rank 0 only: checks the output folder and finds what to resume from.
-static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
+// Rank 0 only: checks the output folder, finds what to resume from, and notes settings of the
+// tokenizer that are not kept.
+static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with resume_from_checkpoint auto";
     TRY(output_check(&job->config.run, &job->config.report,
                      settings_resume(&job->config) ? NULL : otherwise, error));
@@ -509,11 +514,8 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (job->config.optimizer.rewarmup && job->resume.folder == NULL) {
         log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
     }
-    return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
-}
-
-// No file of a model folder, as transformers reads it, has a place for these.
-static void note_unkept_rules(const struct training_job *job) {
+    TRY(job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error));
+    // No file of a model folder, as transformers reads it, has a place for these settings.
     const struct settings *config = &job->config;
     const struct {
         const char *name;
@@ -530,11 +532,6 @@ static void note_unkept_rules(const struct training_job *job) {
                 rules[i].name);
         }
     }
-}
-
-static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
-    TRY(check_output_folder(job, error));
-    note_unkept_rules(job);
     return overwrites(job) ? leftovers_check(job->config.run.output_dir, &job->config.model, error)
                            : BERTH_OK;
 }
@@ -543,7 +540,8 @@ static enum berth_status check_output(struct training_job *job, struct berth_err
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(machine_threads(&job->config.machine), error));
     TRY(read_inputs(job, error));
-    return machine_device_open(&job->config.machine, job->peers, &job->log, &job->device, error);
+    return machine_device_open(&job->config.machine, job->all_ranks, &job->log, &job->device,
+                               error);
 }
 
 // A run that is resumed beyond its end would train and evaluate nothing.
@@ -599,25 +597,25 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     return BERTH_OK;
 }
 
-// All peers start, or none does.
+// All ranks start, or none does.
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
-    struct comm *peers = job->peers;
-    TRY(comm_settle(peers, open_log(job, error), error));
-    TRY(comm_settle(peers, job_settle(job, error), error));
+    struct comm *all_ranks = job->all_ranks;
+    TRY(comm_settle(all_ranks, open_log(job, error), error));
+    TRY(comm_settle(all_ranks, job_settle(job, error), error));
     TRY(job_compare_settings(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(all_ranks, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
     TRY(resume_broadcast(&job->resume, job->comm, job->config.run.output_dir, error));
-    TRY(comm_settle(peers, prepare(job, error), error));
+    TRY(comm_settle(all_ranks, prepare(job, error), error));
     TRY(job_compare_inputs(job, error));
-    TRY(comm_settle(peers, job_measure_plan(job, error), error));
+    TRY(comm_settle(all_ranks, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
-    TRY(comm_settle(peers, job_make_plan(job, error), error));
+    TRY(comm_settle(all_ranks, job_make_plan(job, error), error));
     if (job->config.run.dry_run) {
         return BERTH_OK;
     }
-    TRY(comm_settle(peers, start(job, error), error));
+    TRY(comm_settle(all_ranks, start(job, error), error));
     TRY(job_compare_weights(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(all_ranks, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return output_compare_ranks(job->comm, job->config.run.output_dir, error);
 }
 
@@ -627,7 +625,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
     enum berth_status status =
         job != NULL ? BERTH_OK : error_no_memory(error, sizeof *job, "a training job");
     *opened = NULL;
-    status = comm_settle(args->peers, status, error);
+    status = comm_settle(args->all_ranks, status, error);
     if (status != BERTH_OK) {
         memory_free(job);
         args->comm->close(args->comm);
@@ -639,7 +637,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
                                  .log = args->log,
                                  .lock = {.descriptor = -1},
                                  .comm = args->comm,
-                                 .peers = args->peers,
+                                 .all_ranks = args->all_ranks,
                                  .resume = resume_none,
                                  .begin = clock_now()};
     *opened = job;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, from settings to files: read, plan, train, evaluate, write.
+// A training job, from settings to files: read, plan, train, evaluate, write. The jobs of the API
+// and independent workers (workers.h) open one, run it and close it.
 #ifndef BERTH_TRAIN_TRAINING_JOB_H
 #define BERTH_TRAIN_TRAINING_JOB_H
 
@@ -18,13 +19,13 @@ struct training_job_args {
     const struct task *task;
     const struct settings *config;
     struct berth_log log;
-    struct comm *comm;  // the ranks that compute each update together
-    struct comm *peers; // the ranks that start together and use the memory of their hosts: those of
-                        // `comm`, or those of several single-process jobs
+    struct comm *comm;      // the ranks that compute each update together
+    struct comm *all_ranks; // the ranks that start together and use the memory of their hosts:
+                            // those of `comm`, or those of several single-process jobs
 };
 
 // Reads settings, data and weights, makes the plan, and locks the output folder; with dry_run it
-// stops after the plan. All peers succeed, or all fail with the same status. Call
+// stops after the plan. All ranks succeed, or all fail with the same status. Call
 // training_job_close even on failure.
 enum berth_status training_job_open(const struct training_job_args *args, struct training_job **job,
                                     struct berth_error *error);
@@ -36,7 +37,7 @@ struct training_outcome {
 };
 
 // Trains, evaluates and writes the model and its results. After an error the outcome has what was
-// done before it. Makes no calls to `peers`.
+// done before it. Makes no calls to `all_ranks`.
 enum berth_status training_job_train(struct training_job *job, const atomic_int *stop,
                                      struct training_outcome *outcome, struct berth_error *error);
 

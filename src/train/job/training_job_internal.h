@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, shared by training_job.c (opening, weights, results), job_settings.c, job_plan.c
-// and job_best.c. Nothing else includes it.
+// A training job in memory, shared by training_job.c (opening, weights, results), job_settings.c,
+// job_plan.c and job_best.c. Nothing else includes it: others see a job through training_job.h.
 #ifndef BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 #define BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 
@@ -25,7 +25,7 @@ struct training_job {
     struct berth_log log;
     struct run_log *run_log; // on rank 0, else NULL
     const atomic_int *stop;
-    struct comm *comm, *peers; // as in struct training_job_args
+    struct comm *comm, *all_ranks; // as in struct training_job_args
     struct file_lock lock;
     struct resume resume;
     const char *model_folder; // source of shape, vocabulary and, without a checkpoint, weights
@@ -56,12 +56,12 @@ static inline int job_is_first(const struct training_job *job) {
 
 // What lr_scaling multiplies all rates by.
 static inline double job_rate_factor(const struct training_job *job) {
-    return schedule_factor(job->config.optimizer.lr_scaling, job->peers->size);
+    return schedule_factor(job->config.optimizer.lr_scaling, job->all_ranks->size);
 }
 
 // Whether this is one of several independent workers.
 static inline int job_is_worker(const struct training_job *job) {
-    return job->comm != job->peers;
+    return job->comm != job->all_ranks;
 }
 
 // Whether checkpoints are written in the background, from a copy of weights and moments.

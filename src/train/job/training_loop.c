@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The loop over the updates of a run. It takes the sequences of an update from the feed, computes
+// it (train/engine/update.c), and decides what becomes of it: applied, skipped, rolled back, or the
+// end of the run. Between two updates it logs, saves, evaluates and obeys a request to stop, which
+// all ranks agree on. Reports are written in loop_records.c, checkpoints in loop_saving.c, spikes
+// handled in loop_spikes.c.
 #include "train/job/training_loop.h"
 
 #include "core/clock.h"
@@ -8,9 +13,9 @@
 #include "settings/settings.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
-#include "train/engine/nonfinite.h"
 #include "train/job/loop_run.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -77,8 +82,8 @@ static void compare_from_now_on(struct run *run, const struct best_metric *now) 
         return;
     }
     log_note(run->loop->log,
-             "evaluations are now of %s (%s is better)%s, so that of update %" PRId64
-             ", the best so far by %s, is no longer compared with them",
+             "evaluations are now of %s (%s is better)%s: the best score so far, of update %" PRId64
+             " by %s, is forgotten",
              now->name, now->lower_is_better ? "lower" : "higher",
              now->examples != progress->best.examples ? " on other examples" : "",
              progress->best_step, progress->best.name);
@@ -254,15 +259,6 @@ static enum berth_status handle_nonfinite(struct run *run, const struct update_a
     return BERTH_OK;
 }
 
-static void record_loss(struct run *run, const struct update_result *update) {
-    struct progress *progress = run->progress;
-    progress->loss_sum += update->loss;
-    progress->masked_loss_sum += update->masked_loss;
-    progress->loss_count++;
-    progress->train_loss_sum += update->loss;
-    progress->train_loss_count++;
-}
-
 static void count_step(struct run *run) {
     struct progress *progress = run->progress;
     progress->step++;
@@ -271,20 +267,6 @@ static void count_step(struct run *run) {
         log_detail(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
                    progress->loss_scale.scale, progress->step + 1);
     }
-}
-
-// Counts an update that was applied.
-static void accept_update(struct run *run, const struct update_result *update,
-                          const struct spike_limits *limits) {
-    if (run->spike_policy == SPIKE_WARN &&
-        spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
-        loop_report_spike(run, update, limits, "it is applied");
-    }
-    if (loop_has_loss(run, update)) {
-        loop_record_spikes(run, update, limits);
-        record_loss(run, update);
-    }
-    count_step(run);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -319,7 +301,20 @@ static enum berth_status handle_update(struct run *run, const struct update_args
     if (update->exceeds_limit) {
         return loop_handle_spike(run, update, limits, error);
     }
-    accept_update(run, update, limits);
+    if (run->spike_policy == SPIKE_WARN &&
+        spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
+        loop_report_spike(run, update, limits, "it is applied");
+    }
+    if (loop_has_loss(run, update)) {
+        loop_record_spikes(run, update, limits);
+        struct progress *progress = run->progress;
+        progress->loss_sum += update->loss;
+        progress->masked_loss_sum += update->masked_loss;
+        progress->loss_count++;
+        progress->train_loss_sum += update->loss;
+        progress->train_loss_count++;
+    }
+    count_step(run);
     return BERTH_OK;
 }
 
@@ -386,29 +381,26 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the profile --------------------------------------------------------------------------------
 
-// A file that cannot be written does not end the run.
-static void write_profile(struct run *run) {
-    const struct training_loop *loop = run->loop;
-    const struct settings *config = loop->config;
-    const struct profile *profile = &run->profile;
-    const struct path usual = path_in(config->run.output_dir, "profile.json");
-    const char *path = config->run.profile_output != NULL ? config->run.profile_output : usual.text;
-    struct berth_error own = {0};
-    if (profile_write(profile, path, &own) != BERTH_OK) {
-        log_warning(loop->log, "cannot write the profile: %s", own.message);
-    } else {
-        log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
-                 run->progress->step, path);
-    }
-    if (profile->lost > 0) {
-        log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
-    }
-}
-
 static void end_profile(struct run *run) {
     if (run->profile.is_on) {
         profile_stop(&run->profile);
-        write_profile(run);
+        // A file that cannot be written does not end the run.
+        const struct training_loop *loop = run->loop;
+        const struct settings *config = loop->config;
+        const struct profile *profile = &run->profile;
+        const struct path usual = path_in(config->run.output_dir, "profile.json");
+        const char *path =
+            config->run.profile_output != NULL ? config->run.profile_output : usual.text;
+        struct berth_error own = {0};
+        if (profile_write(profile, path, &own) != BERTH_OK) {
+            log_warning(loop->log, "cannot write the profile: %s", own.message);
+        } else {
+            log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
+                     run->progress->step, path);
+        }
+        if (profile->lost > 0) {
+            log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
+        }
     }
 }
 
@@ -431,19 +423,6 @@ static enum berth_status check_lock(const struct training_loop *loop, struct ber
     return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
 }
 
-// Called after the last attempt to save, which may have failed under on_save_error.
-static enum berth_status interrupted_after_save(const struct run *run, struct berth_error *error) {
-    char advice[ADVICE_SIZE];
-    if (run->progress->step == run->first_step) {
-        return interrupted(run, "", "no update was done", error);
-    }
-    if (run->saved_step == run->progress->step) {
-        return interrupted(run, "; everything is saved", "resume with resume_from_checkpoint auto",
-                           error);
-    }
-    return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
-}
-
 // Saves, even where the run has no other checkpoints, unless this step is saved or no update was
 // done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
@@ -462,7 +441,16 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     }
     // Wait for rank 0, which may still be deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
-    return interrupted_after_save(run, error);
+    // Saving may have failed, which on_save_error tolerates.
+    char advice[ADVICE_SIZE];
+    if (run->progress->step == run->first_step) {
+        return interrupted(run, "", "no update was done", error);
+    }
+    if (run->saved_step == run->progress->step) {
+        return interrupted(run, "; everything is saved", "resume with resume_from_checkpoint auto",
+                           error);
+    }
+    return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
 }
 
 // Before the first update: removes scores in the folder, which are those of an earlier model, or
@@ -536,6 +524,8 @@ enum berth_status training_loop_run(const struct training_loop *loop,
         .score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
     struct progress *progress = loop->content->progress;
     struct comm *comm = loop->updater->engine->comm;
+    assert(feed_check(loop->feed) == NULL);
+    assert(checkpoint_content_check(loop->content) == NULL);
     struct run run = {.loop = loop,
                       .spike_policy = spike_policy_of(&loop->config->run),
                       .progress = progress,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns what a training job knows into records: before the first update the model, the data, the
+// batches and the optimizer; at the end the summary, and all_results.json and its like in the
+// output folder. The log's sinks (src/report/) make lines, JSON or pages of the records.
 #include "train/job/training_report.h"
 
 #include "core/file.h"
@@ -193,17 +196,6 @@ static void add_unless_nan(struct log_record *record, const char *key, double va
     }
 }
 
-// "best_metric" is the Trainer's name for the best model's score; "best_f1" is a score of SQuAD
-// 2.0.
-static void add_scores(const struct training_summary *summary, struct log_record *record) {
-    const struct task_score *score = &summary->loop->score;
-    log_add_metrics(record, score->items, score->count);
-    add_unless_nan(record, "eval_loss", score->loss);
-    if (has_best(summary)) {
-        LOG_ADD(record, log_real("best_metric", summary->progress->best.value));
-    }
-}
-
 static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
@@ -211,7 +203,14 @@ static void report_summary(const struct training_summary *summary, const struct 
     struct log_record record = {0};
     LOG_ADD(&record, log_integer("steps", result->steps),
             log_real("final_loss", result->final_loss));
-    add_scores(summary, &record);
+    // "best_metric" is the Trainer's name for the best model's score; "best_f1" is a score of SQuAD
+    // 2.0.
+    const struct task_score *score = &summary->loop->score;
+    log_add_metrics(&record, score->items, score->count);
+    add_unless_nan(&record, "eval_loss", score->loss);
+    if (has_best(summary)) {
+        LOG_ADD(&record, log_real("best_metric", summary->progress->best.value));
+    }
     LOG_ADD(&record, log_real("samples_per_second", result->samples_per_second),
             log_real("tokens_per_second", result->tokens_per_second),
             log_real("model_flops", loop->seconds > 0 ? loop->required_flops / loop->seconds : NAN),
@@ -234,27 +233,23 @@ static void report_summary(const struct training_summary *summary, const struct 
     log_record(log, BERTH_SUMMARY, summary->task->title, &record);
 }
 
-// The mean over all updates, as transformers' Trainer has it; in pre-training over those of the
-// phase.
-static double train_loss(const struct progress *progress) {
-    return progress->train_loss_count > 0
-               ? progress->train_loss_sum / (double)progress->train_loss_count
-               : NAN;
-}
-
-// The number of sequences of an epoch.
-static int64_t train_samples(const struct task_set *train) {
-    return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
-}
-
 static enum berth_status write_training(const struct training_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
     struct log_record record = {0};
     LOG_ADD(&record, log_real("epoch", summary->epoch), log_integer("global_step", result->steps),
-            log_integer("train_samples", train_samples(summary->train)));
-    add_unless_nan(&record, "train_loss", train_loss(summary->progress));
+            // The number of sequences of an epoch.
+            log_integer("train_samples", summary->train->shards != NULL
+                                             ? summary->train->shards->sequences
+                                             : (int64_t)summary->train->source.count));
+    // The mean over all updates, as transformers' Trainer has it; in pre-training over those of the
+    // phase.
+    add_unless_nan(&record, "train_loss",
+                   summary->progress->train_loss_count > 0
+                       ? summary->progress->train_loss_sum /
+                             (double)summary->progress->train_loss_count
+                       : NAN);
     if (loop->updates > 0) {
         LOG_ADD(&record, log_real("train_runtime", loop->seconds),
                 log_real("train_steps_per_second", (double)loop->updates / loop->seconds));
@@ -265,17 +260,6 @@ static enum berth_status write_training(const struct training_summary *summary,
     add_unless_nan(&record, "mfu", result->mfu);
     return results_write_json(summary->config->run.output_dir, "train", record.fields, record.count,
                               error);
-}
-
-static enum berth_status write_scores(const struct training_summary *summary,
-                                      struct berth_error *error) {
-    const struct task_results results = {.folder = summary->config->run.output_dir,
-                                         .score = &summary->loop->score,
-                                         .is_training = 1,
-                                         .epoch = summary->epoch,
-                                         .samples = summary->evaluated->examples,
-                                         .seconds = summary->loop->prediction_seconds};
-    return task_write_scores(&results, error);
 }
 
 // Whether train_results.json is of the run that made the updates, not of an earlier one.
@@ -298,7 +282,13 @@ enum berth_status training_report_summary(const struct training_summary *summary
         TRY(write_training(summary, error));
     }
     if (summary->loop->score.count > 0) {
-        TRY(write_scores(summary, error));
+        const struct task_results results = {.folder = summary->config->run.output_dir,
+                                             .score = &summary->loop->score,
+                                             .is_training = 1,
+                                             .epoch = summary->epoch,
+                                             .samples = summary->evaluated->examples,
+                                             .seconds = summary->loop->prediction_seconds};
+        TRY(task_write_scores(&results, error));
     }
     report_summary(summary, log);
     return BERTH_OK;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of what independent workers have reached, one row for each rank, which all ranks have
+// after training. It picks the best worker, writes the table as workers.json and as records, and
+// copies the winner's files to the common output folder.
 #include "train/job/worker_table.h"
 
 #include "core/file.h"
@@ -187,19 +190,15 @@ static enum berth_status copy_results(const char *from, const char *to, struct b
     return status;
 }
 
-static enum berth_status copy_best(const struct worker_table *table, struct berth_error *error) {
-    const char *const weights = state_file_name(STATE_FILE_WEIGHTS);
-    const struct path folder = worker_folder(table->output_dir, table->best);
-    TRY(file_remove(path_in(table->output_dir, weights).text, error));
-    TRY(copy_results(folder.text, table->output_dir, error));
-    TRY(sentence_copy(folder.text, table->output_dir, error));
-    return copy_named(folder.text, table->output_dir, weights, error);
-}
-
 enum berth_status worker_table_publish(const struct worker_table *table,
                                        struct berth_error *error) {
     if (table->best >= 0) {
-        TRY(copy_best(table, error));
+        const char *const weights = state_file_name(STATE_FILE_WEIGHTS);
+        const struct path folder = worker_folder(table->output_dir, table->best);
+        TRY(file_remove(path_in(table->output_dir, weights).text, error));
+        TRY(copy_results(folder.text, table->output_dir, error));
+        TRY(sentence_copy(folder.text, table->output_dir, error));
+        TRY(copy_named(folder.text, table->output_dir, weights, error));
     }
     return write_table(table, error);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The results of independent workers: which is best, the report, the output folder.
+// The results of independent workers, gathered when all have ended: which one is the best, the
+// report of all, and the best one's files in the output folder. workers.c runs the workers.
 #ifndef BERTH_TRAIN_WORKER_TABLE_H
 #define BERTH_TRAIN_WORKER_TABLE_H
 

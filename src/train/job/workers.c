@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Entry of a training job from the API: opens the communicator, and runs one job on all ranks, or
+// with workers independent a job of its own in each process. These pass on stop requests and errors
+// by heartbeats while they train; at the end they exchange their rows, and rank 0 makes the best
+// model the result (worker_table.c).
 #include "train/job/workers.h"
 
 #include "comm/heartbeat.h"
@@ -252,14 +256,6 @@ static enum berth_status report_unfinished(const struct worker *worker, int rank
                            rank, row->host, row->error.message, table->output_dir, table->best);
 }
 
-static void fill_result(const struct worker_table *table, struct berth_run_result *result) {
-    const int shown = table->best >= 0 ? table->best : 0;
-    *result = table->rows[shown].outcome.result;
-    result->workers = table->count;
-    result->best_worker = table->best;
-    result->best_seed = table->rows[shown].seed;
-}
-
 static enum berth_status write_report(const struct worker *worker, struct run_set *set,
                                       struct berth_error *error) {
     const struct settings *given = worker->given;
@@ -292,7 +288,11 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     const struct berth_log *log = &worker->args.log;
     worker_table_pick(table);
     const int unfinished = worker_table_unfinished(table);
-    fill_result(table, result);
+    const int shown = table->best >= 0 ? table->best : 0;
+    *result = table->rows[shown].outcome.result;
+    result->workers = table->count;
+    result->best_worker = table->best;
+    result->best_seed = table->rows[shown].seed;
     worker_table_report(table, log);
     report_all(worker);
     if (unfinished >= 0 && table->rows[unfinished].error.status == BERTH_INTERRUPTED) {
@@ -359,7 +359,7 @@ enum berth_status workers_train(const struct task *task, const struct settings *
     *rank = 0;
     snprintf(job, sizeof job, "train %s", task->name);
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
-    args.peers = args.comm;
+    args.all_ranks = args.comm;
     *rank = args.comm->rank;
     int is_worker = settings_are_independent(config) && args.comm->size > 1;
     if (settings_are_independent(config) && !is_worker) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory and CPU limits of the process's control groups, versions 1 and 2.
+// The memory and CPU limits of the process's control groups, versions 1 and 2. The plan and the
+// number of threads respect them (machine.h, cores.h), because exceeding them ends the process.
 #ifndef BERTH_TRAIN_CGROUP_H
 #define BERTH_TRAIN_CGROUP_H
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides how many threads a process has and which processors they run on. When a communicator has
+// been opened, ranks of one host that may run on the same processors divide them by socket and
+// core, and bind their threads, unless the user has said how many threads there are. Starting the
+// threads is left to machine.c and OpenMP.
 #include "train/machine/cores.h"
 
 #include "core/launcher.h"
@@ -218,7 +222,7 @@ static int compare_processors(const void *left, const void *right) {
                                   : x->number - y->number;
 }
 
-// This rank's part of sharing->own: adjacent by socket and core.
+// Returns this rank's part of sharing->own, which is adjacent by socket and core.
 static cpu_set_t choose_processors(const struct sharing *sharing) {
     static struct processor processors[CPU_SETSIZE];
     const uint64_t quota = cgroup_processors("");

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens what a job runs on, by the settings: threads, the device (the best GPU, or the CPU), the
+// communicator, and the compute type that all ranks can use. Also reads how much memory the process
+// has and may still take, from /proc and the limits. Every job begins here; devices and
+// communicators themselves are in src/device/ and src/comm/.
 #include "train/machine/machine.h"
 
 #include "core/clock.h"
@@ -10,6 +14,7 @@
 #include "train/machine/cores.h"
 #include "train/machine/rank_facts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <math.h>
@@ -250,6 +255,7 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
     } else {
         TRY(open_named(name, &options, log, device, error));
     }
+    assert(device_check(*device) == NULL);
     if (settings->tf32 && !(*device)->tf32) {
         log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
@@ -315,6 +321,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
         .start_timeout_seconds = (double)config->machine.start_timeout};
     cores_leave_first_place(); // before the connection's threads start
     TRY(comm_open(&options, comm, error));
+    assert(comm_check(*comm) == NULL);
     if ((*comm)->size == 1) {
         return BERTH_OK;
     }
@@ -334,7 +341,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
     return status;
 }
 
-// By enum berth_precision; names as in --precision.
+// Indexed by enum berth_precision; the names are those of --precision.
 static const struct {
     const char *name;
     enum dtype dtype;

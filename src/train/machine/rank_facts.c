@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares lists of names and values over all ranks with rank 0's, after settings or files have
+// been read, and reports the first difference with both values and hosts. Callers add the facts;
+// the order in which they add them must be the same on every rank.
 #include "train/machine/rank_facts.h"
 
 #include "core/checksum.h"

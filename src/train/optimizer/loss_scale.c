@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The rules by which the loss scale rises and falls, as functions of a small state that is saved
+// with the run (progress.c). The training loop reports each update here and skips those that
+// overflowed; the update multiplies by the scale and the optimizer divides by it.
 #include "train/optimizer/loss_scale.h"
 
 #include "core/number.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of optimizers, and which parameters decay, are frozen or scaled by their tensor's
+// norms. The job settles the settings by a row; optimizer_plan.c applies the rules to the buffers
+// through the operations of a device.
 #include "train/optimizer/optimizer.h"
 
 #include <math.h>
@@ -208,13 +211,10 @@ int optimizer_freezes(const struct optimizer *optimizer, const char *parameter) 
                : optimizer->frozen.embeddings && strncmp(parameter, "bert.embeddings", 15) == 0;
 }
 
-static int is_scaled(const struct optimizer *optimizer, int decays) {
-    return optimizer->row->trust == TRUST_ALL ||
-           (optimizer->row->trust == TRUST_DECAYED && decays && optimizer->weight_decay > 0);
-}
-
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter) {
-    return is_scaled(optimizer, optimizer_decays(optimizer, parameter));
+    return optimizer->row->trust == TRUST_ALL ||
+           (optimizer->row->trust == TRUST_DECAYED && optimizer_decays(optimizer, parameter) &&
+            optimizer->weight_decay > 0);
 }
 
 int optimizer_needs_tensor_norms(const struct optimizer *optimizer) {

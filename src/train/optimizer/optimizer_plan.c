@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sorts the elements that this rank owns into ranges with the same rules, once, when a run begins,
+// and puts the lists into the device's memory. An update then is three calls of the device: sums of
+// squares, the norm, and the step, range by range as their gradients arrive from the other ranks
+// (train/engine/all_reduce.c).
 #include "train/optimizer/optimizer_plan.h"
 
 #include "core/arena.h"
@@ -145,7 +149,8 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
     return lists;
 }
 
-// The largest number of blocks of sums: a tensor's blocks start at the tensor.
+// An upper bound of the number of blocks of sums: each tensor starts a new block, so it can add one
+// that is only partly filled.
 static size_t max_blocks(const struct param_table *table) {
     return (size_t)device_sum_blocks(table->total) + table->count;
 }
@@ -182,18 +187,6 @@ static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_
     return BERTH_OK;
 }
 
-static enum berth_status allocate_host(struct optimizer_plan *plan, struct berth_error *error) {
-    const struct param_table *table = plan->state->table;
-    const size_t sums = 2 * max_blocks(table), ranges = param_range_count(table) + 1;
-    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
-    plan->plain_first = memory_array(ranges, sizeof *plan->plain_first);
-    plan->scaled_first = memory_array(ranges, sizeof *plan->scaled_first);
-    if (plan->host_sums == NULL || plan->plain_first == NULL || plan->scaled_first == NULL) {
-        return error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
-    }
-    return upload_lists(plan, error);
-}
-
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
                                       struct comm *comm, struct berth_error *error) {
@@ -209,7 +202,15 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);
-    return allocate_host(plan, error);
+    const struct param_table *table = plan->state->table;
+    const size_t sums = 2 * max_blocks(table), ranges = param_range_count(table) + 1;
+    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
+    plan->plain_first = memory_array(ranges, sizeof *plan->plain_first);
+    plan->scaled_first = memory_array(ranges, sizeof *plan->scaled_first);
+    if (plan->host_sums == NULL || plan->plain_first == NULL || plan->scaled_first == NULL) {
+        return error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
+    }
+    return upload_lists(plan, error);
 }
 
 void optimizer_plan_done(struct optimizer_plan *plan) {
@@ -262,10 +263,6 @@ void optimizer_norm(const struct optimizer_plan *plan, double scale) {
     device->norms(device, plan->norm, plan->sums, plan->all_blocks, 1, scale);
 }
 
-static double clip_factor(const struct optimizer *optimizer, double norm) {
-    return fmin(1.0, optimizer->max_grad_norm / (norm + (optimizer->row->exact_clip ? 0 : 1e-6)));
-}
-
 static struct adamw_args args_of(const struct optimizer_plan *plan,
                                  const struct optimizer_step *step) {
     const struct optimizer *optimizer = plan->optimizer;
@@ -291,7 +288,10 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
         .correction1 = in_rate ? 1 : correction1,
         .correction2 = in_rate ? 1 : correction2,
         .gradient_scale =
-            step->gradient_scale * (both ? clip_factor(optimizer, step->grad_norm) : 1),
+            step->gradient_scale *
+            (both ? fmin(1.0, optimizer->max_grad_norm /
+                                  (step->grad_norm + (optimizer->row->exact_clip ? 0 : 1e-6)))
+                  : 1),
         .max_grad_norm = optimizer->clips != 0 ? optimizer->max_grad_norm : 0,
         .exact_clip = optimizer->row->exact_clip,
         .epsilon_inside_root = optimizer->epsilon_inside_root,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts each range of the parameter table into one part for each rank, at the blocks by which sums
+// are added, and lists the parts of one rank. State, optimizer, exchange and checkpoints take this
+// list as what a rank owns.
 #include "train/optimizer/partition.h"
 
 #include "core/memory.h"
@@ -31,15 +34,12 @@ static int64_t cut_before(const struct param_table *table, const struct partitio
     return position;
 }
 
-// The start of rank `rank`'s part of a range, before rounding to a cut; rank = size: the range's
-// end.
-static int64_t part_start(struct param_range range, int rank, int size) {
-    return range.first + range.count / size * rank + range.count % size * rank / size;
-}
-
 static int64_t cut_of(const struct param_table *table, const struct partition_rule *rule,
                       struct param_range range, int rank) {
-    return cut_before(table, rule, part_start(range, rank, rule->size));
+    // The cut at or before an equal share of the range; for rank = size its end.
+    return cut_before(table, rule,
+                      range.first + range.count / rule->size * rank +
+                          range.count % rule->size * rank / rule->size);
 }
 
 void partition_starts(const struct param_table *table, const struct partition_rule *rule,

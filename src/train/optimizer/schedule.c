@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// One function for each schedule, from the number of an update to a factor of the learning rate,
+// and the table that names them. The training loop asks for the rate of each update; the formulas
+// are those of the programs that the names come from.
 #include "train/optimizer/schedule.h"
 
 #include "core/portable_math.h"
@@ -60,7 +63,7 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->peak * 0.5 * (1 + math_cosine_pi(rest < 1 ? rest : 1));
 }
 
-// As transformers with its defaults: power 1 and a final rate of 1e-7.
+// The schedule of transformers with its defaults: power 1 and a final rate of 1e-7.
 static double rate_polynomial(const struct schedule *s, int64_t step) {
     const double end = fmin(1e-7, s->peak);
     const int64_t length = s->total_steps - s->warmup_steps;
@@ -71,7 +74,8 @@ static double rate_polynomial(const struct schedule *s, int64_t step) {
     return end + (s->peak - end) * at_least_zero(left);
 }
 
-// As transformers with its default: the time scale is the warm-up, or 10,000 updates without one.
+// The schedule of transformers with its default: the time scale is the warm-up, or 10,000 updates
+// without one.
 static double rate_inverse_sqrt(const struct schedule *s, int64_t step) {
     const double scale = s->warmup_steps > 0 ? (double)s->warmup_steps : 10000;
     if (step < s->warmup_steps) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates the flat buffers of a run and says what each takes for the plan, frees the shares that
+// only other ranks need, and loads weights into them tensor by tensor, converting to the compute
+// type and packing as they arrive. The engine, the optimizer and checkpoints work on these buffers.
 #include "train/optimizer/state.h"
 
 #include "core/checksum.h"

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes trainer_state.json. A run writes it with every checkpoint; a resumed run reads
+// it first into a copy, compares settings, data and classes with its own, and takes the copy over
+// only if all of them fit. Weights and moments are left to train/checkpoint/.
 #include "train/progress/progress.h"
 
+#include "core/check.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -8,6 +12,7 @@
 #include "settings/settings.h"
 #include "train/tasks/class_names.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,6 +57,26 @@ void progress_done(struct progress *progress) {
     *progress = (struct progress){0};
 }
 
+const char *progress_check(const struct progress *progress) {
+    const int64_t phase = progress->step - progress->phase_start;
+    CLAUSE(progress->jobs != 0, "the settings of at least one job are stored");
+    CLAUSE(progress->phase_start >= 0 && phase >= 0, "a phase begins before its updates");
+    CLAUSE(progress->skipped >= 0 && progress->skipped <= phase,
+           "the skipped updates are some of the phase's");
+    CLAUSE(progress->schedule_start >= 0 && progress->schedule_start <= phase - progress->skipped,
+           "the schedule started at an update of the phase that was not skipped");
+    CLAUSE(progress->moments_start >= 0 && progress->moments_start <= progress->step,
+           "the moments start at an update of the run");
+    CLAUSE(progress->data_shift >= 0, "data can only be left out");
+    CLAUSE(progress->rate_factor > 0, "the factor of the learning rate is positive");
+    CLAUSE(progress->loss_scale.kind == LOSS_SCALE_NONE || progress->loss_scale.scale > 0,
+           "the loss scale is positive");
+    CLAUSE(progress->loss_count >= 0 && progress->train_loss_count >= 0,
+           "losses are counted, and their sums are of those counted");
+    CLAUSE(progress->evaluations_without_gain >= 0, "evaluations are counted");
+    return NULL;
+}
+
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
                            int64_t updates) {
     return progress->data_shift > 0 ? (updates + progress->data_shift) % batching->total_steps
@@ -93,10 +118,6 @@ static int has_evaluation(const struct progress *progress) {
     return 0;
 }
 
-static int is_better(double value, double best, int lower_is_better) {
-    return isnan(best) || (lower_is_better ? value < best : value > best);
-}
-
 int progress_is_comparable(const struct progress *progress, const struct best_metric *now) {
     const struct best_metric *best = &progress->best;
     const int same_metric =
@@ -112,7 +133,8 @@ void progress_forget_best(struct progress *progress) {
 
 static void compare_with_best(struct progress *progress, const struct best_metric *now) {
     const double value = now->value, best = progress->best.value;
-    const int better = !isnan(value) && is_better(value, best, now->lower_is_better);
+    const int better =
+        !isnan(value) && (isnan(best) || (now->lower_is_better ? value < best : value > best));
     const int gains = better && (isnan(best) || fabs(value - best) > now->threshold);
     progress->evaluations_without_gain = gains ? 0 : progress->evaluations_without_gain + 1;
     if (better) {
@@ -203,7 +225,7 @@ static int set_pretraining(json *own, const struct progress *progress,
     return failed;
 }
 
-// As text, because JSON readers lose bits of large integers.
+// The checksum is text, because JSON readers lose bits of large integers.
 static void print_checksum(uint64_t checksum, char text[CHECKSUM_TEXT]) {
     snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, checksum);
 }
@@ -264,12 +286,6 @@ static json *interval(int64_t steps) {
     return json_new_integer(steps > 0 && steps < INT64_MAX ? steps : TRAINER_STEPS);
 }
 
-// As the Trainer counts it: the sequences of a process in a micro-batch.
-static int64_t trainer_batch_size(const struct batching *batching) {
-    return batching->micro.tokens == INT64_MAX ? batching->micro.sequences
-                                               : batching->update_sequences;
-}
-
 // The Trainer's switches, which it needs to save after resuming.
 static json *trainer_control(void) {
     json *switches = JSON_OBJECT(
@@ -287,20 +303,23 @@ enum berth_status progress_write(const struct progress *progress, const struct s
         isnan(progress->best.value) ? json_new_null() : json_new_integer(progress->best_step);
     json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
     json *callbacks = JSON_OBJECT({"Berth", berth}, {"TrainerControl", trainer_control()});
-    json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
-                              {"epoch", json_new_real(batching_epochs(batching, updates))},
-                              {"max_steps", json_new_integer(batching->total_steps)},
-                              {"num_train_epochs", json_new_real(config->engine.num_train_epochs)},
-                              {"train_batch_size", json_new_integer(trainer_batch_size(batching))},
-                              {"logging_steps", interval(config->run.logging_steps)},
-                              {"eval_steps", interval(config->run.eval_steps)},
-                              {"save_steps", interval(config->run.save_steps)},
-                              {"total_flos", json_new_real(progress->total_flos)},
-                              {"log_history", json_copy_deep(progress->log)},
-                              {"best_metric", json_new_real(progress->best.value)},
-                              {"best_global_step", best},
-                              {"best_model_checkpoint", best_checkpoint(progress, &config->run)},
-                              {"stateful_callbacks", callbacks});
+    json *state = JSON_OBJECT(
+        {"global_step", json_new_integer(progress->step)},
+        {"epoch", json_new_real(batching_epochs(batching, updates))},
+        {"max_steps", json_new_integer(batching->total_steps)},
+        {"num_train_epochs", json_new_real(config->engine.num_train_epochs)},
+        // The Trainer counts the sequences of a process in a micro-batch.
+        {"train_batch_size",
+         json_new_integer(batching->micro.tokens == INT64_MAX ? batching->micro.sequences
+                                                              : batching->update_sequences)},
+        {"logging_steps", interval(config->run.logging_steps)},
+        {"eval_steps", interval(config->run.eval_steps)},
+        {"save_steps", interval(config->run.save_steps)},
+        {"total_flos", json_new_real(progress->total_flos)},
+        {"log_history", json_copy_deep(progress->log)},
+        {"best_metric", json_new_real(progress->best.value)}, {"best_global_step", best},
+        {"best_model_checkpoint", best_checkpoint(progress, &config->run)},
+        {"stateful_callbacks", callbacks});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;

@@ -20,6 +20,9 @@
 
 struct settings; // of which a checkpoint saves every row
 
+// The training loop alone advances it, one update at a time; a resume and a rollback replace all of
+// it by what a checkpoint has (progress_restore), or none of it. Between two updates, what
+// progress_check says is true, so that a checkpoint written then can be resumed.
 struct progress {
     unsigned jobs;                   // jobs whose settings are stored (core/options.h)
     struct feed *feed;               // borrowed; NULL: do not record the data
@@ -58,6 +61,8 @@ struct progress {
 // Initialises for fine-tuning; the caller may change jobs, feed and files.
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
+// NULL, or what is not true between two updates (core/check.h).
+const char *progress_check(const struct progress *progress);
 
 // The update of the phase whose data comes after `updates` updates: the same number unless data was
 // left out. The data of the last update is followed by that of the first, so that the run needs no

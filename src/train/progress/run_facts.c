@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads from a checkpoint's trainer_state.json what writers of other formats need: step, length,
+// schedule, rate and optimizer. Conversion (src/api/convert_optimizer.c) and the checkpoints of the
+// original programs use it without a running job.
 #include "train/progress/run_facts.h"
 
 #include "settings/settings.h"
@@ -6,11 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-static int is_needed(const struct option_row *row) {
-    return strcmp(row->group, "optimizer") == 0 || strcmp(row->group, "learning-rate") == 0 ||
-           strncmp(row->name, "freeze_", 7) == 0;
-}
 
 enum berth_status run_facts_settings(const json *state, struct optimizer_settings *found,
                                      struct berth_error *error) {
@@ -20,7 +18,9 @@ enum berth_status run_facts_settings(const json *state, struct optimizer_setting
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *text = json_text(json_member(settings, row->name));
-        if (is_needed(row) && text != NULL && text[0] != '\0') {
+        if ((strcmp(row->group, "optimizer") == 0 || strcmp(row->group, "learning-rate") == 0 ||
+             strncmp(row->name, "freeze_", 7) == 0) &&
+            text != NULL && text[0] != '\0') {
             TRY(settings_set_row(&all, row, text, error));
         }
     }
@@ -28,18 +28,10 @@ enum berth_status run_facts_settings(const json *state, struct optimizer_setting
     return optimizer_settle(found, error);
 }
 
-// That of lr_scaling. Files without it have settings that it is in.
+// The factor of lr_scaling. In files without this key the settings include the factor.
 static double rate_factor(const struct run_facts *facts) {
     const json *factor = json_member(progress_own_keys(facts->state), "rate_factor");
     return json_is_number_value(factor) ? json_as_real(factor) : 1;
-}
-
-static void find_last_rate(struct run_facts *facts) {
-    const json *history = json_member(facts->state, "log_history");
-    for (size_t i = 0; json_is_array_value(history) && i < json_length(history); i++) {
-        const json *rate = json_member(json_at(history, i), "learning_rate");
-        facts->last_rate = json_is_number_value(rate) ? json_as_real(rate) : facts->last_rate;
-    }
 }
 
 // The length of the schedule: the run's updates, 0 if the file does not say it. By the steps_rule
@@ -77,7 +69,11 @@ static enum berth_status read_settings(struct run_facts *facts, const char *path
     TRY(run_facts_settings(facts->state, &settings, error));
     facts->optimizer = optimizer_of(&settings);
     facts->last_rate = rate_factor(facts) * settings.learning_rate;
-    find_last_rate(facts);
+    const json *history = json_member(facts->state, "log_history");
+    for (size_t i = 0; json_is_array_value(history) && i < json_length(history); i++) {
+        const json *rate = json_member(json_at(history, i), "learning_rate");
+        facts->last_rate = json_is_number_value(rate) ? json_as_real(rate) : facts->last_rate;
+    }
     facts->next_rate = facts->last_rate;
     return read_schedule(facts, &settings, path, error);
 }

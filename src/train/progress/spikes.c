@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The moving means of loss and gradient norm, and the limits that follow from them. The training
+// loop records every update that was applied; loop_spikes.c decides what is done with one above a
+// limit.
 #include "train/progress/spikes.h"
 
 #include <math.h>

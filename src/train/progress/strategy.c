@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Answers what the settings say about checkpoints and the best model: the score by which models are
+// compared, whether a run has checkpoints at all, and the interval of save_steps auto. The training
+// loop asks; job_strategy.c has checked the settings before.
 #include "train/progress/strategy.h"
 
 #include "core/words.h"

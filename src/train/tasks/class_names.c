@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The names of a model's classes: spelled out from its configuration, compared with those of the
+// data or of a checkpoint to resume, and written into the configuration of a new model; and the
+// weights of classes in the loss. Tasks that classify call it when they open a set, progress.c when
+// a run is resumed. Reading the examples is left to src/data/.
 #include "train/tasks/class_names.h"
 
 #include "core/file.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes of a model that classifies texts or words: their names, and their weights in the
-// loss.
+// The classes of a model that classifies texts or words: their names, in config.json and in the
+// data, and their weights in the loss. Shared by the tasks that classify (task/classify.c,
+// task/tag.c).
 #ifndef BERTH_TRAIN_TASKS_CLASS_NAMES_H
 #define BERTH_TRAIN_TASKS_CLASS_NAMES_H
 

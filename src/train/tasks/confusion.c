@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts pairs of true and predicted classes after an evaluation and logs each cell that is not
+// empty, for the report page to draw. With many classes and few examples it sorts the examples
+// instead of keeping all cells.
 #include "train/tasks/confusion.h"
 
 #include "core/memory.h"
@@ -43,8 +46,16 @@ enum berth_status confusion_init(struct confusion *confusion, const char *const 
                : error_no_memory(error, cells * sizeof *confusion->cells, "the confusion matrix");
 }
 
-// Adds up the cells of the same classes and leaves out the empty ones.
-static void combine(struct confusion *confusion) {
+static void log_cell(const struct confusion *confusion, const struct confusion_cell *cell,
+                     int64_t step, const struct berth_log *log) {
+    LOG_RECORD(log, BERTH_DETAIL, "confusion", log_integer("step", step),
+               log_text("expected", confusion->names[cell->expected]),
+               log_text("predicted", confusion->names[cell->predicted]),
+               log_integer("count", cell->count));
+}
+
+void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {
+    // Adds up the cells of the same classes and leaves out the empty ones.
     struct confusion_cell *cells = confusion->cells;
     size_t count = 0;
     if (confusion->classes == 0) {
@@ -61,18 +72,6 @@ static void combine(struct confusion *confusion) {
         }
     }
     confusion->count = count;
-}
-
-static void log_cell(const struct confusion *confusion, const struct confusion_cell *cell,
-                     int64_t step, const struct berth_log *log) {
-    LOG_RECORD(log, BERTH_DETAIL, "confusion", log_integer("step", step),
-               log_text("expected", confusion->names[cell->expected]),
-               log_text("predicted", confusion->names[cell->predicted]),
-               log_integer("count", cell->count));
-}
-
-void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {
-    combine(confusion);
     qsort(confusion->cells, confusion->count, sizeof *confusion->cells, compare_counts);
     for (size_t i = 0; i < confusion->count; i++) {
         log_cell(confusion, &confusion->cells[i], step, log);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training, prediction and evaluation of a task found.
+// What training, prediction and evaluation of a task found: steps, losses, scores and speed. Jobs
+// fill it (train/job, train/inference), and the API turns it into the summary that the caller gets.
 #ifndef BERTH_TRAIN_TASKS_RUN_RESULT_H
 #define BERTH_TRAIN_TASKS_RUN_RESULT_H
 

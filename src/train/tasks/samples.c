@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses a few examples of an evaluation to show, the worst errors first, and logs each with the
+// text around its answer, cut to a readable length. The tasks give the scores and texts; the report
+// page shows the records.
 #include "train/tasks/samples.h"
 
 #include "core/memory.h"
@@ -71,7 +74,7 @@ static void add_span(struct log_record *record, const char *const keys[2], struc
     }
 }
 
-// This range of the context, newly allocated; NULL: out of memory.
+// Returns a newly allocated copy of this range of the context; NULL when out of memory.
 static char *cut(const char *context, const struct range *part) {
     const size_t length = strlen(context);
     const size_t begin = utf8_skip(context, length, part->begin);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sample answers of an evaluation for reports (BERTH_DETAIL, "sample"): the worst errors
-// first, then some right answers.
+// Sample answers of an evaluation for reports (BERTH_DETAIL, "sample"): the worst errors first,
+// then some right answers. A task fills in its examples; the report page shows them.
 #ifndef BERTH_TRAIN_SAMPLES_H
 #define BERTH_TRAIN_SAMPLES_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What all tasks do alike when a job reads, scores and writes their sets: which file is read for
+// which use, required settings, losses of rows of logits, the evaluation's records and its result
+// files. The rows of tasks are in src/task/.
 #include "train/tasks/task.h"
 
 #include "core/file.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cross entropy over the columns of a row, from two classes to a whole vocabulary.
+// The cross entropy over the columns of a row and its gradient, from two classes to a whole
+// vocabulary, in vectors. cpu/loss.c calls it for each row and chooses the weights and labels.
 #ifndef BERTH_CPU_KERNELS_CROSS_ENTROPY_H
 #define BERTH_CPU_KERNELS_CROSS_ENTROPY_H
 

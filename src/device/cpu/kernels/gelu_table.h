@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made by dev/make_gelu_table.py, which has the formulas; do not edit.
+// Polynomials that approximate GELU on eight intervals: as many that one instruction looks up the
+// coefficients for a whole register (kernels/activations.h). Made by dev/make_gelu_table.py, which
+// has the formulas; do not edit.
 #ifndef BERTH_CPU_KERNELS_GELU_TABLE_H
 #define BERTH_CPU_KERNELS_GELU_TABLE_H
 

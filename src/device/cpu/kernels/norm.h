@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm fused with its neighbours: the embedding sum, or the residual and dropout.
+// Layer norm of rows, fused with its neighbours: the embedding sum before it, or the residual and
+// dropout, and the conversion of its output. cpu/norm.c and cpu/embedding.c divide the rows among
+// threads; the gradients of gamma and beta are added there.
 #ifndef BERTH_CPU_KERNELS_NORM_H
 #define BERTH_CPU_KERNELS_NORM_H
 

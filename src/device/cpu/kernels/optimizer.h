@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions, the sum of squares and the optimizer's update: one pass over memory each.
+// The loops of an update over the flat buffers: conversions, the sum of squares and the optimizer's
+// formulas, each with one pass over memory. cpu/optimizer.c calls them by blocks, so that sums have
+// the same order on any number of threads.
 #ifndef BERTH_CPU_KERNELS_OPTIMIZER_H
 #define BERTH_CPU_KERNELS_OPTIMIZER_H
 

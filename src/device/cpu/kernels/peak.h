@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops of independent fused multiply-adds in registers, without memory traffic, to measure the
-// processor's peak rate.
+// processor's peak rate. device_cpu.c times them when a job reports its utilisation.
 #ifndef BERTH_CPU_KERNELS_PEAK_H
 #define BERTH_CPU_KERNELS_PEAK_H
 

@@ -24,6 +24,7 @@ struct block {
     const char *row[PRODUCT_ROWS]; // of a
     int64_t step;                  // bytes of a from one step to the next
     const float *panel;            // of b
+    int64_t panel_step;            // words of b from one step to the next
     int64_t steps;
     int64_t rows, columns;     // of c
     int operands_cached;       // 1: a and b need no prefetching
@@ -74,9 +75,10 @@ ALWAYS_INLINE void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct bl
     const char *const *row = block->row;
     const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
     const char *next = block->next;
-    const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
+    const int64_t b_step = block->panel_step;
+    const float *b = block->panel, *end = b + block->steps * b_step;
     for (int64_t at = 0; b < end;) {
-        const float *stop = b + chunk_length(0, end - b, FETCHED_STEPS * vectors * VECTOR);
+        const float *stop = b + chunk_length(0, end - b, FETCHED_STEPS * b_step);
         if (!block->operands_cached) {
 #pragma GCC unroll 8
             for (int i = 0; i < PRODUCT_ROWS; i++) {
@@ -90,7 +92,7 @@ ALWAYS_INLINE void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct bl
         if (deferred->rows > 0) {
             deferred_row(deferred);
         }
-        for (; b < stop; at += block->step, b += vectors * VECTOR) {
+        for (; b < stop; at += block->step, b += b_step) {
 #pragma GCC unroll 2
             for (int round = 0; round < rounds; round++) {
                 __m512 columns[VECTORS];
@@ -171,7 +173,17 @@ ALWAYS_INLINE void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS
 
 // The sums begin with the bias.
 ALWAYS_INLINE void begin_sums(const struct product *p, __m512 sum[PRODUCT_ROWS][VECTORS],
-                              int64_t column, const struct block *block, int vectors) {
+                              int64_t row, int64_t column, const struct block *block, int vectors) {
+    if (p->row_bias != NULL) {
+#pragma GCC unroll 8
+        for (int i = 0; i < PRODUCT_ROWS; i++) {
+#pragma GCC unroll 3
+            for (int j = 0; j < vectors; j++) {
+                sum[i][j] = _mm512_set1_ps(i < block->rows ? p->row_bias[row + i] : 0);
+            }
+        }
+        return;
+    }
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __m512 bias = p->bias == NULL
@@ -207,7 +219,7 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
     if (!p->result_cached) {
         prefetch_block_of_c(p, row, column, PRODUCT_ROWS, vectors * VECTOR);
     }
-    begin_sums(p, sum, column, block, vectors);
+    begin_sums(p, sum, row, column, block, vectors);
     block_sums(sum, block, deferred, p->prefetches, vectors, pairs);
     write_sums(p, sum, row, column, block, vectors);
     finish_deferred(deferred);
@@ -227,9 +239,11 @@ ALWAYS_INLINE int64_t next_lines_of(const struct product *p, int64_t column, int
 // All rows of one panel. Rows missing in the last strip are read as its last row.
 ALWAYS_INLINE void panel_of(const struct product *p, struct deferred_epilogue *deferred,
                             int64_t column, int vectors, int pairs) {
-    const float *panel = (const float *)p->b + column * p->depth;
+    const float *panel = (const float *)product_panel_of(p, column);
+    const int64_t panel_step = product_panel_step(p, vectors * VECTOR);
     struct block block = {.step = p->a_step,
-                          .panel = panel + p->first * vectors * VECTOR,
+                          .panel = panel + p->first * panel_step,
+                          .panel_step = panel_step,
                           .steps = p->last - p->first,
                           .columns = chunk_length(column, p->c.cols, p->panel),
                           .operands_cached = p->operands_cached,

@@ -40,6 +40,7 @@ struct block {
     const char *row[BLOCK_ROWS]; // of a
     int64_t step;                // bytes of a from one step to the next
     const uint32_t *columns;     // of a panel of b
+    int64_t columns_step;        // words of b from one step to the next
     int64_t steps;
     const char *next;   // after these steps of the panel, which the next blocks read: so many lines
     int64_t next_lines; // are fetched for every FETCHED_STEPS
@@ -82,7 +83,8 @@ ALWAYS_INLINE lanes multiply_add(lanes sum, lanes a, lanes b, enum word_kind kin
 // Adds the products of some rows and a panel to their sums.
 ALWAYS_INLINE void add_products(const struct block *block, int rows, enum word_kind kind) {
     const char *const *row = block->row;
-    const uint32_t *b = block->columns, *end = b + block->steps * PANEL;
+    const int64_t b_step = block->columns_step;
+    const uint32_t *b = block->columns, *end = b + block->steps * b_step;
     const int rounds = kind == WORD_HALVES ? 2 : 1;
     const char *next = block->next;
     lanes sum[BLOCK_ROWS][VECTORS];
@@ -94,11 +96,11 @@ ALWAYS_INLINE void add_products(const struct block *block, int rows, enum word_k
         }
     }
     for (int64_t at = 0; b < end;) {
-        const uint32_t *stop = b + chunk_length(0, end - b, FETCHED_STEPS * PANEL);
+        const uint32_t *stop = b + chunk_length(0, end - b, FETCHED_STEPS * b_step);
         for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
             __builtin_prefetch(next, 0, 2);
         }
-        for (; b < stop; at += block->step, b += PANEL) {
+        for (; b < stop; at += block->step, b += b_step) {
 #pragma GCC unroll 2
             for (int round = 0; round < rounds; round++) {
                 lanes columns[VECTORS];
@@ -229,13 +231,15 @@ ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *par
     add_function *const whole = kind == WORD_SINGLE ? add_singles : add_bf16;
     add_function *const last = kind == WORD_SINGLE ? add_last_singles : add_last_bf16;
     const int64_t blocks = (part->end - part->row + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    const uint32_t *panel = (const uint32_t *)p->b + part->column * p->depth;
+    const uint32_t *panel = product_panel_of(p, part->column);
+    const int64_t panel_step = product_panel_step(p, PANEL);
     struct block block = {
-        .begin = part->first == p->first ? part->bias : NULL,
+        .begin = part->first == p->first && p->row_bias == NULL ? part->bias : NULL,
         .step = p->a_step,
-        .columns = panel + part->first * PANEL,
+        .columns = panel + part->first * panel_step,
+        .columns_step = panel_step,
         .steps = part->last - part->first,
-        .next = (const char *)(panel + part->last * PANEL),
+        .next = (const char *)(panel + part->last * panel_step),
         .next_lines = p->operands_cached ? 0 : (FETCHED_STEPS + blocks - 1) / blocks,
     };
     for (int64_t row = part->row, rows; row < part->end; row += rows) {
@@ -250,6 +254,12 @@ ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *par
 ALWAYS_INLINE void multiply_group(const struct product *p, struct part part, enum word_kind kind) {
     lanes sums[GROUP_ROWS + BLOCK_ROWS][VECTORS];
     set_bias(p, &part);
+    for (int64_t i = 0; i < GROUP_ROWS + BLOCK_ROWS && p->row_bias != NULL; i++) {
+        const float bias = part.row + i < part.end ? p->row_bias[part.row + i] : 0;
+        for (int j = 0; j < VECTORS; j++) {
+            sums[i][j] = (lanes){0} + bias;
+        }
+    }
     part.last = p->first;
     do {
         part.first = part.last;

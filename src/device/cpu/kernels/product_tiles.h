@@ -258,7 +258,7 @@ ALWAYS_INLINE void sum_block(struct tile_state *state, const struct tile_block *
 ALWAYS_INLINE void write_strip(const struct product *p, const float *from, int64_t row,
                                int64_t column, const struct block *block, int vectors) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
-    begin_sums(p, sum, column, block, vectors);
+    begin_sums(p, sum, row, column, block, vectors);
 #pragma GCC unroll 8
     for (int i = 0; i < PRODUCT_ROWS; i++) {
 #pragma GCC unroll 2
@@ -286,7 +286,8 @@ ALWAYS_INLINE void write_block(const struct product *p, const struct tile_block 
 
 // Whether the tiles can be loaded from and stored to c.
 ALWAYS_INLINE int sums_are_result(const struct product *p) {
-    return p->c.dtype == DTYPE_F32 && p->bias == NULL && p->factors == NULL && !has_epilogue(p);
+    return p->c.dtype == DTYPE_F32 && p->bias == NULL && p->row_bias == NULL &&
+           p->factors == NULL && !has_epilogue(p);
 }
 
 ALWAYS_INLINE void begin_epilogue(const struct product *p, struct tile_state *state,

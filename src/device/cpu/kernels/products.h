@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of struct kernels, by whichever of product.h and product_lanes.h is compiled.
+// The functions of struct kernels that multiply matrices, by whichever of product.h and
+// product_lanes.h is compiled: the former with AVX-512, the latter with every other instruction
+// set.
 #ifndef BERTH_CPU_KERNELS_PRODUCTS_H
 #define BERTH_CPU_KERNELS_PRODUCTS_H
 

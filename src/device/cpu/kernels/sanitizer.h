@@ -39,11 +39,15 @@ static void check_product_memory(const struct product *p) {
         check_row(p->epilogue.y, row);
         check_row(p->epilogue.u, row);
     }
-    for (int64_t column = 0; column < p->c.cols; column += p->panel) {
+    for (int64_t step = p->first; step < p->last && p->b_stride > 0; step++) {
+        check_memory((const float *)p->b + step * p->b_stride, p->c.cols * (int64_t)sizeof(float));
+    }
+    for (int64_t column = 0; column < p->c.cols && p->b_stride == 0; column += p->panel) {
         const int64_t width = cpu_round_up(chunk_length(column, p->c.cols, p->panel), 16);
         check_memory((const float *)p->b + column * p->depth + p->first * width,
                      steps * width * (int64_t)sizeof(float));
     }
+    check_memory(p->row_bias, p->row_bias != NULL ? p->c.rows * (int64_t)sizeof *p->row_bias : 0);
     check_memory(p->bias, p->bias != NULL ? p->c.cols * (int64_t)sizeof *p->bias : 0);
 }
 #else

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels of one instruction set: included by kernels_*.c, which name the table.
+// Puts all kernels of one instruction set into its table (struct kernels): included by kernels_*.c,
+// which name the table and are compiled with the flags of their set. kernels_choose.c takes one of
+// the tables when the device is opened.
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/activations.h"
 #include "device/cpu/kernels/cross_entropy.h"
