@@ -15,6 +15,7 @@ import contextlib
 import importlib.util
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import statistics
@@ -23,9 +24,6 @@ import sys
 import tempfile
 import time
 
-import tokenizers
-
-import peers
 import results_file
 
 TEXT = "The bridge was opened in 1932 after eight years of work."
@@ -47,16 +45,17 @@ OPENVINO = TOKENS + """import openvino
 model = openvino.Core().compile_model(sys.argv[1], "CPU")
 print(json.dumps(model(batch)[model.outputs[0]][0].mean(0).tolist()))"""
 PROGRAMS = ("berth-fp32", "berth-int8", "sentence-transformers-fp32", "onnxruntime-int8", "openvino-int8")
+FILES = {"onnxruntime-int8": "onnxruntime-int8.onnx", "openvino-int8": "openvino-int8.xml"}
 PARTS = {"sentence-transformers": ("torch", "transformers", "sentence_transformers"), "onnxruntime": ("onnxruntime", "tokenizers", "numpy"),
          "openvino": ("openvino", "tokenizers", "numpy")}
 
 
 def timed(words):
-    """Seconds, MB of resident memory at most, and the output."""
+    """Seconds until the vector is there, MB of resident memory at most, and the output."""
     begin = time.perf_counter()
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         output = process.stdout.read()
-        seconds = time.perf_counter() - begin  # the vector is there
+        seconds = time.perf_counter() - begin
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -70,29 +69,33 @@ def size_of(names):
     return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def commands(a, work):
-    """program -> its command; writes the models that they need"""
+def write_models(programs, berth, model, work):
+    """In a process of its own: what it reads would count as memory of the programs that this process starts."""
+    import tokenizers
+
+    import peers
+
     def convert(target, *more):
         if not target.exists():
-            subprocess.run([a.berth, "convert", a.model, target, "--quiet", *more], check=True)
+            subprocess.run([berth, "convert", model, target, "--quiet", *more], check=True)
         return target
-    python, tokenizer = [sys.executable, "-W", "ignore", "-c"], os.path.join(a.model, "tokenizer.json")
-    ids = [one for one in tokenizers.Tokenizer.from_file(tokenizer).encode(TEXT).ids if one]
-    rows = [(ids, [0] * len(ids))]  # enough to calibrate for this text
-    found = {}
-    for name in a.programs:
-        if name == "berth-fp32":
-            found[name] = [a.berth, "embed", "--model", a.model, "--text", TEXT, "--quiet"]
-        elif name == "berth-int8":
-            found[name] = [a.berth, "embed", "--model", convert(work / "int8", "--to", "int8"), "--precision", "int8", "--text", TEXT,
-                           "--quiet"]
-        elif name == "sentence-transformers-fp32":
-            found[name] = [*python, SENTENCE_TRANSFORMERS, a.model, TEXT]
-        else:
-            graph = convert(work / "onnx", "--to", "onnx", "--allow_lossy") / "model.onnx"
-            path = peers.WRITE[name.split("-")[0]](graph, rows)
-            found[name] = [*python, ONNXRUNTIME if name.startswith("onnx") else OPENVINO, str(path), tokenizer, TEXT]
-    return found
+    if "berth-int8" in programs:
+        convert(work / "int8", "--to", "int8")
+    ids = [one for one in tokenizers.Tokenizer.from_file(os.path.join(model, "tokenizer.json")).encode(TEXT).ids if one]
+    for name in set(programs) & set(FILES):
+        graph = convert(work / "onnx", "--to", "onnx", "--allow_lossy") / "model.onnx"
+        peers.WRITE[name.split("-")[0]](graph, [(ids, [0] * len(ids))])  # enough to calibrate for this text
+
+
+def command_of(name, a, work):
+    if name.startswith("berth"):
+        own = ["--model", work / "int8", "--precision", "int8"] if name == "berth-int8" else ["--model", a.model]
+        return [a.berth, "embed", *own, "--text", TEXT, "--quiet"]
+    python = [sys.executable, "-W", "ignore", "-c"]
+    if name == "sentence-transformers-fp32":
+        return [*python, SENTENCE_TRANSFORMERS, a.model, TEXT]
+    return [*python, ONNXRUNTIME if name == "onnxruntime-int8" else OPENVINO, str(work / "onnx" / FILES[name]),
+            os.path.join(a.model, "tokenizer.json"), TEXT]
 
 
 def cosine(one, other):
@@ -127,7 +130,11 @@ def main():
     a.programs = a.programs.split(",")
     with contextlib.nullcontext(a.folder) if a.folder else tempfile.TemporaryDirectory() as work:
         pathlib.Path(work).mkdir(exist_ok=True)
-        seconds, memory = measure(a, commands(a, pathlib.Path(work)))
+        work = pathlib.Path(work)
+        writing = multiprocessing.get_context("spawn").Process(target=write_models, args=(a.programs, a.berth, a.model, work))
+        writing.start()
+        writing.join()
+        seconds, memory = measure(a, {name: command_of(name, a, work) for name in a.programs})
     found = {}
     print(results_file.machine())
     for name, taken in seconds.items():

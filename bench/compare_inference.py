@@ -83,6 +83,7 @@ def work(a):
     if program == "berth":
         run, inputs = open_berth(a, precision), texts
     else:
+        peers.RESTS = a.settings == "rests"
         run = peers.OPEN[program](os.path.join(a.folder, "model"), os.path.join(a.folder, "onnx", "model.onnx"), precision, a.threads, rows)
         inputs = [batch_of([row]) for row in rows]
     order = sorted(rows, key=lambda row: len(row[0]))
@@ -145,8 +146,8 @@ def write_models(a):
     subprocess.run([a.berth, "convert", model, os.path.join(a.folder, "onnx"), "--to", "onnx", "--quiet"], check=True)
 
 
-def start(a, name):
-    return Torch(__file__, ("folder", "threads", "questions", "library", "vocab"), name, "", a, program=name)
+def start(a, name, setting=""):
+    return Torch(__file__, ("folder", "threads", "questions", "library", "vocab"), name, setting, a, program=name)
 
 
 def measure_all(a):
@@ -165,7 +166,7 @@ def measure_all(a):
 
 def measure_requests(a, count):
     """program -> seconds of each request; the programs take turns at every request, each first as often as another."""
-    workers = {name: start(a, name) for name in a.programs}
+    workers = {name: start(a, name, "rests") for name in a.programs}
     seconds = {name: [] for name in a.programs}
     for number in range(a.requests):
         shift = number % len(a.programs)

@@ -13,6 +13,7 @@ import pathlib
 import numpy as np
 
 NAMES = ("input_ids", "token_type_ids", "attention_mask")
+RESTS = False  # whether ONNX Runtime's threads sleep after a run: otherwise they spin on a core that the next program needs
 CALIBRATION = 300  # batches of one sequence, NNCF's own number
 
 
@@ -66,6 +67,8 @@ def open_onnxruntime(_, graph, precision, threads, rows):
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    if RESTS:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     path = write_onnxruntime(graph, rows) if precision == "int8" else graph
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = {one.name for one in session.get_inputs()}
