@@ -95,9 +95,10 @@ static enum berth_status read_texts(struct call *call, struct task_text *item, c
                                     const char *where, struct berth_error *error) {
     char element[96];
     if (!json_is_array_value(value)) {
-        return !call->is_list ? call_set_text(item, 0, value, where, error)
-                              : error_set(error, BERTH_USAGE,
-                                          "%s: expected one text, or a pair of texts", where);
+        return !call->is_list
+                   ? call_set_text(item, 0, value, where, error)
+                   : error_set(error, BERTH_USAGE,
+                               "%s: expected a list with one text, or a pair of texts", where);
     }
     if (json_length(value) < 1 || json_length(value) > 2) {
         return error_set(error, BERTH_USAGE, "%s: expected one text, or a pair of texts", where);

@@ -231,7 +231,7 @@ class Answers(unittest.TestCase):
                 self.assertEqual(rerank(model=model), expected(model, "sigmoid"))
                 self.assertEqual(rerank(model=model, raw_scores=True), expected(model, "none"))
                 for score, raw in (("auto", False), ("none", True)):  # the program's lines are these
-                    lines = berth("rerank", "--model", str(MODELS / model), "--query", query, "--score", score, "--top_n", "4", "--quiet",
+                    lines = berth("rerank", "--model", str(MODELS / model), "--query", query, "--score", score, "--top_n", "4", "--precision", "fp32", "--quiet",
                                   given="".join(text + "\n" for text in texts)).splitlines()
                     self.assertEqual([json.loads(line) for line in lines], rerank(model=model, raw_scores=raw, return_text=True, top_n=4))
             self.assertEqual(rerank(), rerank(model="number"))  # the first that has a single label
@@ -494,7 +494,7 @@ class Answers(unittest.TestCase):
             alike = [math.exp(logit) / sum(map(math.exp, logits)) for logit in logits]
             for label, score in zip(found["labels"], found["scores"]):
                 self.assertAlmostEqual(score, alike[parameters["candidate_labels"].index(label)], 6)
-        self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
+        self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text, or a pair of texts")
         self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a string")
         self.refused("/predict", {"inputs": [["a", "b"], "c"]}, "inputs[1]: expected a list")
         self.refused("/predict", {"inputs": [["a", "b"], ["a", ""]]}, "inputs[1][1]: the text is empty")
