@@ -61,7 +61,7 @@ static int replays(const struct bench *bench) {
     return bench->settings->replay_compute != NULL;
 }
 
-// Not for a forecast or a replay, which have no MFU.
+// A forecast and a replay have no MFU, so they need no peak.
 static void read_peak(struct bench *bench) {
     if (replays(bench) || forecasts(bench)) {
         return;
@@ -156,7 +156,7 @@ static enum berth_status init_state(struct bench *bench, struct berth_error *err
                : state_init(&bench->state, bench->device, table, compute, 0, error);
 }
 
-// What needs no other rank.
+// Opens what each rank can open without the others.
 static enum berth_status open_data(struct bench *bench, struct berth_error *error) {
     TRY(bench_data_open(&bench->data, bench->settings, bench->parts, error));
     return machine_device_open(&bench->settings->config->machine, bench->comm, &bench->log,

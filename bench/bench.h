@@ -7,7 +7,8 @@
 // prediction a third of that. Pre-training adds 6 (H^2 + H V) for each masked token, the only ones
 // that the head's transform and decoder need. Embeddings, recomputation, slack and padding do not
 // count. MFU = required FLOPs / seconds / peak; the peak is the best of ten measurements, five
-// before and five after.
+// before and five after. `berth bench` prints the result (cli/bench.c); single operations are
+// measured by operations/bench_ops.h.
 #ifndef BERTH_BENCH_H
 #define BERTH_BENCH_H
 

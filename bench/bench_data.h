@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sequences of a benchmark: a data set's features or pre-training instances, packed or padded
-// with [PAD], divided into updates in advance.
+// with [PAD], divided into updates in advance. bench.c opens them.
 #ifndef BERTH_BENCH_DATA_H
 #define BERTH_BENCH_DATA_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates whose computation is replaced by measured seconds: with real ranks by sleeping between
-// real exchanges, in a forecast by advancing clocks between predicted exchanges.
+// real exchanges, in a forecast by advancing clocks between predicted exchanges. bench.c runs one
+// or the other; the seconds are those of rank_times.h.
 #ifndef BERTH_BENCH_RANKS_H
 #define BERTH_BENCH_RANKS_H
 

@@ -2,6 +2,7 @@
 // The measured seconds that a rank computes between the exchanges of an update: a list of the
 // events of an update and the seconds before each. It serves two purposes: with real ranks,
 // computation is replaced by sleeping; with a forecast's communicator, by advancing its clocks.
+// recorder.h measures them.
 #ifndef BERTH_RANK_TIMES_H
 #define BERTH_RANK_TIMES_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time of operations: on the host until the device's status reports completion, on other
-// devices by their marks.
+// devices by their marks. `berth bench` and bench_operations measure with it; what is measured is
+// theirs.
 #include "bench/timing.h"
 
 #include "core/clock.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time that operations of a device take, and the rate at which it reads its memory.
+// The time that operations of a device take, and the rate at which it reads its memory. `berth
+// bench` and bench_operations use it.
 #ifndef BERTH_BENCH_TIMING_H
 #define BERTH_BENCH_TIMING_H
 

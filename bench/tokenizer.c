@@ -4,7 +4,8 @@
 //   bench_tokenizer VOCAB|TOKENIZER.json FILE [SECONDS]
 //
 // Prints one JSON object: the tokens of one pass, passes, and the tokens per second of the median
-// and the best pass. The file is read into memory before the clock starts.
+// and the best pass. The file is read into memory before the clock starts. The tokens are those of
+// text/tokenizer.h.
 #include "text/tokenizer.h"
 
 #include "core/file.h"

@@ -21,7 +21,7 @@ static enum berth_status put_text(struct buffer *word, const json *value,
     return BERTH_OK;
 }
 
-// As one line of JSON.
+// The value of such a key is the object as one line of JSON.
 static enum berth_status put_object(struct buffer *word, const json *value,
                                     struct berth_error *error) {
     OWNED char *text = json_write(value, JSON_COMPACT);

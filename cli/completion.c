@@ -28,7 +28,7 @@ static int begins(const char *word, const char *typed) {
     return *typed == '\0';
 }
 
-// With the dashes that the user types within names.
+// Puts the word with "-" or "_" within names, whichever the user has typed so far.
 static void put_spelled(struct candidates *out, const char *word) {
     const size_t dashes = strspn(out->typed, "-");
     const int has_dashes = strchr(out->typed + dashes, '-') != NULL;
@@ -98,7 +98,8 @@ static void offer_tasks(struct candidates *out, const char *name) {
 
 // --- options -------------------------------------------------------------------------------------
 
-// With nothing but dashes typed the common options by their first names; else every spelling.
+// If only dashes were typed, offers the common options by their first names, otherwise every
+// spelling of every option.
 static void offer_options(struct candidates *out, const struct cli_verb *verb) {
     const int is_short = strlen(out->typed) <= 2;
     const struct option_row *row;

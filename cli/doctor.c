@@ -52,7 +52,7 @@ static void put_text(struct facts *facts, const char *key, const char *value) {
     }
 }
 
-// For people divided by 1 << shift, with the unit.
+// People see the value divided by 1 << shift, with its unit; JSON has the value itself.
 static void put_number(struct facts *facts, const char *key, int64_t value, int shift,
                        const char *unit) {
     if (facts->json) {
@@ -151,7 +151,7 @@ static void describe_gpus(const char *kind, char *text, size_t size) {
     }
 }
 
-// One line for each kind: what is there, or why it is not.
+// Prints a line for each kind of GPU: which ones there are, or why there is none.
 static void put_gpus(struct facts *facts) {
     char key[32], text[2048];
     for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {

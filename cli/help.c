@@ -111,7 +111,8 @@ static int is_in_group(const struct option_row *row, const char *group) {
     return row->group != NULL && option_same_name(group, row->group);
 }
 
-// Those of the topic under the names of their groups; of all, those that are not common.
+// Prints the options of the topic under the names of their groups. The topic "all" begins with
+// the common options, so here are the others.
 static void print_groups(struct page *page) {
     const int all = option_same_name(page->topic, ALL);
     const struct option_row *row;
@@ -179,7 +180,7 @@ static void print_more(struct page *page) {
     }
 }
 
-// Of a verb with several.
+// Names the tasks of a verb that has several.
 static void print_tasks(struct page *page) {
     const struct cli_verb *verb = page->verb;
     char tasks[128];

@@ -50,30 +50,25 @@ static int asks_for_help(int count, char **words, const char **topic) {
     return 0;
 }
 
-// Whether another process reports the error. An empty message means that the processes agreed on
-// another one's error (comm/comm.h); if they could not, they probably have the same words.
-static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
-    return error->message[0] == '\0' ||
-           (status == BERTH_USAGE && !cli_reports() && !comm_was_opened());
-}
-
-// Several processes all exit with the same code, whichever of them got the signal.
-static int interrupted_code(void) {
-    const int code = cli_signal_exit_code();
-    return code != 0 && launch_find().size <= 1 ? code : BERTH_INTERRUPTED;
-}
-
+// Prints the error, unless another process does, and returns the exit code. Several processes all
+// exit with the same code, whichever of them got the signal.
 static int finish(enum berth_status status, struct berth_error *error) {
     if (status == BERTH_OK) {
         status = cli_flush(error);
     }
     if (status == BERTH_INTERRUPTED) {
+        const int code = cli_signal_exit_code();
         if (cli_reports() && error->message[0] != '\0') {
             cli_plain_message(error->message); // requested, so not an error
         }
-        return interrupted_code();
+        return code != 0 && launch_find().size <= 1 ? code : BERTH_INTERRUPTED;
     }
-    if (status != BERTH_OK && !is_reported_elsewhere(status, error)) {
+    // The processes agree on an error (comm/comm.h), which is empty in all but one; if they could
+    // not, because none had opened a communicator, they probably have the same words.
+    const int is_reported_elsewhere =
+        error->message[0] == '\0' ||
+        (status == BERTH_USAGE && !cli_reports() && !comm_was_opened());
+    if (status != BERTH_OK && !is_reported_elsewhere) {
         cli_error(error->message);
     }
     return cli_exit_code(status);
@@ -147,41 +142,37 @@ static enum berth_status run_with_models(struct cli_call *call, struct berth_err
                : status;
 }
 
-static enum cli_processes processes_of(const struct cli_call *call) {
+// Runs the verb, unless it was started as one of several processes and does its work in the first
+// one only, or refuses: processes would each do all of the work and overwrite each other's files.
+static enum berth_status run_parsed(struct cli_call *call, struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
-    return verb->processes_of != NULL ? verb->processes_of(call) : verb->processes;
-}
-
-// Refuses to run as several processes, which would each do all the work and overwrite each other's
-// files.
-static enum berth_status refuse(const struct cli_call *call, const struct launch *launch,
-                                struct berth_error *error) {
-    if (!cli_reports()) {
-        return error_set(error, BERTH_CONFIG, "%s", "");
-    }
-    return error_set(error, BERTH_CONFIG,
-                     "started as process %" PRId64 " of %" PRId64 " by %s (%s is %s), but `berth "
-                     "%s` is one process, which uses all cores: %s",
-                     launch->rank + 1, launch->size, launch->launcher->name, launch->variable,
-                     getenv(launch->variable), call->verb->name, launch->launcher->alone);
-}
-
-// Whether this process runs the verb, if it was started as one of several.
-static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
-                                        struct berth_error *error) {
     const struct launch launch = launch_find();
-    const enum cli_processes processes = processes_of(call);
-    *runs = 1;
-    if (launch.size <= 1 || processes == CLI_EACH || processes == CLI_DIVIDED) {
-        return BERTH_OK;
+    const enum cli_processes processes =
+        verb->processes_of != NULL ? verb->processes_of(call) : verb->processes;
+    const int runs_in_each = processes == CLI_EACH || processes == CLI_DIVIDED;
+    if (launch.size > 1 && !runs_in_each) {
+        if (processes == CLI_ALONE || !launch.is_numbered) {
+            return !cli_reports()
+                       ? error_set(error, BERTH_CONFIG, "%s", "")
+                       : error_set(error, BERTH_CONFIG,
+                                   "started as process %" PRId64 " of %" PRId64
+                                   " by %s (%s is %s), but `berth %s` is one process, which uses "
+                                   "all cores: %s",
+                                   launch.rank + 1, launch.size, launch.launcher->name,
+                                   launch.variable, getenv(launch.variable), verb->name,
+                                   launch.launcher->alone);
+        }
+        cli_note(call,
+                 "started as %" PRId64 " processes by %s: `berth %s` runs in the first one only",
+                 launch.size, launch.launcher->name, verb->name);
     }
-    if (processes == CLI_ALONE || !launch.is_numbered) {
-        return refuse(call, &launch, error);
+    if (launch_is_parallel(&launch) && processes == CLI_DIVIDED) {
+        TRY(comm_expect((double)call->config.machine.start_timeout, error));
+    } else {
+        comm_expect_none(); // this process will not connect to the others
     }
-    *runs = launch.rank == 0;
-    cli_note(call, "started as %" PRId64 " processes by %s: `berth %s` runs in the first one only",
-             launch.size, launch.launcher->name, call->verb->name);
-    return BERTH_OK;
+    return launch.size <= 1 || runs_in_each || launch.rank == 0 ? run_with_models(call, error)
+                                                                : BERTH_OK;
 }
 
 // Makes the processes agree on an error in the words, which may be those of one process alone: the
@@ -202,23 +193,11 @@ static enum berth_status agree_on_words(const struct cli_call *call, enum berth_
     return status;
 }
 
-// A process of several that will not connect to the others has no deadline for it.
-static enum berth_status run_parsed(struct cli_call *call, struct berth_error *error) {
-    const struct launch launch = launch_find();
-    int runs;
-    TRY(decide_if_runs(call, &runs, error));
-    if (launch_is_parallel(&launch) && processes_of(call) == CLI_DIVIDED) {
-        TRY(comm_expect((double)call->config.machine.start_timeout, error));
-    } else {
-        comm_expect_none();
-    }
-    return runs ? run_with_models(call, error) : BERTH_OK;
-}
-
 // Runs the verb with the words after it.
-static enum berth_status parse_and_run(const struct cli_verb *verb, int count, char **words,
-                                       struct berth_error *error) {
+static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
+                                  struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
+    TRY(skip_task(verb, &count, &words, error));
     if (count == 0 && (verb->required != NULL || verb->arguments_min > 0)) {
         return report_missing_words(verb, error);
     }
@@ -226,13 +205,7 @@ static enum berth_status parse_and_run(const struct cli_verb *verb, int count, c
     if (status == BERTH_OK) {
         status = run_parsed(&call, error);
     }
-    return agree_on_words(&call, status, error);
-}
-
-static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
-                                  struct berth_error *error) {
-    TRY(skip_task(verb, &count, &words, error));
-    const enum berth_status status = parse_and_run(verb, count, words, error);
+    status = agree_on_words(&call, status, error);
     cli_free_owned();
     return status;
 }
@@ -264,10 +237,6 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
                : run_verb(verb, count - 1, words + 1, error);
 }
 
-static int is_no_color(const char *word) {
-    return strcmp(word, "--no-color") == 0 || strcmp(word, "--no_color") == 0;
-}
-
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
@@ -280,7 +249,8 @@ int main(int count, char **words) {
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit
-    while (count > 1 && is_no_color(words[1])) {
+    while (count > 1 &&
+           (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
         cli_forbid_colours();
         count--;
         words++;

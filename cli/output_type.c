@@ -42,7 +42,7 @@ size_t output_type_width(enum output_type type, size_t width) {
 
 // --- ranges -------------------------------------------------------------------------------------
 
-// 0: out of memory.
+// Returns 0 when out of memory.
 static int widen(struct output_ranges *ranges, const float *row, size_t width) {
     if (ranges->least == NULL) {
         ranges->least = memory_array(2 * width, sizeof *ranges->least);
@@ -81,7 +81,7 @@ static void put_bits(const float *row, size_t width, unsigned char *to) {
     }
 }
 
-// In float, as NumPy computes.
+// Computes in float, as NumPy does.
 static unsigned char step_of(float value, float least, float largest) {
     const float range = (largest - least) / 255, size = range == 0 ? 1 : range;
     const float steps = floorf((value - least) / size);

@@ -70,7 +70,7 @@ static enum berth_status check_type(struct run *run, struct berth_error *error) 
                            type);
 }
 
-// What only the verb's own row makes.
+// Refuses options of the verb's own row that another row, which a flag asks for, does not follow.
 static enum berth_status check_flag(const struct run *run, struct berth_error *error) {
     static const char *const others[] = {"pooling", "normalize"};
     const char *flag = run->task->verb.flag;
@@ -351,7 +351,8 @@ static enum berth_status put_ranking(struct run *run, struct berth_error *error)
 
 // --- rounds of texts -----------------------------------------------------------------------------
 
-// What is wrong with a text is said of its line, what is wrong with its result of its number.
+// Names the line of a text that is wrong. A result that is wrong is named by the number of its
+// text, as the line is not to blame.
 static enum berth_status fail(const struct run *run, size_t index,
                               const struct berth_outcome *outcome, struct berth_error *error) {
     return outcome->status == BERTH_FAILURE

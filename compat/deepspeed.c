@@ -11,7 +11,7 @@
 
 // --- BingBertSquad -------------------------------------------------------------------------------
 
-// Without the engine: FusedAdam in fp16, BertAdam in fp32.
+// The baseline without the engine takes FusedAdam in fp16 and BertAdam in fp32.
 static enum berth_status finish_squad(struct compat_line *line, struct berth_error *error) {
     const int engine = compat_get(line, "deepspeed_config") != NULL;
     const char *job = compat_value(line, "job_name"), *dropout = compat_value(line, "dropout");

@@ -4,7 +4,8 @@
 //
 // Both compute the tanh form of "gelu", and continue what is in the output folder. Intel's batch is
 // that of one process, its rate grows with the square root of their number, and its processes
-// divide the number of updates: either they compute each update together, or each trains alone.
+// divide the number of updates: either they compute each update together, or each trains alone. The
+// command line is read by translate.c.
 #include "core/file.h"
 #include "core/launcher.h"
 #include "core/number.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A command line of another program while it becomes commands of Berth: the memory of the plan, the
 // options of its commands, the flags that were given. What the programs' functions are made of.
+// translate.c fills it, the programs' files complete it, and text.c or cli/as.c uses the result.
 #include "core/launcher.h"
 #include "core/memory.h"
 #include "core/number.h"

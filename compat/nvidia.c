@@ -77,7 +77,7 @@ static const struct compat_flag squad_flags[] = {
     NOT_NEEDED(COMPAT_SWITCH, "profile", "--profile A:B of `berth finetune squad` records updates"),
     FLAGS_END};
 
-// Of all of Habana's programs.
+// The flags that all of Habana's programs have.
 static const struct compat_flag habana_flags[] = {
     SETS("autocast hmp", "precision", "bf16", NULL),
     NOT_NEEDED(COMPAT_VALUE, "hmp_bf16 hmp_fp32 hmp_opt_level profile_steps", FRAMEWORK),
@@ -342,7 +342,7 @@ static enum berth_status add_articles(struct compat_line *line, const char *fold
     return BERTH_OK;
 }
 
-// The same of the books: the file, else a folder of files.
+// Books are read from the file if there is one, else from a folder of files.
 static enum berth_status add_books(struct compat_line *line, const char *folder,
                                    struct berth_error *error) {
     const char *formatted = compat_file_in(line, folder, FORMATTED_BOOKS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `berth as` prints: its programs, the flags of one of them, and the commands of a plan as
-// lines for a shell.
+// lines for a shell. Called by cli/as.c.
 #include "core/options.h"
 #include "program.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a command line of another program by its row: finds the program, its flags and their
 // values, sets the options that they become, and lets the program's function complete the command.
+// Called by cli/as.c; what a flag means is in the program's row.
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/words.h"
@@ -286,7 +287,7 @@ static enum berth_status translate(struct compat_line *line, struct berth_error 
 
 // --- which program -------------------------------------------------------------------------------
 
-// Of several programs of a name, the one whose flags these are.
+// Several programs may have one name: chooses the one that has the flags that were given.
 static enum berth_status choose(struct compat_plan *plan, const char *path, size_t count,
                                 const char *const *words, struct compat_line *chosen,
                                 struct berth_error *error) {

@@ -20,8 +20,13 @@
 //   small_bert MODEL [--rate X] [--save FILE] --ids FILE
 //   small_bert MODEL --vector "a text"
 //
-// MODEL is a folder with config.json, model.safetensors and vocab.txt, such as `berth pretrain`
-// writes. TEXT is a file to train on. --save writes the trained weights; in place of the folder's
+// MODEL is a folder with config.json, model.safetensors and vocab.txt. This makes one with random
+// weights, of 2 layers and 128 columns:
+//
+//   berth pretrain --objective mlm --config tiny --vocab vocab.txt --train text.txt
+//         --line_by_line --max_steps 1 --output model
+//
+// TEXT is a file to train on. --save writes the trained weights; in place of the folder's
 // model.safetensors they are a model that Berth runs. --ids trains on numbers (section 3 has their
 // form). --vector prints the vector of a text: the last layer's row of [CLS].
 //
@@ -221,7 +226,7 @@ struct model {
     struct file file;                            // model.safetensors
 };
 
-// `rows` is 0 for a vector. A name that begins with "." is of the layer with this number.
+// A name that begins with "." is of the layer with this number.
 static void add_slice(struct model *model, size_t layer, const char *name, const char *end,
                       size_t rows, size_t columns, struct matrix *matrix) {
     struct slice *slice = &model->slices[model->slice_count++];
@@ -497,7 +502,7 @@ static void add_word(const struct vocabulary *vocabulary, const char *word, int 
 }
 
 // White space ends a word, a punctuation mark is a word of its own, and control characters do not
-// count.
+// count. (Berth takes [MASK] and the like in a text for tokens; here they are ordinary text.)
 static void tokenize(const struct vocabulary *vocabulary, const char *text, const char *name,
                      struct ids *ids) {
     char word[LONGEST_WORD];
@@ -608,8 +613,8 @@ struct given {
 
 static int read_number(const struct given *given, char **s, size_t below) {
     char *begin = *s;
-    const long number = strtol(begin, s, 10);
-    need(*s > begin && number >= 0 && number < (long)below,
+    const long number = isdigit((unsigned char)*begin) ? strtol(begin, s, 10) : -1;
+    need(number >= 0 && number < (long)below,
          "%s, line %zu: expected a number from 0 to %zu, found \"%.*s\"", given->file.name,
          given->line, below - 1, (int)strcspn(begin, "\n"), begin);
     return (int)number;
@@ -619,8 +624,11 @@ static void read_example(const struct given *given, struct example *example, cha
                          const struct model *model) {
     const size_t words = model->config.words, most = longest_sequence(model);
     int type = 0;
+    s += strspn(s, " \r");
     example->next = *s == '-' ? -1 : read_number(given, &s, 2);
     s += example->next < 0;
+    need(strchr(" \r\n", *s) != NULL, "%s, line %zu: expected a blank after the first word",
+         given->file.name, given->line);
     while (*(s += strspn(s, " \r")) != '\n' && *s != '\0') {
         if (*s == '|') {
             s++;
@@ -642,7 +650,7 @@ static void read_examples(struct given *given, const char *path, const struct mo
     int update = 0, is_new = 1;
     for (char *s = given->file.bytes; *s != '\0'; s = next_line(s)) {
         given->line++;
-        if (s[strspn(s, " \r")] == '\n') {
+        if (strchr("\n", s[strspn(s, " \r")]) != NULL) { // which finds the NUL, too
             update += !is_new;
             is_new = 1;
         } else {

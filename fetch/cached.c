@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the caches of `berth fetch` hold: lists it. Leaves out whether it is complete, which whoever
-// opens it checks.
+// opens it checks. Called by `berth fetch --list` (cli/fetch.c).
 #include "core/memory.h"
 #include "fetch/fetch.h"
 #include "format/hub/hub_cache.h"

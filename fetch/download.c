@@ -206,7 +206,7 @@ static void read_etag(struct work *work) {
     }
 }
 
-// Without an etag a later run cannot resume the download.
+// Stores the etag beside the bytes: without it a later run could not resume the download.
 static enum berth_status store_etag(struct work *work, const char *etag,
                                     struct berth_error *error) {
     if (strcmp(etag, work->stored_etag) == 0) {

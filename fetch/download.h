@@ -6,7 +6,7 @@
 // when their number and digests are right. When the connection, the disk or the user ends the
 // download, the partial file stays and the next run requests the rest; wrong content is removed. A
 // source without a known digest is resumed only under its strong etag, which is stored next to the
-// bytes.
+// bytes. fetch_hub.c and fetch_url.c call it for each file.
 #ifndef BERTH_FETCH_DOWNLOAD_H
 #define BERTH_FETCH_DOWNLOAD_H
 

@@ -161,7 +161,7 @@ static enum berth_status fetch_online(struct fetch *fetch, const atomic_int *sto
     return status;
 }
 
-// What the name denotes and where it is.
+// Finds out what the name denotes and where it is.
 static enum berth_status find(struct fetch *fetch, const char *name,
                               const struct fetch_settings *settings, struct berth_error *error) {
     const int is_url = is_whole_url(name);

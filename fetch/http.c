@@ -2,6 +2,7 @@
 // HTTP requests through libcurl; no other file includes it.
 //
 // Leaves out: uploads, cookies, .netrc, compressed bodies, every protocol but http and https.
+// download.c and hub.c send their requests through it.
 #include "fetch/http.h"
 
 #include "core/caseless.h"

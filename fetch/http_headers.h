@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the headers of a response into struct http_response. They come from the network and are
-// untrusted.
+// untrusted. For http.c, line by line.
 #ifndef BERTH_FETCH_HTTP_HEADERS_H
 #define BERTH_FETCH_HTTP_HEADERS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /api/models/ID/revision/REVISION returns the commit, /api/models/ID/tree/COMMIT its files, in
-// pages that name the next one in a Link header.
+// pages that name the next one in a Link header. fetch_hub.c asks; the answers are parsed by
+// format/hub/hub_listing.c.
 #include "fetch/hub.h"
 
 #include "core/buffer.h"

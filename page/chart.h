@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What charts have in common, however they are drawn: their lines, their axes, and the titles of
-// known series.
+// known series. html_chart.c and plot.c draw them.
 #ifndef BERTH_PAGE_CHART_H
 #define BERTH_PAGE_CHART_H
 

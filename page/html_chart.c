@@ -99,7 +99,7 @@ static void put_grid(const struct chart *chart, struct buffer *page) {
     }
 }
 
-// Where processes resumed.
+// Draws a line at each update at which a process resumed.
 static void put_resumptions(const struct chart *chart, const struct run_set *set,
                             struct buffer *page) {
     for (size_t i = 0; i < set->count; i++) {

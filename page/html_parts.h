@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sections of the HTML report, in the order of the page. A section for which the runs have no
 // data appends nothing. buffer_print does not escape: text of a log goes through html_put_text.
+// html.c calls them in that order.
 #ifndef BERTH_PAGE_HTML_PARTS_H
 #define BERTH_PAGE_HTML_PARTS_H
 

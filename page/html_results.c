@@ -188,7 +188,7 @@ static void put_matrix(const json *cells, const struct classes *classes, struct 
     buffer_put_text(page, "</tbody></table></div>\n");
 }
 
-// In the log's order, which is the most frequent first.
+// Lists the cells in the order of the log, which begins with the most frequent.
 static void put_mistakes(const json *cells, struct buffer *page) {
     size_t rows = 0;
     buffer_put_text(page,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts of runs in a terminal, drawn with braille characters: two by four dots each.
+// Charts of runs in a terminal, drawn with braille characters: two by four dots each. For `berth
+// plot`; pages have charts of their own (html_chart.c).
 #ifndef BERTH_PAGE_PLOT_H
 #define BERTH_PAGE_PLOT_H
 

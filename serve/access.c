@@ -114,7 +114,8 @@ static void put_header(struct http_reply *reply, const char *name, const char *v
     reply->more[i].value = value;
 }
 
-// No credentials: a page sends its key itself, as Authorization, which "*" does not include.
+// The headers allow no credentials of a browser. A page sends its key itself, in the header
+// Authorization, which must be named, as "*" does not include it.
 void access_put_headers(const struct access *access, const struct http_request *request,
                         struct http_reply *reply) {
     const char *origin = allowed_origin(access, request);

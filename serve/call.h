@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request to a model, from its JSON to its reply: the items of work that it consists of.
+// A request to a model, from its JSON to its reply: the items of work that it consists of. routes.c
+// makes one of a request, queue.h lets it wait, and run.c answers it.
 #ifndef BERTH_SERVE_CALL_H
 #define BERTH_SERVE_CALL_H
 

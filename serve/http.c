@@ -8,7 +8,8 @@
 // scans for such connections itself.
 //
 // A complete request is suspended before the application sees it, and resumed by its reply; so it
-// makes no difference which thread replies, and when.
+// makes no difference which thread replies, and when. What a request asks for is found out by
+// routes.c.
 #include "serve/http.h"
 
 #include "core/buffer.h"
@@ -523,7 +524,7 @@ static enum berth_status start_daemons(struct http_server *server, struct berth_
     return status;
 }
 
-// Without sockets of its own the server has the one that the settings name.
+// Listens on the socket that was passed in the settings, or else opens its own.
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
     if (settings->listener >= 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets that listen: one for each address of a host, all with the same port.
+// Sockets that listen: one for each address of a host, all with the same port. For http.c when a
+// server starts; what arrives on them is http.c's.
 #ifndef BERTH_SERVE_LISTENERS_H
 #define BERTH_SERVE_LISTENERS_H
 

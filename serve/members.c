@@ -250,10 +250,11 @@ static enum berth_status note_unknown(struct unknown_members *unknown, const cha
     char name[UNKNOWN_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s", UTF8_SHOWN(key, sizeof name - 1));
     if (unknown->are_refused) {
-        return error_set(error, BERTH_USAGE,
-                         "%s%s: unknown at this path; leave it out (the server was started with "
-                         "--strict_requests)",
-                         parent, name);
+        return error_set(
+            error, BERTH_USAGE,
+            "%s%s: unknown key at this path; leave it out (the server was started with "
+            "--strict_requests)",
+            parent, name);
     }
     if (unknown->count == UNKNOWN_NAMES || is_noted(unknown, name)) {
         return BERTH_OK;

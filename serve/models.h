@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models that are served, by name. A reload opens a model again beside the old one, which is
-// closed when its last request is answered.
+// closed when its last request is answered. Each is opened as for any other caller (task/task.h).
 #ifndef BERTH_SERVE_MODELS_H
 #define BERTH_SERVE_MODELS_H
 

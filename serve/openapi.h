@@ -6,7 +6,7 @@
 // S)" any of these, "=a/b/null" one of these words, "!S" anything else. `Text` before it describes
 // it. After it: "?" null, too; "+" at least one element; "<=N", ">=N"; "/PATTERN/"; "%FORMAT"; "*"
 // other members are ignored; "& (S | S)" and one of these. "@MEDIA S; @MEDIA S" are bodies of other
-// types than JSON.
+// types than JSON. routes.c has the rows.
 #ifndef BERTH_SERVE_OPENAPI_H
 #define BERTH_SERVE_OPENAPI_H
 

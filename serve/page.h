@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page at /, and the same page with a result for browsers without JavaScript, which send its
-// form.
+// form. routes.c asks for it; what a model answers is put in by run.c.
 #ifndef BERTH_SERVE_PAGE_H
 #define BERTH_SERVE_PAGE_H
 

@@ -4,7 +4,7 @@
 //
 // Tensors are JSON, or binary as in KServe's extension: those follow the JSON of a request or
 // reply, in the order in which it names them; numbers are little-endian, and each text has its
-// length in four bytes before it.
+// length in four bytes before it. Called by call.c; paths are in routes.c.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"
@@ -283,7 +283,7 @@ static int is_binary(const struct call *call, const char *name) {
     return json_truth(json_is_boolean(own) ? own : usual);
 }
 
-// 0: the tensor is not binary.
+// Returns 0 if the tensor is not binary.
 static int put_binary(struct buffer *binary, const void *bytes, size_t length) {
     if (binary != NULL) {
         buffer_put(binary, bytes, length);

@@ -99,7 +99,7 @@ static void write_ranking(struct json_line *line, const char *key, const struct 
     json_line_close(line, ']');
 }
 
-// What Cohere's reply says of the request.
+// Writes the member "meta", in which Cohere's reply describes the request.
 static void write_meta(struct json_line *line, const struct call *call) {
     const int is_second = strncmp(call->request->path, "/v2/", strlen("/v2/")) == 0;
     json_line_open(line, "meta", '{');

@@ -61,7 +61,7 @@ static int compare_words(const void *left, const void *right) {
     return (a->id > b->id) - (a->id < b->id);
 }
 
-// By their ids, as text-embeddings-inference has them.
+// The words are ordered by their ids, as in text-embeddings-inference.
 static void write_sparse(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '[');
     for (size_t i = 0; i < call->count; i++) {
@@ -95,12 +95,12 @@ static enum berth_status read_texts(struct call *call, struct task_text *item, c
                                     const char *where, struct berth_error *error) {
     char element[96];
     if (!json_is_array_value(value)) {
-        return !call->is_list
-                   ? call_set_text(item, 0, value, where, error)
-                   : error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", where);
+        return !call->is_list ? call_set_text(item, 0, value, where, error)
+                              : error_set(error, BERTH_USAGE,
+                                          "%s: expected one text, or a pair of texts", where);
     }
     if (json_length(value) < 1 || json_length(value) > 2) {
-        return error_set(error, BERTH_USAGE, "%s: expected one text or two", where);
+        return error_set(error, BERTH_USAGE, "%s: expected one text, or a pair of texts", where);
     }
     // The second one first, as in protocol_hugging_face.c.
     for (size_t i = json_length(value); i-- > 0;) {

@@ -178,7 +178,7 @@ static void fill(struct lane *lane) {
     }
 }
 
-// 0: the lane has ended and is empty.
+// Returns 0 if the lane has ended and is empty.
 static int take(struct lane *lane) {
     lane->batch.calls = NULL;
     lane->batch.tokens = 0;
@@ -247,7 +247,8 @@ size_t queue_length(struct queue *queue, size_t model) {
     return length;
 }
 
-// What is read is put into lanes that end later.
+// Ends the lanes in order: calls that the first one has read are put into the others, which end
+// later.
 void queue_end(struct queue *queue) {
     for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
         struct lane *lane = &queue->lanes[i];

@@ -6,7 +6,8 @@
 // two clients: behind a proxy, what looks like one client is many, and a question should not wait
 // for somebody's list of thousands. A larger call gives up its turn after each batch. Batches
 // alternate between models. Calls with a text longer than four batches have a lane of their own,
-// since such a text is run as a whole, however long that takes.
+// since such a text is run as a whole, however long that takes. routes.c puts calls in, and run.c
+// runs a batch.
 #ifndef BERTH_SERVE_QUEUE_H
 #define BERTH_SERVE_QUEUE_H
 

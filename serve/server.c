@@ -106,7 +106,7 @@ static void report_reload(const struct loader *loader) {
     }
 }
 
-// 0: the server is ending.
+// Returns 0 if the server is ending.
 static int wait_for_reload(struct server *server) {
     const struct timespec tick = {.tv_nsec = TICK_NANOSECONDS};
     while (!atomic_exchange(&server->reload_requested, 0)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the blocks of bzip2 files, decompresses them in parallel and returns them in order. libbz2
 // gets each block as a separate stream: header, the block's bits shifted to a byte boundary, end
-// mark with its checksum.
+// mark with its checksum. dump.c reads a compressed dump through it.
 #include "wiki/bzip2.h"
 
 #include "core/buffer.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the dump of a wiki, plain or compressed, as chunks of XML in UTF-8.
+// Reads the dump of a wiki, plain or compressed, as chunks of XML in UTF-8. wikipedia.c gives the
+// chunks to mediawiki.h, which knows XML.
 #ifndef BERTH_WIKI_DUMP_H
 #define BERTH_WIKI_DUMP_H
 

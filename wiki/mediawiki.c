@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns expat's events into pages. Elements are identified by name and depth: page/title,
-// page/revision/text, siteinfo/namespaces/namespace.
+// page/revision/text, siteinfo/namespaces/namespace. wikipedia.c feeds it and takes the pages; what
+// their text means is wikitext.c's.
 #include "wiki/mediawiki.h"
 
 #include "core/buffer.h"

@@ -4,7 +4,7 @@
 // Takes bytes as they arrive and returns pages one at a time; memory is bounded by the largest
 // page. Only the last revision of a page counts. Invalid UTF-8 and control characters mark the page
 // as damaged. Broken or deep nesting, an overlong tag and a DOCTYPE are errors: no dump has one,
-// and entities allow XML bombs.
+// and entities allow XML bombs. The text of a page is cleaned by wikitext.h.
 #ifndef BERTH_WIKI_MEDIAWIKI_H
 #define BERTH_WIKI_MEDIAWIKI_H
 

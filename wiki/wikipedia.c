@@ -5,7 +5,8 @@
 // A batch of pages is collected, then cleaned by all threads, then written. So memory holds one
 // batch, the blocks being decompressed, and the page being read. With several ranks the batch is
 // that many times larger; each rank holds the text of its own part, and rank 0 also the titles of
-// all parts.
+// all parts. Called by `berth prepare` (api/prepare.c); mediawiki.c finds pages, wikitext.c cleans
+// them, wikipedia_files.c writes them.
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes articles to files, AA/wiki_00 and so on: the tags around an article, when a file is full,
-// and which files are finished (text.json).
+// and which files are finished (text.json). wikipedia.c gives articles in the order of the dump.
 #ifndef BERTH_WIKI_WIKIPEDIA_FILES_H
 #define BERTH_WIKI_WIKIPEDIA_FILES_H
 

@@ -3,7 +3,8 @@
 //
 // Everything is copied to the output in order. An open construct is a frame that remembers where
 // its output starts; its end truncates the output to that start, or to what is kept of the
-// construct. In [[a|b|c]] each bar truncates, so that the last part remains.
+// construct. In [[a|b|c]] each bar truncates, so that the last part remains. wikipedia.c calls it
+// for each page, on any thread; the second pass is wikitext_lines.c.
 #include "wiki/wikitext.h"
 
 #include "core/caseless.h"

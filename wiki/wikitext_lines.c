@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second pass of cleaning: lines, quote marks, entities, blanks, what dropped templates leave
 // behind, such as "(; )", and sentences with a gap. It enforces the guarantees of wikitext.h on
-// every byte that it writes.
+// every byte that it writes. Called by wikitext.c when a page was read.
 #include "core/utf8.h"
 #include "data/corpus/sentences.h"
 #include "wiki/wikitext_entities.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The templates whose text is known. Each row says what a reader of
-// the page sees; wikitext_show explains the patterns. A template without a row leaves a gap.
+// The templates whose text is known. Each row says what a reader of the page sees; wikitext_show
+// explains the patterns. A template without a row leaves a gap. wikitext_templates.c looks every
+// template up in it.
 #include "wiki/wikitext_parts.h"
 
 #define NOTHING wikitext_show, ""

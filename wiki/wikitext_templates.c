@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces a template with the text that a reader of the page sees. wikitext_rows.c lists the
-// templates whose text is known; any other leaves a gap, and its sentence is left out.
+// templates whose text is known; any other leaves a gap, and its sentence is left out. wikitext.c
+// calls it when the end of a template is found.
 #include "core/caseless.h"
 #include "wiki/wikitext_parts.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands for measuring the operations of op_table.h: an ordinary batch, and memory that holds the
-// operands of one operation at a time.
+// operands of one operation at a time. bench_ops.c has them made and timed.
 #ifndef BERTH_BENCH_OPERANDS_H
 #define BERTH_BENCH_OPERANDS_H
 

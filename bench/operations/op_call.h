@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call of an operation of op_table.h: its sizes, the shapes of its operands, and what it costs.
-// The caller provides the memory of its operands.
+// The caller provides the memory of its operands. The table's rows and the tests of devices use it.
 #ifndef BERTH_BENCH_OP_CALL_H
 #define BERTH_BENCH_OP_CALL_H
 

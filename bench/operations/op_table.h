@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a device's operations (device/device.h): for each one its operands, a call, its
-// minimum costs, and where a model uses it. bench_operations times the rows; the tests compare
-// them with float64 and with finite differences.
+// minimum costs, and where a model uses it. bench_operations times the rows; the tests compare them
+// with float64 and with finite differences. What a row costs is computed by op_call.h.
 #ifndef BERTH_BENCH_OP_TABLE_H
 #define BERTH_BENCH_OP_TABLE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product by oneDNN on plain strided operands, to compare Berth's with. This header hides oneDNN.
+// program.c alone calls it.
 #ifndef BERTH_BENCH_YARDSTICK_H
 #define BERTH_BENCH_YARDSTICK_H
 

@@ -407,7 +407,8 @@ static enum berth_status write_configs(const struct conversion *conversion,
                : BERTH_OK;
 }
 
-// A vocabulary that the caller names may be another model's, or none.
+// vocab_file may be no vocabulary at all, or have another size than the model's table, so it is
+// parsed before anything is written. The model's own was parsed when the model was read.
 static enum berth_status check_vocabulary(const struct conversion *conversion, const char *path,
                                           const struct vocabulary_file *file,
                                           struct berth_error *error) {

@@ -3,7 +3,7 @@
 // int8, in the layout "int-quantized" of compressed-tensors: a tensor "X.weight" I8 [rows, cols]
 // and "X.weight_scale" F32 [rows, groups] for each (core/int8.h); quantization_config in
 // config.json names the layers. All other tensors are F32, also the tables of a model that predicts
-// words, as no device does that in int8.
+// words, as no device does that in int8. A target of convert_targets.c.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/int8.h"
@@ -136,7 +136,7 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
 
 // --- config.json --------------------------------------------------------------------------------
 
-// Of the layers, whose inputs are quantized when they are known.
+// The layers' inputs are quantized while the model runs, when their values are known.
 #define INPUTS                                                                                     \
     "{\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"                \
     " \"strategy\": \"token\"}"

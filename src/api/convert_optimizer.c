@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the state of a checkpoint for convert_deepspeed.c and convert_trainer.c, which write it. The
-// weights themselves are converted in convert_tensors.c.
+// Reads the state of a checkpoint for convert_deepspeed.c and convert_trainer.c, which write it.
+// The weights themselves are converted in convert_tensors.c. The names are those of each target's
+// program, which its file gives.
 #include "api/convert_optimizer.h"
 
 #include "core/file.h"

@@ -3,7 +3,8 @@
 // optimizer.pt (the state_dict of torch's AdamW) and scheduler.pt (that of its LambdaLR).
 //
 // Leaves out rng_state.pth and scaler.pt, whose random numbers and loss scale mean nothing in
-// Berth, and training_args.bin, a Python object that the Trainer does not read.
+// Berth, and training_args.bin, a Python object that the Trainer does not read. A target of
+// convert_targets.c; the Python objects are written by format/torch.
 #include "api/conversion.h"
 #include "api/convert_optimizer.h"
 #include "core/file.h"
@@ -89,8 +90,8 @@ static void note_warmup(const struct conversion *conversion, const struct schedu
     const double warmup = schedule->warmup * (double)schedule->total_steps;
     if (fabs(warmup - (double)schedule->warmup_steps) > 1e-6) {
         log_warning(&conversion->log,
-                    "the run warms up for %g updates, the Trainer for whole ones: after its next "
-                    "update the rates are a little different",
+                    "the Trainer rounds the warm-up of %g updates; its learning rates will differ "
+                    "slightly",
                     warmup);
     }
 }

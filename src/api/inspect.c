@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job inspect: lists the tensors of a checkpoint and its config, and the contents of
-// pre-training data, of which it reads, and thereby checks, every row.
+// pre-training data, of which it reads, and thereby checks, every row. Opening a model lists its
+// tensors with the same function (open.c).
 #include "api/inspect.h"
 
 #include "api/job.h"

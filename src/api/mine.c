@@ -4,8 +4,10 @@
 // Each process embeds a share of the corpus, all of which every process then has. The queries are
 // taken in rounds: each process embeds, searches and judges a share of a round's queries, and the
 // first one writes what all have chosen. So memory holds the vectors of the corpus, and neither
-// those of all queries nor their scores.
-#include "api/job.h"
+// those of all queries nor their scores. The pairs and the corpus are read by
+// mine_pairs.c. Models are opened and run as by berth_open and berth_run;
+// which candidates become negatives is decided by negatives.c.
+#include "api/mine_pairs.h"
 #include "api/model.h"
 #include "api/negatives.h"
 #include "comm/comm.h"
@@ -14,10 +16,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/string_index.h"
 #include "core/utf8.h"
 #include "core/words.h"
-#include "data/pairs/text_examples.h"
 #include "model/sentence.h"
 #include "task/network.h"
 #include "train/machine/machine.h"
@@ -53,14 +53,9 @@ struct mining {
     struct comm *comm;
     struct negative_rules rules;
     int is_triplet, has_scores;
-    // The texts, each once; each ends with NUL, which counts.
-    struct string_index queries, corpus;
-    size_t pair_count;   // rows of the file
-    uint32_t *positives; // [starts[queries.count]] texts of the corpus, query by query
-    float *scores;       // the same: of the positives
-    size_t *starts;      // [queries.count + 1]
-    size_t most;         // rows of the file that one query has
-    size_t candidates;   // that are searched for a query
+    struct mine_pairs pairs;
+    float *scores;                          // [pairs.rows] of the positives
+    size_t candidates;                      // that are searched for a query
     struct runner encoder, searcher, judge; // of queries, of the corpus, of pairs
     const struct task_model *opened;        // of the encoder
     size_t size;                            // of a vector
@@ -85,11 +80,11 @@ struct round {
 };
 
 static const char *query_text(const struct mining *m, size_t query) {
-    return string_index_bytes(&m->queries, query);
+    return string_index_bytes(&m->pairs.queries, query);
 }
 
 static const char *corpus_text(const struct mining *m, size_t text) {
-    return string_index_bytes(&m->corpus, text);
+    return string_index_bytes(&m->pairs.corpus, text);
 }
 
 static size_t least(size_t a, size_t b) {
@@ -185,140 +180,6 @@ static enum berth_status read_settings(struct mining *m, struct berth_error *err
 
 // --- texts ---------------------------------------------------------------------------------------
 
-static enum berth_status number_text(struct string_index *index, const char *text, uint32_t *number,
-                                     struct berth_error *error) {
-    *number = string_index_put(index, text, strlen(text) + 1);
-    return *number != STRING_INDEX_NONE ? BERTH_OK
-                                        : error_no_memory(error, strlen(text) + 1, "the texts");
-}
-
-static enum berth_status find_text_column(const struct table *table, const char *name,
-                                          size_t *column, struct berth_error *error) {
-    if (name != NULL) {
-        return table_column(table, "corpus_column", name, column, error);
-    }
-    *column = table_next_text(table, 0);
-    return *column != SIZE_MAX
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: no column of texts; name it with corpus_column", table->name);
-}
-
-static enum berth_status add_column(struct mining *m, const struct table *table,
-                                    struct berth_error *error) {
-    size_t column;
-    uint32_t number;
-    const char *text;
-    TRY(find_text_column(table, job_text(m->job, "corpus_column"), &column, error));
-    for (size_t row = 0; row < table->row_count; row++) {
-        TRY(table_text(table, row, column, &text, error));
-        TRY(number_text(&m->corpus, text, &number, error));
-    }
-    return BERTH_OK;
-}
-
-// A file .txt has a text in each line and no header.
-static enum berth_status read_corpus(struct mining *m, struct berth_error *error) {
-    static const char *const only[] = {"text", NULL};
-    const char *path = job_text(m->job, "corpus");
-    struct table_options options = {0};
-    struct table table DONE_BY(table_done) = {0};
-    if (path == NULL) {
-        return BERTH_OK;
-    }
-    TRY(table_format_of(path, &options.format, error));
-    if (name_has_extension(path, ".txt")) {
-        options.column_names = only;
-    }
-    TRY(table_read(path, &options, &table, error));
-    return add_column(m, &table, error);
-}
-
-static void note_unused(const struct mining *m, const struct text_examples *examples) {
-    for (size_t i = 2; i < examples->texts; i++) {
-        log_note(&m->job->log, "%s: column %s has no effect: pairs have two texts",
-                 examples->table.name, examples->columns[i]);
-    }
-    if (examples->scores > 0) {
-        log_note(&m->job->log, "%s: column %s has no effect: every pair counts as right",
-                 examples->table.name, examples->score_column);
-    }
-}
-
-// Puts the positives of each query together, each once. numbers[rows][2]: of queries and texts.
-static size_t group_positives(struct mining *m, uint32_t (*numbers)[2], size_t rows) {
-    size_t most = 0, used = 0;
-    for (size_t i = 0; i < rows; i++) {
-        m->starts[numbers[i][0] + 1]++;
-    }
-    for (size_t query = 0; query < m->queries.count; query++) {
-        most = m->starts[query + 1] > most ? m->starts[query + 1] : most;
-        m->starts[query + 1] += m->starts[query];
-    }
-    for (size_t i = 0; i < rows; i++) { // the ends of the queries before, while they are filled
-        m->positives[m->starts[numbers[i][0]]++] = numbers[i][1];
-    }
-    for (size_t query = 0, first = 0; query < m->queries.count; query++) {
-        const size_t end = m->starts[query], own = used;
-        m->starts[query] = own;
-        for (; first < end; first++) {
-            size_t same = own;
-            while (same < used && m->positives[same] != m->positives[first]) {
-                same++;
-            }
-            m->positives[same] = m->positives[first];
-            used += same == used;
-        }
-    }
-    m->starts[m->queries.count] = used;
-    return most;
-}
-
-// Numbers the texts; a query has most candidates where it has the most rows, as in
-// sentence-transformers.
-static enum berth_status number_pairs(struct mining *m, const struct text_examples *examples,
-                                      struct berth_error *error) {
-    const size_t rows = m->pair_count = examples->count;
-    OWNED uint32_t(*numbers)[2] = memory_array(rows, sizeof *numbers);
-    m->positives = memory_array(rows, sizeof *m->positives);
-    m->scores = memory_array(rows, sizeof *m->scores);
-    m->starts = memory_array_zeroed(rows + 2, sizeof *m->starts);
-    if (numbers == NULL || m->positives == NULL || m->scores == NULL || m->starts == NULL) {
-        return error_no_memory(error, rows * sizeof *numbers, "the pairs");
-    }
-    for (size_t i = 0; i < rows; i++) {
-        TRY(number_text(&m->queries, examples->items[i].texts[0], &numbers[i][0], error));
-        TRY(number_text(&m->corpus, examples->items[i].texts[1], &numbers[i][1], error));
-    }
-    m->most = group_positives(m, numbers, rows);
-    struct negative_rules *rules = &m->rules;
-    const int is_selective = !isnan(rules->limits[NEGATIVE_ABSOLUTE_MARGIN]) ||
-                             !isnan(rules->limits[NEGATIVE_RELATIVE_MARGIN]) ||
-                             !isnan(rules->limits[NEGATIVE_MAX_SCORE]) ||
-                             job_is_given(m->job, "cross_encoder");
-    if (rules->range_max == 0) {
-        rules->range_max = rules->range_min + (is_selective ? 10 : 1) * rules->count + m->most;
-    }
-    m->candidates = least(rules->range_max + m->most, m->corpus.count);
-    return BERTH_OK;
-}
-
-static enum berth_status read_pairs(struct mining *m, struct berth_error *error) {
-    const struct feature_settings *features = &m->job->config->features;
-    const struct text_example_settings settings = {.text = features->text_column,
-                                                   .pair = features->text_pair_column};
-    struct text_examples examples DONE_BY(text_examples_done) = {0};
-    TRY(text_examples_read(job_text(m->job, "pairs"), &settings, &examples, error));
-    if (examples.texts < 2) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: expected two columns of texts, found one; name them with text_column "
-                         "and text_pair_column",
-                         examples.table.name);
-    }
-    note_unused(m, &examples);
-    return number_pairs(m, &examples, error);
-}
-
 static enum berth_status check_output(const struct job *job, struct berth_error *error) {
     static const char *const inputs[] = {"pairs", "corpus"};
     const char *output = job_text(job, "output");
@@ -332,16 +193,33 @@ static enum berth_status check_output(const struct job *job, struct berth_error 
                            "%s already exists; overwrite_output_dir replaces it", output);
 }
 
+// Reads the texts; a query has most candidates where it has the most rows, as in
+// sentence-transformers.
 static enum berth_status read_texts(struct mining *m, struct berth_error *error) {
+    struct negative_rules *rules = &m->rules;
     TRY(m->comm->rank == 0 ? check_output(m->job, error) : BERTH_OK);
-    TRY(read_corpus(m, error));
-    return read_pairs(m, error);
+    TRY(mine_pairs_read(m->job, &m->pairs, error));
+    m->scores = memory_array(m->pairs.rows, sizeof *m->scores);
+    if (m->scores == NULL) {
+        return error_no_memory(error, m->pairs.rows * sizeof *m->scores, "the pairs");
+    }
+    const int is_selective = !isnan(rules->limits[NEGATIVE_ABSOLUTE_MARGIN]) ||
+                             !isnan(rules->limits[NEGATIVE_RELATIVE_MARGIN]) ||
+                             !isnan(rules->limits[NEGATIVE_MAX_SCORE]) ||
+                             job_is_given(m->job, "cross_encoder");
+    if (rules->range_max == 0) {
+        rules->range_max =
+            rules->range_min + (is_selective ? 10 : 1) * rules->count + m->pairs.most;
+    }
+    m->candidates = least(rules->range_max + m->pairs.most, m->pairs.corpus.count);
+    return BERTH_OK;
 }
 
 // The processes read files and settings of their own: all must be the same.
 static enum berth_status compare_texts(const struct mining *m, struct berth_error *error) {
-    const struct string_index *texts[] = {&m->queries, &m->corpus};
-    uint64_t sum = checksum_bytes(m->positives, m->starts[m->queries.count] * sizeof *m->positives);
+    const struct string_index *texts[] = {&m->pairs.queries, &m->pairs.corpus};
+    uint64_t sum = checksum_bytes(m->pairs.positives, m->pairs.starts[m->pairs.queries.count] *
+                                                          sizeof *m->pairs.positives);
     for (size_t i = 0; i < 2; i++) {
         sum = checksum_add(sum, checksum_bytes(texts[i]->pool, texts[i]->starts[texts[i]->count]));
     }
@@ -532,19 +410,20 @@ static enum berth_status embed_corpus(struct mining *m, const struct round *roun
                                       struct berth_error *error) {
     const size_t ranks = (size_t)m->comm->size, rank = (size_t)m->comm->rank;
     size_t *shares = round->shares;
-    for (size_t done = 0, count; done < m->corpus.count; done += count) {
+    for (size_t done = 0, count; done < m->pairs.corpus.count; done += count) {
         float *to = m->vectors + done * m->size;
-        count = least(ROUND * ranks, m->corpus.count - done);
+        count = least(ROUND * ranks, m->pairs.corpus.count - done);
         divide(m, count, 1, shares);
         const enum berth_status status =
-            embed(m, &m->searcher, &m->corpus, done + shares[rank], shares[rank + 1] - shares[rank],
-                  to + shares[rank] * m->size, error);
+            embed(m, &m->searcher, &m->pairs.corpus, done + shares[rank],
+                  shares[rank + 1] - shares[rank], to + shares[rank] * m->size, error);
         TRY(settle(m, status, error));
         for (size_t i = 0; i <= ranks; i++) {
             round->starts[i] = (int64_t)(shares[i] * m->size);
         }
         TRY(gather(m, "vectors", to, round->starts, error));
-        log_progress(&m->job->log, "corpus", (int64_t)(done + count), (int64_t)m->corpus.count);
+        log_progress(&m->job->log, "corpus", (int64_t)(done + count),
+                     (int64_t)m->pairs.corpus.count);
     }
     return BERTH_OK;
 }
@@ -561,11 +440,11 @@ static float cosine(const struct mining *m, const float *query, uint32_t text) {
 }
 
 static int is_positive(const struct mining *m, size_t query, uint32_t text) {
-    size_t i = m->starts[query];
-    while (i < m->starts[query + 1] && m->positives[i] != text) {
+    size_t i = m->pairs.starts[query];
+    while (i < m->pairs.starts[query + 1] && m->pairs.positives[i] != text) {
         i++;
     }
-    return i < m->starts[query + 1];
+    return i < m->pairs.starts[query + 1];
 }
 
 // Takes the positives out of a query's candidates; returns how many are left.
@@ -583,10 +462,10 @@ static size_t drop_positives(const struct mining *m, size_t query, struct neares
 static enum berth_status judge(struct mining *m, const struct round *round, size_t query,
                                struct nearest *candidates, size_t count,
                                struct berth_error *error) {
-    const size_t first = m->starts[query], positives = m->starts[query + 1] - first;
+    const size_t first = m->pairs.starts[query], positives = m->pairs.starts[query + 1] - first;
     for (size_t i = 0; i < positives + count; i++) {
         const uint32_t text =
-            i < positives ? m->positives[first + i] : candidates[i - positives].index;
+            i < positives ? m->pairs.positives[first + i] : candidates[i - positives].index;
         round->texts[i] =
             (struct berth_text){.text = query_text(m, query), .pair = corpus_text(m, text)};
     }
@@ -605,11 +484,11 @@ static enum berth_status choose(struct mining *m, const struct round *round, siz
     const size_t left = drop_positives(m, query, candidates);
     uint64_t removed[NEGATIVE_RULES] = {0};
     float worst = INFINITY;
-    for (size_t i = m->starts[query]; i < m->starts[query + 1]; i++) {
-        m->scores[i] = cosine(m, vector, m->positives[i]);
+    for (size_t i = m->pairs.starts[query]; i < m->pairs.starts[query + 1]; i++) {
+        m->scores[i] = cosine(m, vector, m->pairs.positives[i]);
     }
     TRY(m->judge.model != NULL ? judge(m, round, query, candidates, left, error) : BERTH_OK);
-    for (size_t i = m->starts[query]; i < m->starts[query + 1]; i++) {
+    for (size_t i = m->pairs.starts[query]; i < m->pairs.starts[query + 1]; i++) {
         worst = fminf(worst, m->scores[i]);
     }
     const size_t found =
@@ -634,11 +513,11 @@ static enum berth_status mine_share(struct mining *m, const struct round *round,
                                       .queries = round->vectors,
                                       .corpus = m->vectors,
                                       .query_count = count,
-                                      .corpus_count = m->corpus.count,
+                                      .corpus_count = m->pairs.corpus.count,
                                       .size = m->size,
                                       .count = m->candidates,
                                       .stop = m->job->stop};
-    TRY(embed(m, &m->encoder, &m->queries, first, count, round->vectors, error));
+    TRY(embed(m, &m->encoder, &m->pairs.queries, first, count, round->vectors, error));
     TRY(nearest_find(&args, round->found, error));
     for (size_t i = 0; i < count; i++) {
         TRY(choose(m, round, first + i, round->vectors + i * m->size,
@@ -655,7 +534,7 @@ static void add_line(struct mining *m, size_t query, size_t positive, const stru
     struct json_line *line = &m->line;
     json_line_open(line, NULL, '{');
     json_line_text(line, "query", query_text(m, query));
-    json_line_text(line, "positive", corpus_text(m, m->positives[positive]));
+    json_line_text(line, "positive", corpus_text(m, m->pairs.positives[positive]));
     for (size_t i = 0; i < count; i++) {
         char name[32];
         snprintf(name, sizeof name, "negative_%zu", i + 1);
@@ -703,7 +582,7 @@ static enum berth_status put_round(struct mining *m, size_t first, size_t count,
                                    const struct nearest *chosen, struct berth_error *error) {
     for (size_t query = first; query < first + count; query++) {
         json_line_clear(&m->line);
-        for (size_t i = m->starts[query]; i < m->starts[query + 1]; i++) {
+        for (size_t i = m->pairs.starts[query]; i < m->pairs.starts[query + 1]; i++) {
             add_positive(m, query, i, chosen + (query - first) * m->rules.count);
         }
         TRY(m->line.failed ? error_no_memory(error, m->line.length, "the lines of a query")
@@ -724,16 +603,17 @@ static enum berth_status gather_round(struct mining *m, const struct round *roun
     }
     TRY(gather(m, "negatives", round->chosen, round->starts, error));
     for (size_t i = 0; i <= ranks; i++) {
-        round->starts[i] = (int64_t)(m->starts[first + round->shares[i]] - m->starts[first]);
+        round->starts[i] =
+            (int64_t)(m->pairs.starts[first + round->shares[i]] - m->pairs.starts[first]);
     }
-    return gather(m, "scores", m->scores + m->starts[first], round->starts, error);
+    return gather(m, "scores", m->scores + m->pairs.starts[first], round->starts, error);
 }
 
 static enum berth_status mine_queries(struct mining *m, const struct round *round,
                                       struct berth_error *error) {
     const size_t ranks = (size_t)m->comm->size, rank = (size_t)m->comm->rank;
-    for (size_t done = 0, count; done < m->queries.count; done += count) {
-        count = least(ROUND * ranks, m->queries.count - done);
+    for (size_t done = 0, count; done < m->pairs.queries.count; done += count) {
+        count = least(ROUND * ranks, m->pairs.queries.count - done);
         divide(m, count, NEAREST_QUERIES, round->shares);
         const size_t first = round->shares[rank];
         const enum berth_status status =
@@ -742,7 +622,8 @@ static enum berth_status mine_queries(struct mining *m, const struct round *roun
         TRY(settle(m, status, error));
         TRY(gather_round(m, round, done, error));
         TRY(settle(m, put_round(m, done, count, round->chosen, error), error));
-        log_progress(&m->job->log, "queries", (int64_t)(done + count), (int64_t)m->queries.count);
+        log_progress(&m->job->log, "queries", (int64_t)(done + count),
+                     (int64_t)m->pairs.queries.count);
     }
     return BERTH_OK;
 }
@@ -751,8 +632,8 @@ static enum berth_status mine_queries(struct mining *m, const struct round *roun
 
 static enum berth_status allocate(struct mining *m, struct round *round,
                                   struct berth_error *error) {
-    const size_t ranks = (size_t)m->comm->size, judged = m->most + m->candidates;
-    const size_t numbers = m->corpus.count * m->size;
+    const size_t ranks = (size_t)m->comm->size, judged = m->pairs.most + m->candidates;
+    const size_t numbers = m->pairs.corpus.count * m->size;
     m->vectors = memory_array(numbers, sizeof *m->vectors);
     if (m->vectors == NULL) {
         return error_no_memory(error, numbers * sizeof *m->vectors, "the vectors of the corpus");
@@ -783,15 +664,15 @@ static void round_done(struct round *round) {
 }
 
 static void note_memory(const struct mining *m) {
-    const size_t vectors = m->corpus.count * m->size * sizeof(float);
+    const size_t vectors = m->pairs.corpus.count * m->size * sizeof(float);
     const size_t others =
         ROUND * (m->size * sizeof(float) + m->candidates * sizeof(struct nearest)) +
-        nearest_bytes(m->corpus.count, m->size);
+        nearest_bytes(m->pairs.corpus.count, m->size);
     log_note(&m->job->log,
              "%zu queries, corpus of %zu texts, %zu candidates for a query; the corpus's vectors "
              "take %.1f MiB, the search %.1f MiB",
-             m->queries.count, m->corpus.count, m->candidates, (double)vectors / (1 << 20),
-             (double)others / (1 << 20));
+             m->pairs.queries.count, m->pairs.corpus.count, m->candidates,
+             (double)vectors / (1 << 20), (double)others / (1 << 20));
 }
 
 // sentence-transformers would compare by this.
@@ -841,11 +722,8 @@ static void mining_done(struct mining *m) {
     berth_close(m->encoder.model);
     file_writer_abort(&m->writer);
     json_line_done(&m->line);
-    string_index_done(&m->queries);
-    string_index_done(&m->corpus);
-    memory_free(m->positives);
+    mine_pairs_done(&m->pairs);
     memory_free(m->scores);
-    memory_free(m->starts);
     memory_free(m->vectors);
     if (m->comm != NULL) {
         m->comm->close(m->comm);
@@ -854,20 +732,21 @@ static void mining_done(struct mining *m) {
 
 static void put_result(const struct mining *m, double seconds) {
     const struct job *job = m->job;
-    const size_t pairs = m->starts[m->queries.count];
+    const size_t pairs = m->pairs.starts[m->pairs.queries.count];
     const double positive = m->positive_sum / (double)pairs;
     const double negative = m->negative_sum / (double)m->negatives;
     job_put_integer(job, "examples", (int64_t)m->examples);
     job_put_integer(job, "negatives", (int64_t)m->negatives);
-    job_put_integer(job, "queries", (int64_t)m->queries.count);
+    job_put_integer(job, "queries", (int64_t)m->pairs.queries.count);
     job_put_integer(job, "pairs", (int64_t)pairs);
     job_put_integer(job, "pairs_with_too_few", (int64_t)m->wanting);
-    job_put_integer(job, "corpus", (int64_t)m->corpus.count);
+    job_put_integer(job, "corpus", (int64_t)m->pairs.corpus.count);
     job_put_integer(job, "range_max", (int64_t)m->rules.range_max);
     job_put_integer(job, "truncated", (int64_t)m->counts.cut);
     job_say(job, "%zu example%s from %zu pair%s of %zu quer%s, corpus of %zu texts\n", m->examples,
             number_plural((int64_t)m->examples), pairs, number_plural((int64_t)pairs),
-            m->queries.count, m->queries.count == 1 ? "y" : "ies", m->corpus.count);
+            m->pairs.queries.count, m->pairs.queries.count == 1 ? "y" : "ies",
+            m->pairs.corpus.count);
     job_say(job, "mean score of the positives %.4f, of the negatives %.4f\n", positive, negative);
     for (size_t i = 0; i < NEGATIVE_RULES; i++) {
         char name[48];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of the texts near a query become its negatives: the rules of sentence-transformers'
-// mine_hard_negatives, in its order and in floats as there.
+// mine_hard_negatives, in its order and in floats as there. mine.c asks for each query; where
+// candidates come from does not matter here.
 #ifndef BERTH_API_NEGATIVES_H
 #define BERTH_API_NEGATIVES_H
 

@@ -24,34 +24,6 @@
 
 // --- the files -----------------------------------------------------------------------------------
 
-static enum berth_status read_config(struct berth_model *model, struct berth_error *error) {
-    const struct path parent = path_parent(model->path);
-    const char *const folder = dir_exists(model->path) ? model->path : parent.text;
-    TRY(inspect_config(folder, &model->config_json, error));
-    return task_of_folder(folder, &model->own, error);
-}
-
-static enum berth_status find_architecture(struct berth_model *model, struct berth_error *error) {
-    json *config = NULL;
-    if (model->config_json != NULL) {
-        TRY(json_read_memory(model->path, model->config_json, strlen(model->config_json), &config,
-                             error));
-    }
-    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
-    model->architecture = memory_string(first != NULL ? first : "");
-    json_free(config);
-    return model->architecture != NULL ? BERTH_OK
-                                       : error_no_memory(error, 0, "a model's architecture");
-}
-
-static enum berth_status find_files(struct berth_model *model, const char *path,
-                                    struct berth_error *error) {
-    TRY(hub_find_model(path, &model->path, error));
-    TRY(path_require(model->path, MODEL_EXPECTED, error));
-    model->config->model.model_name_or_path = model->path;
-    return read_config(model, error);
-}
-
 static enum berth_status add_opened(struct berth_model *model, const struct task_row *task,
                                     const struct task_opening *opening, struct berth_error *error) {
     assert(task_check(task) == NULL);
@@ -60,12 +32,31 @@ static enum berth_status add_opened(struct berth_model *model, const struct task
     return BERTH_OK;
 }
 
-// A vocabulary alone has no path, but then the task is known.
+// Finds the model's files and the task that they name, then opens that task, or the one that the
+// caller asks for. A vocabulary alone has no path, but then the task is known.
 static enum berth_status open_files(struct berth_model *model, const char *path,
                                     const struct model_opening *opening,
                                     struct berth_error *error) {
-    TRY(path != NULL ? find_files(model, path, error) : BERTH_OK);
-    TRY(find_architecture(model, error));
+    json *config = NULL;
+    if (path != NULL) {
+        TRY(hub_find_model(path, &model->path, error));
+        TRY(path_require(model->path, MODEL_EXPECTED, error));
+        model->config->model.model_name_or_path = model->path;
+        const struct path parent = path_parent(model->path);
+        const char *const folder = dir_exists(model->path) ? model->path : parent.text;
+        TRY(inspect_config(folder, &model->config_json, error));
+        TRY(task_of_folder(folder, &model->own, error));
+    }
+    if (model->config_json != NULL) {
+        TRY(json_read_memory(model->path, model->config_json, strlen(model->config_json), &config,
+                             error));
+    }
+    const char *architecture = json_text(json_at(json_member(config, "architectures"), 0));
+    model->architecture = memory_string(architecture != NULL ? architecture : "");
+    json_free(config);
+    if (model->architecture == NULL) {
+        return error_no_memory(error, 0, "a model's architecture");
+    }
     model->own = opening->task != NULL ? opening->task : model->own;
     const struct task_opening own = {.comm = opening->comm, .log = opening->log};
     return model->without_weights ? BERTH_OK : add_opened(model, model->own, &own, error);
@@ -181,32 +172,22 @@ int model_opens_with(const struct option_row *row) {
             !words_contain(never, ' ', row->name));
 }
 
-static enum berth_status set_weights(const char *value, int *without, struct berth_error *error) {
-    static const struct option_row row = {.name = "weights", .type = OPTION_FLAG};
-    union option_value parsed;
-    TRY(option_parse(&row, value, &parsed, error));
-    *without = !parsed.flag;
-    return BERTH_OK;
-}
-
-static enum berth_status set_task(const char *value, const struct task_row **task,
-                                  struct berth_error *error) {
-    *task = task_find(value);
-    return *task != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "setting task: unknown task \"%s\"", value);
-}
-
 static enum berth_status read_settings(const char *const *settings, struct settings *config,
                                        struct model_opening *opening, struct berth_error *error) {
+    static const struct option_row weights = {.name = "weights", .type = OPTION_FLAG};
+    union option_value parsed;
     const char *name, *value;
     TRY(settings_check(settings, error));
     while (settings_next(&settings, &name, &value)) {
         const struct option_row *row = option_find(name);
-        if (strcmp(name, "weights") == 0) {
-            TRY(set_weights(value, &opening->without_weights, error));
+        if (strcmp(name, weights.name) == 0) {
+            TRY(option_parse(&weights, value, &parsed, error));
+            opening->without_weights = !parsed.flag;
         } else if (strcmp(name, "task") == 0) {
-            TRY(set_task(value, &opening->task, error));
+            opening->task = task_find(value);
+            TRY(opening->task != NULL
+                    ? BERTH_OK
+                    : error_set(error, BERTH_USAGE, "setting task: unknown task \"%s\"", value));
         } else if (row == NULL || !model_opens_with(row)) {
             return setting_refuse(name, "berth_open", error);
         } else {
@@ -349,7 +330,7 @@ static double count_labels(const struct berth_model *model) {
     return (double)count;
 }
 
-// 0: there is no configuration that can be read.
+// Returns 0 if there is no configuration that can be read.
 static int read_shape(const struct berth_model *model, struct bert_config *shape) {
     return model->config_json != NULL &&
            bert_config_read_memory(model->path, model->config_json, strlen(model->config_json),

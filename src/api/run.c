@@ -37,26 +37,12 @@ static void refuse(struct task_text *text, const char *what, const char *name) {
     task_text_fail(text, BERTH_USAGE, message);
 }
 
-static void check_text(const struct task_row *task, struct task_text *text) {
-    if (text->texts[0] == NULL) {
-        refuse(text, "the %s is NULL", task->about.text);
-    } else if (text->texts[1] == NULL && task->about.needs_pair) {
-        refuse(text, "the %s is NULL", task->about.pair);
-    } else if (text->texts[1] != NULL && task->about.pair == NULL) {
-        refuse(text, "the task %s takes one text, not a pair", task->about.name);
-    }
-}
-
-// A text's copies, for results that quote it after the call.
-static void keep_texts(struct task_text *text) {
-    for (size_t i = 0; i < 2 && text->texts[i] != NULL; i++) {
-        text->texts[i] = task_text_own(text, memory_string(text->texts[i]));
-    }
-}
-
+// Copies what the caller gave into the texts of the call; one that the task cannot read has an
+// error of its own.
 static enum berth_status make_texts(struct berth_result *result, const struct berth_text *texts,
                                     const struct call_settings *settings,
                                     struct berth_error *error) {
+    const struct berth_task *about = &result->task->about;
     result->texts = memory_array_zeroed(result->count, sizeof *result->texts);
     if (result->texts == NULL) {
         return error_no_memory(error, result->count * sizeof *result->texts, "the texts");
@@ -66,9 +52,17 @@ static enum berth_status make_texts(struct berth_result *result, const struct be
         text->texts[0] = texts[i].text;
         text->texts[1] = texts[i].pair;
         text->settings = *settings;
-        check_text(result->task, text);
-        if (text->status == BERTH_OK && result->task->about.has_items) {
-            keep_texts(text);
+        if (text->texts[0] == NULL) {
+            refuse(text, "the %s is NULL", about->text);
+        } else if (text->texts[1] == NULL && about->needs_pair) {
+            refuse(text, "the %s is NULL", about->pair);
+        } else if (text->texts[1] != NULL && about->pair == NULL) {
+            refuse(text, "the task %s takes one text, not a pair", about->name);
+        }
+        // Items may quote the texts after the call, so these are copied.
+        const int are_kept = text->status == BERTH_OK && about->has_items;
+        for (size_t k = 0; are_kept && k < 2 && text->texts[k] != NULL; k++) {
+            text->texts[k] = task_text_own(text, memory_string(text->texts[k]));
         }
     }
     return BERTH_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --save_format: the result of training also in the formats of other programs, under the names that
-// their programs give it. Checkpoints during the run are those of train/checkpoint.
+// their programs give it. Checkpoints during the run are those of train/checkpoint. jobs.c calls it
+// at the beginning and the end of a training.
 #ifndef BERTH_API_SAVE_FORMATS_H
 #define BERTH_API_SAVE_FORMATS_H
 

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-// By strength: what ends a call at once, what ends it with its state saved, what completes it.
+// Requests to stop are ordered by strength: to end at once is stronger than to end with the state
+// saved, and that is stronger than to complete the work.
 static int strength(int stop) {
     static const int of[] = {[BERTH_STOP_NONE] = 0,
                              [BERTH_STOP_FINISH] = 1,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What berth.h's functions have in common: the caller's watch as the log and the request to stop of
-// the rooms that do the work, errors, and settings given as names and values.
+// the rooms that do the work, errors, and settings given as names and values. What a job logs, and
+// when it looks at the request, is its own affair.
 #ifndef BERTH_API_WATCH_H
 #define BERTH_API_WATCH_H
 

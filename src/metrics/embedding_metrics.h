@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics of sentence embeddings, named as in sentence-transformers but without "cosine_". The
-// correlation of cosines with scores is in glue_metrics.h, retrieval in retrieval_metrics.h.
+// correlation of cosines with scores is in glue_metrics.h, retrieval in retrieval_metrics.h. The
+// task embed computes the vectors.
 #ifndef BERTH_METRICS_EMBEDDING_METRICS_H
 #define BERTH_METRICS_EMBEDDING_METRICS_H
 

@@ -242,7 +242,7 @@ static int by_type(const void *a, const void *b) {
                       : (x->type.length > y->type.length) - (x->type.length < y->type.length);
 }
 
-// By type, then by position. A word ends at most one entity of a list.
+// Orders entities by type, then by position. A word ends at most one entity of a list.
 static int compare(const void *a, const void *b) {
     const struct found *x = a, *y = b;
     const int order = by_type(a, b);

@@ -4,7 +4,8 @@
 //
 // Without a scheme tags are interpreted as in the conlleval script: any sequence of tags has
 // entities (an I-LOC after O begins one). With a scheme, only what the scheme allows is an entity,
-// as in seqeval's mode "strict". A tag is a letter (B, I, O, E, S, U, L) and a type: "B-LOC".
+// as in seqeval's mode "strict". A tag is a letter (B, I, O, E, S, U, L) and a type: "B-LOC". The
+// task tag scores an evaluation with it, and `berth evaluate tokens` a file.
 #ifndef BERTH_METRICS_ENTITIES_H
 #define BERTH_METRICS_ENTITIES_H
 

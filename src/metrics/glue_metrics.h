@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics of GLUE, named as in its official script. The formulas, and the values where a metric
-// is undefined, are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
+// is undefined, are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations). The
+// tasks on classes and embeddings call it after an evaluation; files are written by results.h.
 #ifndef BERTH_METRICS_GLUE_METRICS_H
 #define BERTH_METRICS_GLUE_METRICS_H
 

@@ -3,7 +3,8 @@
 // SPLIT_results.json it is merged from; for classification and regression also the files of
 // Google's run_classifier.py (eval_results.txt, test_results.tsv) and of Hugging Face's run_glue
 // (predict_results_TASK.txt). squad_answers.h writes answers to SQuAD's questions. Every file
-// appears complete or not at all.
+// appears complete or not at all. Tasks call it at the end; the scores are computed by the other
+// files here.
 #ifndef BERTH_METRICS_RESULTS_H
 #define BERTH_METRICS_RESULTS_H
 

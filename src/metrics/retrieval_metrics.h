@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics of retrieval: how well a ranking of documents finds those that are relevant to a query.
-// Names are those of MTEB, numbers those of ranx and trec_eval.
+// Names are those of MTEB, numbers those of ranx and trec_eval. task/embed_retrieval.c takes their
+// means.
 #ifndef BERTH_METRICS_RETRIEVAL_METRICS_H
 #define BERTH_METRICS_RETRIEVAL_METRICS_H
 

@@ -4,7 +4,7 @@
 //
 // In the original the padding of a window takes part in the choice of the best starts and ends;
 // here there is no padding. squad_text.c cuts the text from the context, squad_files.c writes the
-// files.
+// files. The task answer calls it for a text of a call and at the end of a prediction.
 #include "metrics/squad_answers.h"
 
 #include "core/finite.h"

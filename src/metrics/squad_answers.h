@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns span logits into answers: the n best spans over all windows of a question, the text of the
 // answer as in the context, and the files predictions.json, nbest_predictions.json and
-// null_odds.json.
+// null_odds.json. The logits come from task/squad_input.h; answers are scored by squad_metrics.h.
 #ifndef BERTH_METRICS_SQUAD_ANSWERS_H
 #define BERTH_METRICS_SQUAD_ANSWERS_H
 

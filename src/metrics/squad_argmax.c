@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer of the CSCS demos: the row with the best start logit and, independently, the row with
-// the best end logit.
+// the best end logit. Only `berth show squad` asks for it (task/show.c); all other answers are
+// squad_answers.c's.
 #include "core/memory.h"
 #include "core/portable_math.h"
 #include "core/utf8.h"

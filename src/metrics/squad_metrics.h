@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The official SQuAD metrics, v1.1 and v2.0, equal to those of the published scripts to the last
-// digit.
+// digit. The task answer scores an evaluation, and `berth evaluate squad` a file.
 #ifndef BERTH_METRICS_SQUAD_METRICS_H
 #define BERTH_METRICS_SQUAD_METRICS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes lines and a progress bar to a file descriptor. The bar is the last line of a terminal: it
-// is cleared before a line is printed and redrawn after it, at most ten times a second.
+// is cleared before a line is printed and redrawn after it, at most ten times a second. What lines
+// say is reporter.h's.
 #ifndef BERTH_REPORT_CONSOLE_H
 #define BERTH_REPORT_CONSOLE_H
 

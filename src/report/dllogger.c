@@ -13,6 +13,8 @@
 // An EVENT is {text: true}; with fields {text: {fields}}; without a text its fields. An EVAL record
 // contains all of its fields. Of other records, only the keys that dllogger knows are written. NaN
 // is left out.
+//
+// reporter.c prints them for people, and json_file.c writes those of the file.
 #include "core/number.h"
 #include "core/words.h"
 #include "report/keys.h"
@@ -48,7 +50,7 @@ static void print_step(const struct berth_record *record, const char *const form
 
 // --- metrics -------------------------------------------------------------------------------------
 
-// Those whose units the file begins with.
+// The metrics whose units are written at the beginning of the file.
 static const char units[] = "average_training_time_step average_perf_per_step e2e_train_time "
                             "raw_train_time training_sequences_per_second e2e_inference_time "
                             "inference_sequences_per_second average_loss step_loss final_loss "

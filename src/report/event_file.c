@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event file. Like json_file.c, it stays open and grows during the whole run, so it does not
-// use core/file.h's writers.
+// use core/file.h's writers. reporter.c opens it for logging_dir.
 #include "report/event_file.h"
 
 #include "core/file.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A log file of JSON lines. It stays open and grows during the whole run, so it does not use
-// core/file.h's writers, which rename a temporary file when it is complete.
+// core/file.h's writers, which rename a temporary file when it is complete. reporter.c and
+// run_log.c write to it.
 #include "report/json_file.h"
 
 #include "core/clock.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records as text: plain lines and tables, the lines that DeepSpeed prints, and dllogger's. Which
-// fields they have, and under which names, is in the table of keys (keys.h).
+// fields they have, and under which names, is in the table of keys (keys.h). Where lines go is
+// decided by reporter.h.
 #ifndef BERTH_REPORT_LINES_H
 #define BERTH_REPORT_LINES_H
 

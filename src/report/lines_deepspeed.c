@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of DeepSpeed's engine and timer that people grep for, as version 0.7 prints them with
-// the places in its source, and those of its BERT programs.
+// the places in its source, and those of its BERT programs. reporter.c calls it where that format
+// is chosen.
 #include "core/log.h"
 #include "core/number.h"
 #include "report/console.h"
@@ -96,7 +97,7 @@ void lines_deepspeed_note(struct console *console, const struct berth_record *re
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
 
-// As Python's round(value, 2).
+// Rounds as Python's round(value, 2) does.
 static double gibibytes(double bytes) {
     return round(100.0 * bytes / GIBIBYTE) / 100.0;
 }

@@ -3,7 +3,7 @@
 // made from it alone (page/); run_read.c fills it.
 //
 // The log is untrusted input: a line that is not a record is counted and skipped, and memory is
-// bounded however long the log is.
+// bounded however long the log is. What is drawn is page's.
 #ifndef BERTH_REPORT_RUN_H
 #define BERTH_REPORT_RUN_H
 

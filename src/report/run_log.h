@@ -3,7 +3,7 @@
 // while the job runs and at its end. Passes all records on to the caller's log.
 //
 // Records that come before the folder exists are kept in memory. A failing disk does not stop the
-// job: the caller's log gets one warning.
+// job: the caller's log gets one warning. The page is made by page/html.c.
 #ifndef BERTH_REPORT_RUN_LOG_H
 #define BERTH_REPORT_RUN_LOG_H
 

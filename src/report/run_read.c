@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads logs: JSON lines of Berth's records, the "log_history" of Hugging Face's Trainer, and what
-// `berth bench --json` and bench/compare_pytorch.py print.
+// `berth bench --json` and bench/compare_pytorch.py print. `berth report`, `berth plot` and a
+// resumed run read logs with it (run_log.c).
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -78,7 +78,7 @@ static enum berth_status apply_key(struct reading *r, const char *name, const ch
     return set_row(r, name, key, text, error);
 }
 
-// The same with key and default of the setting's row.
+// Applies the key that the setting's row names, with the default that the row has for it.
 static enum berth_status apply_row(struct reading *r, const char *name, struct berth_error *error) {
     const struct option_row *row = option_find(name);
     return apply_key(r, name, row->deepspeed, row->deepspeed_default, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys that a DeepSpeed JSON may have, and their types: those of rows of the option table
-// (core/options.h), whose value becomes the setting's, and the others.
+// (core/options.h), whose value becomes the setting's, and the others. deepspeed.c reads a file by
+// it.
 #ifndef BERTH_SETTINGS_DEEPSPEED_KEYS_H
 #define BERTH_SETTINGS_DEEPSPEED_KEYS_H
 

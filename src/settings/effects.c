@@ -130,7 +130,8 @@ static int is_value(const char *values, const char *value, size_t length) {
     }
 }
 
-// The same of a value or, of a list with commas, of one of its values, of which `auto` may be any.
+// Whether `value` is one of the values; of a list with commas, whether one of its items is. "auto"
+// may turn out to be any of them.
 static int is_one_of(const char *values, const char *value) {
     for (const char *at = value;; at++) {
         const size_t length = strcspn(at, ",");

@@ -150,7 +150,7 @@ static const struct setting nvidia_bertadam[] = {
     {"predict_batch_size", "8"},  {"logging_steps", "50"},   {"steps_rule", "epochs"},
 };
 
-// The same of Habana's, without weight decay on its devices.
+// Habana's copy of it has no weight decay on its devices.
 static const struct setting habana_bertadam[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"}, {"weight_decay", "0"},

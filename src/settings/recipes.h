@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published recipes for pre-training and fine-tuning BERT, by name: settings and their values.
 // A job applies its --recipe before everything that the user has given, and asks here what else the
-// published program did differently.
+// published program did differently. What those programs' flags mean is compat's.
 #ifndef BERTH_SETTINGS_RECIPES_H
 #define BERTH_SETTINGS_RECIPES_H
 

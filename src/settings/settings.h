@@ -2,7 +2,8 @@
 // The settings of all jobs, each in the struct of its owner, and the option table: one row per
 // setting drives the command line, the defaults, the DeepSpeed JSON, --help, the settings saved
 // beside a checkpoint and what a resumed run may change of them. A new setting is one row and one
-// field of its owner. Jobs fill and resolve the whole; every room below gets its own struct.
+// field of its owner. Jobs fill and resolve the whole; every room below gets its own struct. What a
+// setting does is said in the struct of its owner.
 #ifndef BERTH_SETTINGS_SETTINGS_H
 #define BERTH_SETTINGS_SETTINGS_H
 

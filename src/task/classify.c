@@ -103,7 +103,7 @@ enum berth_status classify_compute(const struct task_model *model, struct task_t
 
 // --- items --------------------------------------------------------------------------------------
 
-// In descending order of scores; equal scores are ordered by class.
+// Orders items by descending scores, and equal scores by class.
 static int compare_items(const void *left, const void *right) {
     const struct berth_item *a = left, *b = right;
     return a->score != b->score ? (a->score < b->score ? 1 : -1)
@@ -329,7 +329,7 @@ static enum berth_status run_classify(const struct task_model *model,
     return BERTH_OK;
 }
 
-// As transformers' pipeline for zero-shot classification.
+// Writes what transformers' pipeline for zero-shot classification returns.
 static void write_candidates(struct json_line *line, const struct task_text *text) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "sequence", text->texts[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the task "classify" that its parts share (classify*.c): its set, labels, scores and
-// result files; and what the task "rerank" shares with it.
+// result files; and what the task "rerank" shares with it. No file outside src/task includes it.
 #ifndef BERTH_TASK_CLASSIFY_H
 #define BERTH_TASK_CLASSIFY_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The labels of a model, from its training data or from earlier training, and the check that a
-// set's labels are among them.
+// set's labels are among them. Called by classify.c when a set is open; config.json gets the names
+// from data/pairs/pair_labels.c.
 #include "core/memory.h"
 #include "data/pairs/pair_labels.h"
 #include "task/classify.h"
@@ -29,7 +30,7 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
-// What separates names in predict_results.txt.
+// A name that has one of these could not be told from its neighbour in predict_results.txt.
 static const char *separators(const struct classify *own) {
     return own->is_multi_label ? ",\t\r\n" : "\t\r\n";
 }

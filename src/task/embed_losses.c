@@ -52,7 +52,7 @@ static const struct embedding_loss losses[] = {
 
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-// What a file's examples are, in words.
+// Describes the examples of a file in words: "pairs with a score".
 static void describe(const struct text_examples *examples, char *text, size_t size) {
     static const char *const kinds[] = {"single texts", "pairs", "triplets"};
     char texts[48], scores[48] = "without scores";
@@ -123,7 +123,8 @@ static enum berth_status refuse(const char *name, const char *expected,
                      examples->table.name, size);
 }
 
-// No cosine could reach a larger score, so training would only stretch all vectors.
+// A score beyond -1 to 1 is refused: no cosine can reach it, so training would only stretch all
+// vectors.
 static enum berth_status check_cosines(const struct text_examples *examples,
                                        struct berth_error *error) {
     for (size_t i = 0; i < examples->count; i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses that embeddings are trained with: a row for each value of embedding_loss, what
-// examples it takes, and the objective that it is for the model (model/config.h).
+// examples it takes, and the objective that it is for the model (model/config.h). embed.c chooses
+// one; the device computes it.
 #ifndef BERTH_TASK_EMBED_LOSSES_H
 #define BERTH_TASK_EMBED_LOSSES_H
 

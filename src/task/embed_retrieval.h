@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How embeddings are scored by retrieval: of files of queries, documents and judgements, or of
-// pairs.
+// pairs. embed.c computes the vectors, and this scores them with a device's search.
 #ifndef BERTH_TASK_EMBED_RETRIEVAL_H
 #define BERTH_TASK_EMBED_RETRIEVAL_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a teacher model says of the examples that embeddings are trained with, in place of numbers
-// in their file.
+// in their file. embed.c asks it when a training set is open, before the first update.
 #ifndef BERTH_TASK_EMBED_TEACHER_H
 #define BERTH_TASK_EMBED_TEACHER_H
 

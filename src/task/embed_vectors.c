@@ -20,19 +20,17 @@ static const struct sentence *sentence_of(const struct task_model *model) {
     return &model->network->predictor.files.sentence;
 }
 
-static void note_other_length(const struct task_model *model, const struct berth_log *log) {
-    const int64_t found = model->network->predictor.files.length;
-    const struct length_limits limits =
-        model_files_limits(&model->network->predictor.files, LENGTH_OF_MODEL, "");
+// Notes what is not as the model's folder says: the length of texts, and how they are pooled.
+static void note_other_ways(const struct task_model *model, struct berth_embedding own,
+                            const struct berth_log *log) {
+    const struct model_files *files = &model->network->predictor.files;
+    const struct berth_embedding usual = usual_of(model);
+    const struct length_limits limits = model_files_limits(files, LENGTH_OF_MODEL, "");
     const int64_t length = limits.usual < limits.positions ? limits.usual : limits.positions;
-    if (sentence_of(model)->found && found != length) {
-        log_note(log, "max_seq_length: %lld instead of the model's %lld", (long long)found,
+    if (files->sentence.found && files->length != length) {
+        log_note(log, "max_seq_length: %lld instead of the model's %lld", (long long)files->length,
                  (long long)length);
     }
-}
-
-static void note_other_ways(struct berth_embedding own, struct berth_embedding usual,
-                            const struct berth_log *log) {
     if (usual.pooling != own.pooling) {
         log_note(log, "pooling: %s instead of the model's %s",
                  sentence_pooling_names[usual.pooling], sentence_pooling_names[own.pooling]);
@@ -60,9 +58,8 @@ enum berth_status embed_open(struct task_model *model, const struct task_opening
     sentence_choose(usual, model->config.task.pooling, model->config.task.normalize);
     model->network->predictor.files.shape.embedding =
         (struct bert_embedding){.pooling = usual->pooling, .normalize = usual->normalize};
-    note_other_length(model, opening->log);
     TRY(network_load(model, opening, error));
-    note_other_ways(own, *usual, opening->log);
+    note_other_ways(model, own, opening->log);
     return BERTH_OK;
 }
 
@@ -234,14 +231,15 @@ static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
 }
 
 // A pooling that leaves out the prompt is done here, as devices pool all rows.
-static enum berth_status run_prompted(const struct task_model *model,
-                                      struct task_text *const *texts, size_t count,
-                                      struct berth_error *error) {
+enum berth_status embed_run(const struct task_model *model, struct task_text *const *texts,
+                            size_t count, struct berth_error *error) {
     const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
                             usual = {.receive = receive};
     struct pass pass = {.model = model};
+    OWNED struct task_text **known = NULL;
     enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, texts, count, error));
+    TRY(prompts_known(model, texts, count, &known, &count, error));
+    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, known, count, error));
     const size_t features = pass.inputs.features.count;
     pass.pooled = memory_array(features * embed_width(model), sizeof *pass.pooled);
     if (pass.pooled == NULL) {
@@ -254,13 +252,6 @@ done:
     memory_free(pass.pooled);
     text_inputs_done(&pass.inputs);
     return status;
-}
-
-enum berth_status embed_run(const struct task_model *model, struct task_text *const *texts,
-                            size_t count, struct berth_error *error) {
-    OWNED struct task_text **known = NULL;
-    TRY(prompts_known(model, texts, count, &known, &count, error));
-    return run_prompted(model, known, count, error);
 }
 
 // --- hidden states ------------------------------------------------------------------------------
@@ -293,7 +284,8 @@ enum berth_status embed_run_hidden(const struct task_model *model, struct task_t
     return run_rows(model, NULL, texts, count, error);
 }
 
-// As sentence-transformers' token_embeddings: with the prompt, before Dense and Normalize.
+// The rows are sentence-transformers' token_embeddings: with the prompt, before Dense and
+// Normalize.
 enum berth_status embed_run_tokens(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error) {
     OWNED struct task_text **known = NULL;

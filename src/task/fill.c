@@ -3,7 +3,8 @@
 //
 // Its sets are the user's own text, as in Hugging Face's run_mlm. New masks are drawn for each
 // epoch (data/masked/word_masks.h); those of an evaluation are drawn once. Without a file to
-// evaluate on, the first lines of the training file are held out.
+// evaluate on, the first lines of the training file are held out. For a text of a call the network
+// is run on the rows of its masks only; the head for words is model/heads.c's.
 #include "task/fill.h"
 
 #include "core/clock.h"

@@ -77,14 +77,6 @@ void network_close(struct network *network) {
     memory_free(network);
 }
 
-static void clear_strings(struct settings *config) {
-    for (size_t i = 0; i < option_row_count; i++) {
-        if (option_rows[i].type == OPTION_TEXT) {
-            *(const char **)((char *)config + option_rows[i].offset) = NULL;
-        }
-    }
-}
-
 enum berth_status network_load(struct task_model *model, const struct task_opening *opening,
                                struct berth_error *error) {
     struct network *network = model->network;
@@ -107,7 +99,11 @@ enum berth_status network_load(struct task_model *model, const struct task_openi
     TRY(status);
     network->threads = machine_threads(&model->config.machine);
     settings_note_effects(&model->config, &model->config, model->task->job, 1, opening->log);
-    clear_strings(&model->config);
+    for (size_t i = 0; i < option_row_count; i++) { // strings are borrowed until now
+        if (option_rows[i].type == OPTION_TEXT) {
+            *(const char **)((char *)&model->config + option_rows[i].offset) = NULL;
+        }
+    }
     return BERTH_OK;
 }
 

@@ -16,20 +16,16 @@
 
 #include <string.h>
 
-static enum berth_status find_files(struct task_model *model, struct berth_error *error) {
-    struct settings *config = &model->config;
-    if (config->model.model_name_or_path == NULL) {
-        return BERTH_OK; // a vocabulary alone
-    }
-    TRY(hub_find_model(config->model.model_name_or_path, &model->path, error));
-    config->model.model_name_or_path = model->path;
-    return path_require(model->path, "the folder of a model, or its file of weights", error);
-}
-
 static enum berth_status open_parts(struct task_model *model, const struct task_opening *opening,
                                     struct berth_error *error) {
     struct settings *config = &model->config;
-    TRY(comm_settle(opening->comm, find_files(model, error), error));
+    const char *name = config->model.model_name_or_path; // NULL: a vocabulary alone
+    enum berth_status found = name != NULL ? hub_find_model(name, &model->path, error) : BERTH_OK;
+    if (name != NULL && found == BERTH_OK) {
+        config->model.model_name_or_path = model->path;
+        found = path_require(model->path, "the folder of a model, or its file of weights", error);
+    }
+    TRY(comm_settle(opening->comm, found, error));
     if (config->machine.precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
         settings_forget(config, option_find("precision"));
         settings_apply_default(config, "precision", model->task->job);
@@ -39,8 +35,7 @@ static enum berth_status open_parts(struct task_model *model, const struct task_
         return error_no_memory(error, model->task->own_size, "a model");
     }
     model->max_tokens = config->features.max_seq_length; // which a network fits to its positions
-    TRY(model->task->open(model, opening, error));
-    return BERTH_OK;
+    return model->task->open(model, opening, error);
 }
 
 enum berth_status task_model_open(const struct task_row *task, const struct settings *config,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The task "pretrain": predicts masked tokens, and whether the second segment follows the first.
 // Training streams its shards (data/pretraining/shard_stream.h); for evaluation the first
-// max_eval_samples held-out sequences are in memory.
+// max_eval_samples held-out sequences are in memory. The job train and `berth evaluate pretrain` go
+// through its struct task; no row runs it on texts.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/portable_math.h"

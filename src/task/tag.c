@@ -635,7 +635,7 @@ static double mean_loss(const struct tokens *own) {
     return sum / count;
 }
 
-// As seqeval's default, which run_ner uses.
+// The scores are those of seqeval's default, which run_ner uses.
 static enum berth_status score(const struct task_set *set, struct task_score *result,
                                struct berth_error *error) {
     const struct tokens *own = set->own;

@@ -104,7 +104,7 @@ enum berth_status task_of_folder(const char *folder, const struct task_row **tas
     return BERTH_OK;
 }
 
-// As task_of_folder, for a file of weights: the model's other files are beside it.
+// Finds the task of a file of weights: the model's other files are beside it.
 static enum berth_status task_of_file(const char *path, const struct task_row **task,
                                       struct berth_error *error) {
     char *folder = file_parent(path);

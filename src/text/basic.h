@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The basic tokenizer: cleans, lower-cases and strips accents, and splits at white space,
 // punctuation and ideographs. It yields one word at a time, with the origin of every byte.
+// tokenizer.h cuts its words into pieces, and the counting of a vocabulary's words uses the same.
 #ifndef BERTH_TEXT_BASIC_H
 #define BERTH_TEXT_BASIC_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all components share: the room in which a text is worked on, how its tokens get the places
-// of the original text, and how the fields of tokenizer.json are read.
+// of the original text, and how the fields of tokenizer.json are read. Components are run by
+// text_pipeline.c; their rows are in normalizers.c, splitters.c and word_models.c.
 #include "text/components.h"
 
 #include "core/memory.h"

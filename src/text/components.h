@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The components of a pipeline (text_pipeline.h): a row for each name that tokenizer.json may give,
 // with the function that reads its fields and the one that does its work on the text of a room.
+// Only the files of a pipeline include it; tokenizer.h is what others see.
 #ifndef BERTH_TEXT_COMPONENTS_H
 #define BERTH_TEXT_COMPONENTS_H
 

@@ -4,7 +4,8 @@
 // ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer keeps blanks,
 // these are separated, too; if it keeps pieces, so are continuations, with their ##. If it cleans
 // up, the text is then what transformers' clean_up_tokenization makes of it. A pipeline has
-// decoders of its own, which are rows (components.h).
+// decoders of its own, which are rows (components.h). The task fill turns the words that it found
+// into text with it.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "text/components.h"

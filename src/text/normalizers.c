@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The normalizers of pipelines: rows that turn the text of a room into another one, with the
 // origins that the tokenizers library gives its characters. They know nothing of words.
+// text_pipeline.c runs them first.
 #include "core/base64.h"
 #include "core/little_endian.h"
 #include "core/memory.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's text functions, which define the official SQuAD scores and the lines of pre-training
 // texts: str.lower(), the word characters of `re`, white space, lines. Characters are code points,
-// texts are UTF-8.
+// texts are UTF-8. The tokenizers have rules of their own (unicode.h).
 #ifndef BERTH_TEXT_PYTHON_H
 #define BERTH_TEXT_PYTHON_H
 

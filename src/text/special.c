@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the tokens of a text that are never split. Those that are looked for in the normalized text
 // are normalized, too: cleaned, lower-cased and stripped as the walk's rules say, with a blank for
-// white space and blanks around ideographs. Combining characters keep their order.
+// white space and blanks around ideographs. Combining characters keep their order. basic.c asks it
+// before it splits a text.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -22,7 +23,7 @@ struct reader {
     size_t count, next;
 };
 
-// What a character becomes; returns the number of points, 0 if it is dropped.
+// Writes what a character becomes to `points`; returns the number of its points, 0 if it is dropped.
 static size_t normalized_point(const struct basic_rules *rules, uint32_t point,
                                uint32_t points[UNICODE_MAP_MAX]) {
     if (point == UTF8_ILL_FORMED) {
@@ -88,7 +89,7 @@ static size_t put_token(struct basic_rules *rules, const char *token, struct buf
     return bytes->length - before;
 }
 
-// By bytes, and equal ones by their numbers.
+// Orders tokens by their bytes, and equal ones by their numbers.
 static int compare(const void *a, const void *b) {
     const struct trie_string *x = a, *y = b;
     const size_t shorter = x->length < y->length ? x->length : y->length;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pre-tokenizers of pipelines: rows that cut the pieces of a room into smaller ones, of which a
 // model makes tokens; and the decoders, rows that turn the texts of tokens into that of a sentence.
-// Regular expressions are those that folders have, each written as a function.
+// Regular expressions are those that folders have, each written as a function. text_pipeline.c runs
+// them between the normalizers and the model.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
@@ -144,7 +145,7 @@ static size_t match_text(const struct component *component, const char *bytes, s
                : at;
 }
 
-// 0: white space, 1: part of a word, 2: another character.
+// Returns 0 for white space, 1 for a part of a word, 2 for any other character.
 static int word_class(uint32_t point) {
     return (kinds_of(point) & UNICODE_BLANK) != 0  ? 0
            : (flags_of(point) & UNICODE_WORD) != 0 ? 1

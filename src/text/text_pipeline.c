@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tokenizer.json and runs its components: finds added tokens in the text as it is written,
-// normalizes what is between them, finds those that are written so in the normalized text, cuts
-// the rest into pieces, and has the model make tokens of each.
+// normalizes what is between them, finds those that are written so in the normalized text, cuts the
+// rest into pieces, and has the model make tokens of each. tokenizer.c calls it for every folder
+// whose tokenizer is none of BERT's.
 #include "text/text_pipeline.h"
 
 #include "core/memory.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // WordPiece on the words of basic.c: greedily takes the longest piece of the vocabulary from the
 // left, with ## before every piece but the first. A word that is too long or cannot be split is
-// [UNK].
+// [UNK]. Every text that a model reads comes through here, or through the pipeline that it opened
+// in place of this one (text_pipeline.h). Words come from basic.c, the special tokens around a text
+// are put by whoever makes inputs (data/pairs).
 #include "text/tokenizer.h"
 
 #include "core/buffer.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trie of byte strings as a double array (Aoe, "An efficient digital search algorithm by using a
 // double-array structure", 1989): the child of node n by byte c is slot base[n] + c, if that slot's
-// parent is n. Slot 0 is the root. Read-only once built.
+// parent is n. Slot 0 is the root. Read-only once built. Vocabularies, special tokens and unigram
+// models are searched with it.
 #ifndef BERTH_TEXT_TRIE_H
 #define BERTH_TEXT_TRIE_H
 

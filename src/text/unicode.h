@@ -3,7 +3,8 @@
 //
 // The properties are those of the two reference programs, which differ from Unicode's; they were
 // extracted by dev/unicode/make_tables.py. For BERT's own tokenizer the only normal form is NFD
-// without non-spacing marks; the components of other tokenizers use all four.
+// without non-spacing marks; the components of other tokenizers use all four. basic.c, special.c
+// and the components look characters up.
 #ifndef BERTH_TEXT_UNICODE_H
 #define BERTH_TEXT_UNICODE_H
 

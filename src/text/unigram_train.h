@@ -3,7 +3,8 @@
 // words that occur often, those stay that explain the words best. Expectation and maximization give
 // each part its score; again and again, those are left out without which the words lose least.
 //
-// The same words give the same vocabulary, whatever their order.
+// The same words give the same vocabulary, whatever their order. The job vocab calls it;
+// word_models.c runs the result.
 #ifndef BERTH_TEXT_UNIGRAM_TRAIN_H
 #define BERTH_TEXT_UNIGRAM_TRAIN_H
 

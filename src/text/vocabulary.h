@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vocabulary: tokens by id. Of WordPiece it is a text file with one token per line, whose number
-// from 0 is its id.
+// from 0 is its id. tokenizer.h looks pieces up; which file of a folder has the vocabulary is found
+// by model/folder_vocabulary.c.
 #ifndef BERTH_TEXT_VOCABULARY_H
 #define BERTH_TEXT_VOCABULARY_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizer.json of a vocabulary that was trained here: byte-level BPE as RoBERTa's, or Unigram
-// as XLM-RoBERTa's.
+// as XLM-RoBERTa's. The job vocab writes it; any program that reads tokenizer.json can open it.
 #ifndef BERTH_TEXT_VOCABULARY_FORM_H
 #define BERTH_TEXT_VOCABULARY_FORM_H
 

@@ -5,7 +5,8 @@
 // (Google's own trainer was never published.)
 //
 // The same words give the same vocabulary, whatever their order: of equally frequent pairs the one
-// with the older pieces is merged first.
+// with the older pieces is merged first. The job vocab calls it; tokenizer.h and word_models.c run
+// the result.
 #ifndef BERTH_TEXT_VOCABULARY_TRAIN_H
 #define BERTH_TEXT_VOCABULARY_TRAIN_H
 

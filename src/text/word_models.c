@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words to ids by the three models, equal to those of the tokenizers library:
+// Words to ids by the three models, equal to those of the tokenizers library. text_pipeline.c gives
+// them the pieces that splitters.c has cut.
 //
 // - WordPiece takes the longest piece from the left.
 // - BPE starts with characters, or bytes, and merges the neighbours whose merge has the lowest
-// rank,
-//   the leftmost of equals. Most words are pieces that merges do lead to: those need only be looked
-//   up, since it was found at the opening which they are.
+//   rank, the leftmost of equals. Most words are pieces that merges lead to; which ones is found
+//   when the model is opened, and those words need only be looked up.
 // - Unigram takes the pieces with the highest sum of scores (Viterbi's algorithm over the trie).
 #include "core/memory.h"
 #include "core/utf8.h"

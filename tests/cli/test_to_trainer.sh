@@ -134,7 +134,7 @@ torch_takes squad run/checkpoint-3 there
 rm -r run there
 accept "has no schedule like this run's" --lr_offset 1e-5
 rm -r run there
-accept "the run warms up for 0.9 updates, the Trainer for whole ones" --warmup_steps 0 --warmup_proportion 0.15
+accept "the Trainer rounds the warm-up of 0.9 updates" --warmup_steps 0 --warmup_proportion 0.15
 expect_err "lr_scheduler_type linear, warmup_steps 1,"
 rm -r run there
 for names in "constant constant" "constant_warmup constant_with_warmup" "cosine cosine" "polynomial polynomial" \

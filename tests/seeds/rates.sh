@@ -23,7 +23,7 @@ rates() { # PROGRAM UPDATES WORDS...
     python3 -B "$here/rates.py" log.jsonl "$program" "$updates" || fail "not the rates of $program"
 }
 expect_half() { # the note that the program computes in fp32
-    expect_err "computes in fp32; here it is bf16 if the device has instructions for it (precision fp32"
+    expect_err "was published in fp32; Berth uses bf16 if the device has instructions for it (precision fp32"
 }
 squad="--train_file data.json --max_seq_length 64 --train_batch_size 2 --num_train_epochs 5 --learning_rate 3e-5"
 
@@ -37,7 +37,7 @@ expect_half
 setting clip_by global
 setting weight_decay 0
 rates habana 4 $habana --use_fused_adam --max_steps=4 --autocast # they only end it earlier
-expect_no "$err" "computes in fp32; here"
+expect_no "$err" "was published in fp32; Berth uses"
 run as --dry-run --verbose ${habana#as } --use_fused_adam --per_param_grad_clipping --output_dir none
 setting clip_by both
 rates bertadam 20 $habana --eval_script=evaluate-v1.1.py --use_habana --warmup_proportion=0.33
@@ -76,7 +76,7 @@ rates google 10 $google --train_batch_size=3
 expect_half
 rates google 10 finetune squad --recipe intel --model model --train data.json --max_seq_length 64 --learning_rate 3e-5 \
     --num_train_epochs 4 --warmup_proportion 0.25 --train_batch_size 3 --precision fp32
-expect_no "$err" "computes in fp32; here"
+expect_no "$err" "was published in fp32; Berth uses"
 # Examples, not windows: sixteen of these, or more.
 run as --dry-run --verbose ${google#as } --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --output_dir none
 setting total_steps 16

@@ -79,7 +79,7 @@ class Members(unittest.TestCase):
                 before = self.server.metric(counter)
                 self.assertEqual(self.reply(self.server, path, other), expected, other)
                 self.assertEqual(self.server.metric(counter), before + 1, other)
-                self.refused(self.strict, path, other, f"{where}: unknown at this path", "--strict_requests")
+                self.refused(self.strict, path, other, f"{where}: unknown key at this path", "--strict_requests")
                 self.assertEqual(self.strict.metric(counter), 0)
             self.assertEqual(self.reply(self.strict, path, body), expected)
 
@@ -93,7 +93,7 @@ class Members(unittest.TestCase):
                                  ("/models/tags", {"inputs": "hello"}, {"parameters": {"top_k": 1}}),
                                  ("/models/similar", {"inputs": {"text": "hello"}}, {"top_k": 3})]:
             self.assertEqual(self.reply(self.server, path, {**body, **more}), self.reply(self.server, path, body))
-            self.refused(self.strict, path, {**body, **more}, "unknown at this path")
+            self.refused(self.strict, path, {**body, **more}, "unknown key at this path")
 
     def test_null_is_absent(self):
         """Of any member, known or not; a list keeps its elements."""

@@ -287,7 +287,7 @@ static void test_resume_with_a_padded_vocabulary(void **state) {
     fixture_assert_holds(fixture_path("straight", "config.json"), "\"vocab_size\": 32");
     struct fixture_run second = second_phase("second", fixture_keep("straight/checkpoint-6"));
     fixture_expect(&second, BERTH_OK, "result: 0");
-    fixture_assert_not_logged("config_file has no effect");
+    fixture_assert_not_logged("config_file is ignored");
     second.config.run.overwrite_output_dir = 1;
     second.config.model.config_file = fixture_keep("other.json");
     json *other;
@@ -297,7 +297,7 @@ static void test_resume_with_a_padded_vocabulary(void **state) {
         json_write_file(other, JSON_INDENT_2_SORTED, second.config.model.config_file, NULL),
         BERTH_OK);
     json_free(other);
-    fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect: the shape is");
+    fixture_expect(&second, BERTH_OK, "note: config_file is ignored: a resumed run keeps the model of");
 }
 
 static void read_numbers(const char *path, const char *name, float *values, int64_t count) {
@@ -350,9 +350,9 @@ static void test_norms_of_a_new_model(void **state) {
     run.config.run.resume_from_checkpoint = "auto";
     run.config.run.steps_this_run = 1;
     fixture_expect(&run, BERTH_OK, "result: 0");
-    fixture_assert_not_logged("config_file has no effect");
+    fixture_assert_not_logged("config_file is ignored");
     run.config.model.pre_layer_norm = -1;
-    fixture_expect(&run, BERTH_OK, "note: resume: config_file has no effect: the shape is");
+    fixture_expect(&run, BERTH_OK, "note: config_file is ignored: a resumed run keeps the model of");
 }
 
 // --- phases -------------------------------------------------------------------------------------

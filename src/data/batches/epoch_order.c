@@ -8,7 +8,8 @@
 // there be at least 2 d + 1 groups of n items, the last one perhaps smaller. At most d groups have
 // a text of the item, so at least d + 1 have none, with at least d n + 1 items if all are full. The
 // group with room has fewer than n items, which share texts with fewer than d n items. So an item
-// of those d n + 1 fits it.
+// of those d n + 1 fits it. train/engine/feed.c asks for the order of an epoch when its first
+// update comes.
 #include "data/batches/epoch_order.h"
 
 #include "core/memory.h"

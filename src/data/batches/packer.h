@@ -3,7 +3,8 @@
 // and packs each micro-batch into the arrays of core/batch.h.
 //
 // The order of an epoch is a permutation that depends only on the seed and the epoch, so (epoch,
-// update within the epoch) is all that a resumed run needs.
+// update within the epoch) is all that a resumed run needs. The feed of a training and the loop of
+// a prediction call it (train/engine); the device gets the batch as it is.
 #ifndef BERTH_DATA_PACKER_H
 #define BERTH_DATA_PACKER_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the articles of a corpus to one text file, an article on each line with an empty line
-// after it: what NVIDIA's bertPrep.py has between the articles and the shards, and what
-// CORPUS_TEXT reads. The lines of an article are joined by blanks.
+// after it: what NVIDIA's bertPrep.py has between the articles and the shards, and what CORPUS_TEXT
+// reads. The lines of an article are joined by blanks. For the job prepare (api/prepare.c); shards
+// are written by text_shards.h.
 #ifndef BERTH_DATA_ARTICLE_LINES_H
 #define BERTH_DATA_ARTICLE_LINES_H
 

@@ -9,7 +9,8 @@
 // Files are read in the order of their names. Lines end in LF, CR LF or CR; a line of nothing but
 // Unicode white space is empty; a byte order mark at the start of a file is skipped. Ill-formed
 // UTF-8 is an error that names the file and the offset; so is a compressed file. Memory holds one
-// window of a file and one article.
+// window of a file and one article. The stages of `berth prepare` and the job vocab read text
+// through it; sentences.h splits the articles.
 #ifndef BERTH_DATA_CORPUS_H
 #define BERTH_DATA_CORPUS_H
 

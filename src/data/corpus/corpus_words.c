@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts words in batches of articles. Each thread gets a run of lines and counts into a table of
 // its own; the tables are merged at the end. Common words are in every table, but no thread waits
-// for a lock.
+// for a lock. Called by the job vocab (api/vocab.c).
 #include "data/corpus/corpus_words.h"
 
 #include "core/buffer.h"

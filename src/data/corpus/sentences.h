@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits text into sentences by rules. For English they decide whether a full stop, question mark
 // or exclamation mark ends a sentence or belongs to an abbreviation, an initial or a number. The
-// end marks of other scripts are known as well. doc/pretraining-data.md lists the rules.
+// end marks of other scripts are known as well. doc/pretraining-data.md lists the rules. Called
+// while shards are made, for each article.
 #ifndef BERTH_DATA_SENTENCES_H
 #define BERTH_DATA_SENTENCES_H
 

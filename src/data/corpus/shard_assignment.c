@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits the articles into training and test articles, then assigns each set to its shards, longest
-// article first, with a heap of the shards by their sentences.
+// article first, with a heap of the shards by their sentences. The shard stage calls it between its
+// two readings of the corpora.
 #include "data/corpus/shard_assignment.h"
 
 #include "core/memory.h"

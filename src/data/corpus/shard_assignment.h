@@ -7,7 +7,7 @@
 // with the fewest sentences so far. Every shard gets two articles, because random next sentences
 // come from another article; a single training or test article makes one shard. NVIDIA's script
 // balances shards by other rules, with all articles in memory; this one needs only the number of
-// sentences of each.
+// sentences of each. Files are written later, by text_shards.h.
 #ifndef BERTH_DATA_SHARD_ASSIGNMENT_H
 #define BERTH_DATA_SHARD_ASSIGNMENT_H
 

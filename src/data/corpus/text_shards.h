@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes articles to shards: text files with one sentence per line and an empty line after each
-// article, some for training and some for testing.
+// article, some for training and some for testing. The shard stage writes through it; the instance
+// stage reads the files.
 #ifndef BERTH_DATA_TEXT_SHARDS_H
 #define BERTH_DATA_TEXT_SHARDS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads texts: the lines of a text file, or one column of a table (CSV, TSV, JSON lines).
+// Reads texts: the lines of a text file, or one column of a table (CSV, TSV, JSON lines). The task
+// fill reads its files with it; tokens are made by text_sequences.h.
 #ifndef BERTH_DATA_TEXT_LINES_H
 #define BERTH_DATA_TEXT_LINES_H
 

@@ -7,7 +7,7 @@
 //           tokens. Every 1,000 lines a new block begins, and the incomplete last block is
 //           dropped.
 //
-// Masks are chosen later (word_masks.h).
+// Masks are chosen later (word_masks.h). The task fill builds them once when it opens a set.
 #ifndef BERTH_DATA_TEXT_SEQUENCES_H
 #define BERTH_DATA_TEXT_SEQUENCES_H
 

@@ -7,7 +7,8 @@
 // position of the token: the block of rng_philox(seed, {position, sequence, epoch, a constant}).
 // Word 0 of the block decides whether the token is predicted (for whole words, the block of the
 // first piece), word 1 what replaces it, word 2 which random token. [CLS], [SEP] and [PAD] are
-// never predicted.
+// never predicted. The feed of a training draws them for each update; evaluations have theirs drawn
+// once by the task fill.
 #ifndef BERTH_DATA_WORD_MASKS_H
 #define BERTH_DATA_WORD_MASKS_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-negative least squares by Lawson and Hanson's method ("Solving least squares problems", 1974,
-// chapter 23) on the normal equations, which are small and accurate enough here, because A
-// contains small integers. A new column extends the Cholesky factor by a row; removing a column
-// recomputes the rows after it.
+// chapter 23) on the normal equations, which are small and accurate enough here, because A contains
+// small integers. A new column extends the Cholesky factor by a row; removing a column recomputes
+// the rows after it. Called once for each window of the pack stage, by packing.c.
 #include "data/packing/nnls.h"
 
 #include "core/memory.h"

@@ -4,7 +4,8 @@
 //
 // A strategy fills a row exactly with up to three lengths. The counts of the strategies are the
 // best fit to the histogram of lengths; each remaining sequence gets its own padded row. No
-// sequence is lost.
+// sequence is lost. The pack stage calls it with the lengths of a window, and writes the rows that
+// it returns (data/stages/pack_stage.h).
 #ifndef BERTH_DATA_PACKING_H
 #define BERTH_DATA_PACKING_H
 

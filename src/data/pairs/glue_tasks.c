@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of tasks. File and column names are GLUE's. Labels are in the order of Google's
 // run_classifier.py if it has the task, otherwise in that of the GLUE data card. The names for
-// id2label are the data card's.
+// id2label are the data card's. The task classify looks a name up in it when it settles its
+// settings; pairs.c reads the files.
 #include "data/pairs/glue_tasks.h"
 
 #include "core/caseless.h"

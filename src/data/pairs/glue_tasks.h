@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of GLUE, and XNLI: their files, columns, labels in the published order, and metrics,
-// all in one table (glue_tasks.c).
+// all in one table (glue_tasks.c). The task classify asks for one by --task_name.
 #ifndef BERTH_DATA_GLUE_TASKS_H
 #define BERTH_DATA_GLUE_TASKS_H
 

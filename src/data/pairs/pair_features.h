@@ -11,6 +11,7 @@
 //
 // A single text that is too long may have windows instead: features one after another, each with
 // the tokens of its prompt, then some of the others. It is cut if the prompt alone is too long.
+// Every task on texts makes the inputs of a call with it, and training those of a set.
 #ifndef BERTH_DATA_PAIR_FEATURES_H
 #define BERTH_DATA_PAIR_FEATURES_H
 

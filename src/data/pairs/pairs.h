@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads texts or pairs of texts with labels from a table: the data of classification and regression
-// tasks. glue_tasks.h has the columns of published tasks.
+// tasks. glue_tasks.h has the columns of published tasks. The task classify reads its sets with it,
+// tokens are made of them by pair_features.h.
 #ifndef BERTH_DATA_PAIRS_H
 #define BERTH_DATA_PAIRS_H
 

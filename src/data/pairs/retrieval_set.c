@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads BEIR's three files into numbers: texts by their ids, then which text is relevant to which
-// query; a set for task/embed_retrieval.c. Leaves out vectors, search and scores.
+// query; a set for task/embed_retrieval.c. Leaves out vectors, search and scores. Called when a
+// training of embeddings or `berth evaluate embed` opens its set.
 #include "data/pairs/retrieval_set.h"
 
 #include "core/file.h"

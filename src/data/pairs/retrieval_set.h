@@ -10,6 +10,7 @@
 //             relevance
 //
 // A relevance is a whole number; 0 or less: not relevant. Queries without a judgement are left out.
+// task/embed_retrieval.c scores what a model finds in such a set.
 #ifndef BERTH_DATA_RETRIEVAL_SET_H
 #define BERTH_DATA_RETRIEVAL_SET_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the rows of a table (data/tables) to examples for embeddings: finds the columns, borrows the
 // texts, reads numbers and lists of numbers. What examples a loss takes is task/embed_losses.c's.
+// Also read by the job mine (api/mine.c).
 #include "data/pairs/text_examples.h"
 
 #include "core/memory.h"

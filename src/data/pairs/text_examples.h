@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the data of sentence embeddings from a table: an example of one or more texts (two that are
-// alike, then others that are not), with a score, a list of numbers, or neither.
+// alike, then others that are not), with a score, a list of numbers, or neither. Read by the task
+// embed and the job mine; tokens are made of the texts by pair_features.h.
 #ifndef BERTH_DATA_TEXT_EXAMPLES_H
 #define BERTH_DATA_TEXT_EXAMPLES_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random draws for pre-training instances, from CPython's random.Random or from the counter-based
-// generator of core/rng.h, which is faster.
+// generator of core/rng.h, which is faster. Only instances.c and masking.c draw from it; masks of a
+// training on text come from data/masked/word_masks.h.
 #ifndef BERTH_DATA_DRAWS_H
 #define BERTH_DATA_DRAWS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes pre-training instances. The order of the random draws is part of the result: every draw
-// below is where the published script makes it.
+// below is where the published script makes it. The instance stage calls it for each shard; masked
+// words are chosen by masking.c.
 #include "data/pretraining/instances.h"
 
 #include "core/checksum.h"

@@ -6,7 +6,8 @@
 // order, so the instances of a shard equal those of the published script bit for bit. Otherwise the
 // rules are the same, but the numbers come from the faster generator of core/rng.h, with a stream
 // of its own for each shard, which depends on the shard's tokens, sentences and documents. (The
-// published script starts every shard with the same numbers.)
+// published script starts every shard with the same numbers.) The instance stage makes them,
+// pretraining_file.h writes and reads them, and shard_stream.h feeds a training with them.
 #ifndef BERTH_DATA_INSTANCES_H
 #define BERTH_DATA_INSTANCES_H
 

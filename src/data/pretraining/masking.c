@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks words. The order of the random draws is part of the result, as in instances.c.
+// Masks words. The order of the random draws is part of the result, as in instances.c. instances.c
+// calls it for each pair of segments that it has drawn.
 #include "data/pretraining/masking.h"
 
 #include "core/memory.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The masking rules of pre-training: chooses the words of an instance to be predicted and replaces
-// their tokens: 80 % by [MASK], 10 % by a random id; 10 % stay unchanged.
+// their tokens: 80 % by [MASK], 10 % by a random id; 10 % stay unchanged. For instances made by
+// `berth prepare`; text that is masked while a model trains has rules of its own
+// (data/masked/word_masks.h).
 #ifndef BERTH_DATA_MASKING_H
 #define BERTH_DATA_MASKING_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises the container of a file of pre-training instances (HDF5, TFRecord) by its first bytes.
+// Called before a file is read, by whoever is given one; the containers have readers in files of
+// their own.
 #include "data/pretraining/pretraining_file.h"
 
 #include "core/words.h"
@@ -20,7 +22,7 @@ static const struct container {
     {tfrecord_recognise, pretraining_measure_tfrecord, pretraining_read_tfrecord},
 };
 
-// For a file in none of them, the first container reports the error.
+// A file that is in no container is given to the first one, which reports the error.
 static enum berth_status find_container(const char *path, const struct container **found,
                                         struct berth_error *error) {
     int is = 0;

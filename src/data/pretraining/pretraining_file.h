@@ -10,6 +10,9 @@
 //               sequence), masked_lm_positions and masked_lm_ids [N, P + K] i32,
 //               next_sentence_positions [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
 //               next_sentence_weights [N, K] i32 (1: used)
+//
+// The stages of `berth prepare` and `berth pack` write them; a training reads them by
+// shard_stream.h.
 #ifndef BERTH_DATA_PRETRAINING_FILE_H
 #define BERTH_DATA_PRETRAINING_FILE_H
 

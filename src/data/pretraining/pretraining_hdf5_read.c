@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads HDF5 files of instances in blocks of rows, and splits each row, packed or not, into
-// sequences.
+// sequences. shard_stream.c and the pack stage read files through it; a row is checked by
+// pretraining_rows.c.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_rows.h"

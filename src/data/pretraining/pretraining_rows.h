@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks rows of pre-training files, given as columns of numbers, and splits them into instances.
-// Shared by the readers of HDF5 and TFRecord.
+// Shared by the readers of HDF5 and TFRecord. Where the columns are in a file is the readers'
+// business.
 #ifndef BERTH_DATA_PRETRAINING_ROWS_H
 #define BERTH_DATA_PRETRAINING_ROWS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes instances as TFRecord: one tf.train.Example each, with packed lists and the features in a
-// fixed order.
+// fixed order. Called by the instance stage where that format is asked for; the frames of records
+// are format/tensorflow/tfrecord.h's.
 #include "core/file.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/protobuf/protobuf.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads instances from TFRecord: the features of a record become the columns of one row. Lists may
-// be packed or not; features may come in any order; unknown ones are ignored.
+// be packed or not; features may come in any order; unknown ones are ignored. A row is then checked
+// by pretraining_rows.c.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"

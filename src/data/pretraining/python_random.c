@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MT19937 (Matsumoto and Nishimura, 1998), seeded by an array, and the functions that CPython
-// builds on its words.
+// builds on its words. Used where a result must be that of a published script.
 #include "data/pretraining/python_random.h"
 
 #include "core/memory.h"

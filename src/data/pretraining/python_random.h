@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The random numbers of CPython 3's random.Random (a Mersenne Twister), to reproduce the output of
-// Python scripts bit for bit.
+// Python scripts bit for bit. Drawn from by draws.c, and by shard_stream.c for the order of files
+// of NVIDIA's run_pretraining.
 #ifndef BERTH_DATA_PYTHON_RANDOM_H
 #define BERTH_DATA_PYTHON_RANDOM_H
 

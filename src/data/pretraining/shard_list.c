@@ -107,7 +107,7 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     return status;
 }
 
-// As Google's programs, accepts a comma-separated list of files and patterns.
+// Accepts a list of files and patterns with commas between them, as Google's programs do.
 static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_length, struct berth_error *error) {
     char **paths;

@@ -4,6 +4,7 @@
 //
 // In a folder these are the files that pretraining_is_file accepts; if any of their names says that
 // it is for training (pretraining_part_of), only those. Held-out files have "test" in their names.
+// The task pretrain lists its shards when it opens a set; shard_stream.h reads them.
 #ifndef BERTH_DATA_SHARD_LIST_H
 #define BERTH_DATA_SHARD_LIST_H
 

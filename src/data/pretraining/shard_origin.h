@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the manifest of `berth prepare` or `berth pack` (data/stages/stage.h) says about a folder of
-// shards to those who read them.
+// shards to those who read them. It says nothing of the files' contents, which pretraining_file.h
+// reads.
 #ifndef BERTH_DATA_SHARD_ORIGIN_H
 #define BERTH_DATA_SHARD_ORIGIN_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams sequences from shards. The caller's thread decides which file is needed next; a reader
-// thread reads one file at a time.
+// thread reads one file at a time. The feed of a training takes the sequences of each update from
+// it (train/engine/feed.c).
 #include "data/pretraining/shard_stream.h"
 
 #include "core/clock.h"

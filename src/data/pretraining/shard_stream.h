@@ -10,7 +10,8 @@
 // The order within a file depends on seed + r and the visit.
 //
 // A thread reads the next file while the current ones are in use. Memory holds that file and the
-// files of the last call, each once.
+// files of the last call, each once. The feed of a training takes the sequences of each update from
+// it, and packs them (batches/packer.h).
 #ifndef BERTH_DATA_SHARD_STREAM_H
 #define BERTH_DATA_SHARD_STREAM_H
 

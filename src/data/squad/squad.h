@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads SQuAD data sets (v1.1 and v2.0): Stanford's nested files, and the flat records of Hugging
 // Face's scripts, {id, title, context, question, answers: {text, answer_start}}, in an array, under
-// "data", or as one object per line.
+// "data", or as one object per line. Tasks make features of the examples (squad_features.h);
+// official evaluations compare with their answers.
 #ifndef BERTH_DATA_SQUAD_H
 #define BERTH_DATA_SQUAD_H
 

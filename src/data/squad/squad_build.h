@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the builders of both rule sets: parallel work and its failures, and the pools of a set.
+// Only squad_features.c and squad_keras.c include it.
 #ifndef BERTH_DATA_SQUAD_BUILD_H
 #define BERTH_DATA_SQUAD_BUILD_H
 

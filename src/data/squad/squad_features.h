@@ -5,6 +5,8 @@
 //           spans, the max-context test, labels (0, 0) for windows without the answer
 //   Keras   [CLS] context [SEP] question [SEP]: one sequence per entry; entries that do not fit are
 //           skipped
+//
+// task/squad_input.c has a set made when it opens a file, and a call of the task answer its own.
 #ifndef BERTH_DATA_SQUAD_FEATURES_H
 #define BERTH_DATA_SQUAD_FEATURES_H
 

@@ -2,7 +2,8 @@
 // Fills windows over documents; squad_features.c says where they begin.
 //
 // A token's best window (max context) is the one with the largest min(tokens to its left, tokens to
-// its right) + 0.01 * length; of equals, the first.
+// its right) + 0.01 * length; of equals, the first. Called by squad_features.c for each window that
+// it has planned.
 #include "data/squad/squad_windows.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows over a tokenized document: which are kept, their lengths, and how they are written into a
-// feature set.
+// feature set. Only squad_features.c plans with it; Keras's rules know no windows.
 #ifndef BERTH_DATA_SQUAD_WINDOWS_H
 #define BERTH_DATA_SQUAD_WINDOWS_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// White space as SQuAD's word split defines it, and as Python does, in well-formed UTF-8.
+// White space as SQuAD's word split defines it, and as Python does, in well-formed UTF-8. For files
+// that must split words as those programs do; the tokenizers have tables of their own
+// (text/unicode.h).
 #ifndef BERTH_DATA_WHITE_SPACE_H
 #define BERTH_DATA_WHITE_SPACE_H
 

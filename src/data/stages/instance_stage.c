@@ -62,7 +62,7 @@ static enum berth_status set_vocabulary(struct job *job, struct berth_error *err
 
 // --- a shard ------------------------------------------------------------------------------------
 
-// By Google's rules any bytes are accepted; those that are no text are dropped.
+// Google's rules accept any bytes and drop those that are no text.
 static enum berth_status check_text(const struct instance_stage *request, const char *path,
                                     const char *text, size_t length, struct berth_error *error) {
     TRY(compressed_refuse(path, text, length, error));
@@ -240,7 +240,8 @@ static void set_options(struct manifest_settings *settings, const struct instanc
     manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
     manifest_set_real(settings, "short_seq_prob", options->short_seq_prob);
     manifest_set_integer(settings, "seed", options->seed);
-    // "fast" without a number began each shard with the same numbers.
+    // Instances of 0.1.0 say "fast": each of their shards was drawn with the same random numbers,
+    // so they are not continued.
     manifest_set_text(settings, "rng", options->python ? "python" : "fast-2");
     manifest_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
     manifest_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
@@ -321,7 +322,7 @@ static enum berth_status open_shards(struct job *job, struct manifest_settings *
     return BERTH_OK;
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     TRY(set_vocabulary(job, error));

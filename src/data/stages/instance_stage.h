@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stage that turns text shards into files of pre-training instances, one file per shard. A
-// worker processes one shard at a time; a file depends only on its shard and the settings.
+// worker processes one shard at a time; a file depends only on its shard and the settings. `berth
+// prepare` runs it after the shard stage, and `berth pack` reads its files.
 #ifndef BERTH_DATA_INSTANCE_STAGE_H
 #define BERTH_DATA_INSTANCE_STAGE_H
 

@@ -87,9 +87,7 @@ void instance_texts_warn(const struct instance_texts *texts,
                     100 * cut);
     }
     if (unknown > UNKNOWN_MAX) {
-        log_note(log,
-                 "%.1f %% of the text's tokens are [UNK], words that the vocabulary lacks: "
-                 "expected a vocabulary of the text's language",
+        log_note(log, "%.1f %% of the tokens are [UNK]; is the vocabulary for this language?",
                  100 * unknown);
     }
     if (texts->ill_formed > 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts that describe the texts of instances, and warnings about texts that are not what the rules
-// expect: several documents with one sentence per line, in the language of the vocabulary.
+// expect: several documents with one sentence per line, in the language of the vocabulary. The
+// instance stage counts, and api/prepare.c prints the warnings at the end.
 #ifndef BERTH_DATA_INSTANCE_TEXTS_H
 #define BERTH_DATA_INSTANCE_TEXTS_H
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packs window after window. Each window has an entry in the manifest besides those of its files,
 // so that a resumed run knows the number of its files and its statistics without packing it again.
+// Called by `berth pack` (api/prepare.c); which sequences share a row is decided by
+// data/packing/packing.c.
 #include "data/stages/pack_stage.h"
 
 #include "core/buffer.h"
@@ -170,7 +172,7 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// NULL: the window was not packed. If it was, some of its files may still be missing.
+// Returns NULL if the window was not packed. If it was, some of its files may still be missing.
 static const json *entry_of(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
@@ -454,7 +456,7 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
                : error_no_memory(error, job->total->strategy_count * 8, "packing");
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];

@@ -3,10 +3,10 @@
 // sequences (packing.h), PACK_ROWS per file.
 //
 // Consecutive input files of up to PACK_WINDOW tokens form a window, and each window is packed
-// separately, so that memory holds one. The lengths are read first; then the rows are
-// assigned and written in parallel. Only the last file of a window is smaller; no row is dropped.
-// Each rank packs one window at a time; the files are numbered once all ranks have assigned their
-// rows.
+// separately, so that memory holds one. The lengths are read first; then the rows are assigned and
+// written in parallel. Only the last file of a window is smaller; no row is dropped. Each rank
+// packs one window at a time; the files are numbered once all ranks have assigned their rows. A
+// training reads the files by data/pretraining/shard_stream.h.
 #ifndef BERTH_DATA_PACK_STAGE_H
 #define BERTH_DATA_PACK_STAGE_H
 

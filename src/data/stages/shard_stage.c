@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the corpora once to count sentences and once more per group of shards, rather than keep all
-// articles in memory.
+// articles in memory. Called first by `berth prepare` (api/prepare.c); where a sentence ends is
+// found by data/corpus/sentences.c.
 #include "data/stages/shard_stage.h"
 
 #include "core/buffer.h"
@@ -497,7 +498,7 @@ static void sum_up(struct job *job) {
     }
 }
 
-// What each rank does on its own.
+// Prepares the work of the stage; each rank does this by itself.
 static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
                                  struct berth_error *error) {
     const struct shard_plan *plan = &job->request->plan;

@@ -4,7 +4,7 @@
 // First it counts the sentences of every article, which determine the article's shard
 // (shard_assignment.h). Then it makes groups of shards in parallel: a worker reads all corpora and
 // writes the shards of its group. Finished groups are kept. The grouping does not affect the
-// contents of the shards.
+// contents of the shards. The instance stage reads the shards.
 #ifndef BERTH_DATA_SHARD_STAGE_H
 #define BERTH_DATA_SHARD_STAGE_H
 

@@ -8,7 +8,8 @@
 // The ranks of a job share the folder. Rank 0 holds the lock and writes the manifest. The others
 // list what they finish in files of their own beside it, NAME.rank-3. Rank 0 merges these lists
 // into the manifest and removes them when all ranks are done, or when a later run, with any number
-// of ranks, resumes a killed one.
+// of ranks, resumes a killed one. The three stages beside this file call it; what they make is
+// their own.
 #ifndef BERTH_DATA_STAGE_H
 #define BERTH_DATA_STAGE_H
 

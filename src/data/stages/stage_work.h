@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of a stage: independent items, made by threads and by the ranks of a job.
+// The work of a stage: independent items, made by threads and by the ranks of a job. Each stage
+// gives a function that makes one item; which items are finished already is known to its manifest
+// (stage.h).
 #ifndef BERTH_DATA_STAGE_WORK_H
 #define BERTH_DATA_STAGE_WORK_H
 

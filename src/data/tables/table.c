@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tables: checks common to all formats, ownership, and look-ups. table_delimited.c and
-// table_json.c parse their formats.
+// table_json.c parse their formats. Tasks and jobs on tables open them here.
 #include "data/tables/table.h"
 
 #include "core/caseless.h"
@@ -207,7 +207,8 @@ void table_done(struct table *table) {
 
 // --- looking things up --------------------------------------------------------------------------
 
-// By the ending of the first `length` bytes of the path; 0: it is unknown.
+// Finds the format by the ending of the first `length` bytes of the path; returns 0 if it is
+// unknown.
 static int find_format(const char *path, size_t length, enum table_format *format) {
     static const struct {
         const char *extension;

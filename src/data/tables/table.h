@@ -10,7 +10,8 @@
 //
 // The first line of TSV and CSV names the columns unless the options do. A byte order mark and
 // empty lines are skipped, except that in TSV and CSV with a single column an empty line is a row
-// with an empty field. Not supported: comments, types (every cell is a string), nested values.
+// with an empty field. Not supported: comments, types (every cell is a string), nested values. What
+// a column means is decided by the readers in data/pairs, data/masked and data/tagging.
 #ifndef BERTH_DATA_TABLE_H
 #define BERTH_DATA_TABLE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads TSV and CSV. One pass splits the text into fields in place: a NUL replaces each delimiter.
+// Called by table.c, which then checks the table.
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads JSON lines, one object per line, or one array of objects that may span lines. Numbers are
-// converted to text while reading, so that cells can be borrowed.
+// converted to text while reading, so that cells can be borrowed. Called by table.c, which then
+// checks the table.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"

@@ -8,7 +8,7 @@
 //
 // The extension gives the format: .json, .jsonl and .ndjson are JSON lines, all others columns.
 // Comments and multi-word tokens (CoNLL-U) and nested tags are not supported; metrics/entities.h
-// interprets tag schemes.
+// interprets tag schemes. The task tag makes windows of the sentences (word_windows.h).
 #ifndef BERTH_DATA_TAGGED_H
 #define BERTH_DATA_TAGGED_H
 

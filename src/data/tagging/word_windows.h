@@ -2,11 +2,11 @@
 // Converts sentences of words to model inputs: [CLS] pieces [SEP] of type 0, with a label on the
 // first piece of each word, as in Hugging Face's run_ner.
 //
-// A sentence that is longer than max_length becomes overlapping windows of whole words. A word
-// is labelled in only one of them: where the smaller of its distances to both ends is largest (of
+// A sentence that is longer than max_length becomes overlapping windows of whole words. A word is
+// labelled in only one of them: where the smaller of its distances to both ends is largest (of
 // equals, in the first). So no word is lost or counted twice. A word without pieces (only blanks
 // and control characters) has no label; of a word that is longer than a window the first pieces
-// remain.
+// remain. The task tag has a set's windows built when it opens it, and those of a call's texts.
 #ifndef BERTH_DATA_WORD_WINDOWS_H
 #define BERTH_DATA_WORD_WINDOWS_H
 

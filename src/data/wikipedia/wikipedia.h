@@ -12,7 +12,8 @@
 // dump the next one begins, so that a run can resume a stopped or killed one. The same dump gives
 // the same bytes, whatever the number of threads and ranks and however often runs were stopped.
 // Ranks share decompression (bzip2.h) and cleaning: every rank parses the whole dump and cleans a
-// part of each batch of pages; rank 0 collects the text and writes it.
+// part of each batch of pages; rank 0 collects the text and writes it. `berth prepare` calls it for
+// a dump (api/prepare.c); wiki/wikipedia.c does it, which only the program contains.
 #ifndef BERTH_DATA_WIKIPEDIA_H
 #define BERTH_DATA_WIKIPEDIA_H
 

@@ -55,7 +55,8 @@ struct path wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-// NULL when out of memory: an incomplete manifest would be trusted.
+// NULL when out of memory. Never a part of the object: a run that resumes would believe that the
+// file is as it says.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
     int failed = 0;

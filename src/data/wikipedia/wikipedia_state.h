@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // text.json, a manifest (format/manifest): the finished text files, and where in the dump the next
-// one begins.
+// one begins. wiki/ keeps it while it works; the stages that read the text see a complete folder or
+// refuse it.
 #ifndef BERTH_DATA_WIKIPEDIA_STATE_H
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads zip archives. The central directory is authoritative; the local headers must agree with it,
-// and the entries must fill the file from its first byte to the directory without gaps.
+// and the entries must fill the file from its first byte to the directory without gaps. PyTorch's
+// files are opened by it (torch/torch_layout.c).
 #include "format/archive/zip.h"
 
 #include "core/little_endian.h"

@@ -3,7 +3,8 @@
 // archives.
 //
 // Refuses compression, encryption, multi-part archives and comments. So the entries are never
-// larger than the file, and no data can hide before or after the archive.
+// larger than the file, and no data can hide before or after the archive. The contents of entries
+// are read by format/torch.
 #ifndef BERTH_FORMAT_ZIP_H
 #define BERTH_FORMAT_ZIP_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes zip archives in torch's layout: CRC and sizes after the data, so that the data is read
-// once, and data aligned by a padding field "FB" in the local header.
+// once, and data aligned by a padding field "FB" in the local header. torch/torch_write.c writes a
+// checkpoint through it.
 #include "format/archive/deflate.h"
 #include "format/archive/zip.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRC-32C (Castagnoli), the checksum of TensorFlow's files, and the masked form in which they store
-// it.
+// it. zip and zlib have the other CRC-32 (archive/deflate.h).
 #ifndef BERTH_FORMAT_CRC32C_H
 #define BERTH_FORMAT_CRC32C_H
 

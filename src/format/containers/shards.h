@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharded models: an index, model.safetensors.index.json or pytorch_model.bin.index.json, maps the
-// name of each tensor to a file in the same folder.
+// name of each tensor to a file in the same folder. containers.c has its row; to its users it is
+// one file of tensors.
 #ifndef BERTH_FORMAT_SHARDS_H
 #define BERTH_FORMAT_SHARDS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads DeepSpeed checkpoints. The model's file lists the tensors; the data of those in
-// "param_shapes" is read from the partitions. Opening a checkpoint copies no data.
+// "param_shapes" is read from the partitions. Opening a checkpoint copies no data. Opened by
+// containers.c like any file of tensors; names are translated by model/names.h.
 #include "format/deepspeed/deepspeed.h"
 
 #include "core/memory.h"

@@ -9,7 +9,8 @@
 // per rank; "param_shapes" in the model's file lists the parameters in order. The end may be
 // padded.
 //
-// Leaves out ZeRO-3, models split across devices, universal checkpoints and optimizer states.
+// Leaves out ZeRO-3, models split across devices, universal checkpoints and optimizer states. Names
+// are translated by model/names.h; optimizer states are read by train/checkpoint.
 #ifndef BERTH_FORMAT_DEEPSPEED_H
 #define BERTH_FORMAT_DEEPSPEED_H
 

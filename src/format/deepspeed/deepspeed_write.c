@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the dictionaries that DeepSpeed's engine pickles, as its version VERSION writes and reads
-// them.
+// them. The conversion to DeepSpeed calls it (api/convert_deepspeed.c); the pickle itself is
+// written by torch/torch_write.c.
 #include "format/deepspeed/deepspeed_write.h"
 
 #include "core/file.h"

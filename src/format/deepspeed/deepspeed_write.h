@@ -5,6 +5,7 @@
 //
 // Leaves out zero_to_fp32.py, which DeepSpeed puts next to `latest`, and param_slice_mappings, the
 // offset of each parameter in each shard, which only universal checkpoints need.
+// api/convert_deepspeed.c gives the tensors.
 #ifndef BERTH_FORMAT_DEEPSPEED_WRITE_H
 #define BERTH_FORMAT_DEEPSPEED_WRITE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes GGUF: "GGUF", version, number of tensors, number of key-values; the key-values; for each
 // tensor its name, shape (fastest dimension first), type and offset in the data; padding; the data,
-// each tensor padded to the alignment.
+// each tensor padded to the alignment. Called by model/export_gguf.c at the end of a conversion.
 #include "format/export/gguf_write.h"
 
 #include "core/file.h"

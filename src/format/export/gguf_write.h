@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes GGUF version 3: typed key-values, tensor descriptions, aligned data. The caller chooses
-// the keys and tensors.
+// the keys and tensors. model/export_gguf.c is that caller.
 #ifndef BERTH_FORMAT_GGUF_WRITE_H
 #define BERTH_FORMAT_GGUF_WRITE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes ONNX. A model is a message that contains a graph, which contains the weights, and every
 // message begins with its length. So the lengths are computed first; then everything is written in
-// one pass, the weights without a copy.
+// one pass, the weights without a copy. Called by model/export_onnx.c at the end of a conversion.
 #include "format/export/onnx_write.h"
 
 #include "core/file.h"
@@ -36,7 +36,7 @@ static const struct {
                      {TENSOR_F16, 10}, {TENSOR_F64, 11}, {TENSOR_U32, 12}, {TENSOR_U64, 13},
                      {TENSOR_BF16, 16}};
 
-// 0 for a type that ONNX does not have.
+// Returns 0 for a type that ONNX does not have.
 static uint32_t element_type(enum tensor_dtype dtype) {
     for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++) {
         if (element_types[i].dtype == dtype) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes ONNX: a graph of operators and its weights, in one file, or with the weights in a second
 // file when the first would exceed the limit of protocol buffers. The caller chooses the operators.
+// model/export_onnx.c is that caller.
 #ifndef BERTH_FORMAT_ONNX_WRITE_H
 #define BERTH_FORMAT_ONNX_WRITE_H
 

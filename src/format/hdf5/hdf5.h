@@ -9,7 +9,7 @@
 // the decompressed size of a chunk is bounded by its stored size. Reading takes memory for the
 // requested rows plus at most 10 MiB to continue from there, however large a chunk is. Writes
 // superblock 0 and one chunked data set per column, shuffled and compressed as by h5py with
-// compression="gzip", shuffle=True.
+// compression="gzip", shuffle=True. The instances in such files are data/pretraining's.
 #ifndef BERTH_FORMAT_HDF5_H
 #define BERTH_FORMAT_HDF5_H
 

@@ -2,7 +2,7 @@
 // Decompresses chunks. The first read of a chunk passes over the whole chunk, which checks it, and
 // keeps a reader after the requested rows in each plane; later rows are decompressed from there. So
 // a chunk that is read from its first to its last row is decompressed less than twice, whatever its
-// size and the number of calls.
+// size and the number of calls. hdf5_read.c calls it for each chunk that a range of rows touches.
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"
 

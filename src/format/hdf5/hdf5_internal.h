@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the sources of the HDF5 reader: a cursor over metadata, object headers, chunks. Only
-// hdf5*.c include it.
+// hdf5*.c include it. Users of HDF5 include hdf5.h.
 #ifndef BERTH_FORMAT_HDF5_INTERNAL_H
 #define BERTH_FORMAT_HDF5_INTERNAL_H
 

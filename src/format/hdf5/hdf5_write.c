@@ -2,6 +2,7 @@
 // Writes HDF5: superblock 0, the root group's header, B-tree, names and symbol nodes, the header of
 // each data set, the B-trees of the chunks, then the chunks. All offsets are computed before the
 // first byte is written, because a file is written from start to end.
+// data/pretraining/pretraining_hdf5.c gives it blocks of rows.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5.h"

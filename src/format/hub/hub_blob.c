@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hashes blobs, and records in REPO/verified which ones have passed, so that each is hashed once.
+// Downloads ask when a file is complete, and a look-up when it finds one.
 #include "format/hub/hub_blob.h"
 
 #include "core/file.h"

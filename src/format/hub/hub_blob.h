@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies files of the hub's cache: the name of a blob is the digest of its content.
+// Verifies files of the hub's cache: the name of a blob is the digest of its content. Where blobs
+// are is hub_cache.h's.
 #ifndef BERTH_FORMAT_HUB_BLOB_H
 #define BERTH_FORMAT_HUB_BLOB_H
 

@@ -10,7 +10,7 @@
 //   ROOT/.locks/models--ORG--NAME/ETAG.lock
 //
 // The contents are untrusted: names and links that point outside the repository's folder are
-// refused.
+// refused. fetch/ writes it; model_files.h and fetch/ read it.
 #ifndef BERTH_FORMAT_HUB_CACHE_H
 #define BERTH_FORMAT_HUB_CACHE_H
 

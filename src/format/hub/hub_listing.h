@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answers of the hub's API about a repository: the commit of a revision, the files of a commit.
-// They come from the network, so every name, size and digest is checked here.
+// They come from the network, so every name, size and digest is checked here. fetch/hub.c gets them
+// from the network.
 #ifndef BERTH_FORMAT_HUB_LISTING_H
 #define BERTH_FORMAT_HUB_LISTING_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON scanner. It is not recursive: open objects and arrays are a stack in the scanner.
+// The JSON scanner. It is not recursive: open objects and arrays are a stack in the scanner. json.c
+// builds values with it, and safetensors.c reads a header.
 #include "format/json/json_scan.h"
 
 #include "core/utf8.h"

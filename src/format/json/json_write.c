@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes JSON values as text. jansson's "%.17g" prints 0.1 as 0.10000000000000001, but predictions
 // are compared with Python's: reals are the shortest text that reads back the same, in Python's
-// format.
+// format. Files appear complete or not at all (core/file_writer.c).
 #include "core/buffer.h"
 #include "core/number.h"
 #include "core/utf8.h"

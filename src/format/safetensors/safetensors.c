@@ -2,7 +2,8 @@
 // Reads safetensors. An untrusted header takes at most four times its size in memory: it is scanned
 // in place (json_scan.h), and names point into it.
 //
-// Leaves out data types without a C type.
+// Leaves out data types without a C type. Opened by containers.c like any file of tensors, and by
+// train/checkpoint for its own state.
 #include "format/safetensors/safetensors.h"
 
 #include "core/little_endian.h"

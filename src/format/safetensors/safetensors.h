@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors container: u64 header length (little-endian), JSON header, data. Rules and errors
-// are those of the reference implementation, stricter where doc/formats.md says so.
+// are those of the reference implementation, stricter where doc/formats.md says so. Models and
+// checkpoints are saved in it; which tensors they have is model's and train's.
 #ifndef BERTH_FORMAT_SAFETENSORS_H
 #define BERTH_FORMAT_SAFETENSORS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes safetensors, byte for byte as the reference implementation does. It sorts tensors by data
 // type, in descending order of enum tensor_dtype, then by name; so each tensor is aligned to the
-// size of its type.
+// size of its type. model/folder.c and train/checkpoint save through it.
 #include "core/json_line.h"
 #include "core/little_endian.h"
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the message of a sentencepiece model, whose fields are numbered as in its description,
-// sentencepiece_model.proto. Each count is taken from the bytes that are there.
+// sentencepiece_model.proto. Each count is taken from the bytes that are there. Called when a
+// folder has no tokenizer.json but such a file (model/folder_words.c).
 #include "format/sentencepiece/sentencepiece.h"
 
 #include "core/memory.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a model of sentencepiece: its pieces, and how it prepares a text. A model is a message of
-// protocol buffers; what it says of its training is left out.
+// protocol buffers; what it says of its training is left out. model/words_read.c makes a tokenizer
+// of the pieces.
 #ifndef BERTH_FORMAT_SENTENCEPIECE_H
 #define BERTH_FORMAT_SENTENCEPIECE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads sorted tables in one pass from the first key to the last: the restarts and the index keys,
-// which are for searching, are checked but not used.
+// which are for searching, are checked but not used. tensorflow.c reads the index of a checkpoint
+// with it.
 #include "format/tensorflow/sorted_table.h"
 
 #include "core/little_endian.h"

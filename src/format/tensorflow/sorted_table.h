@@ -11,7 +11,7 @@
 //   footer  handles of the empty block and of the index, zeros up to 40 bytes, 8 bytes of magic
 //
 // Only tables with exactly this layout are read, so that the checksums and the rules above cover
-// every byte.
+// every byte. What keys and values mean is tensorflow.c's.
 #ifndef BERTH_FORMAT_SORTED_TABLE_H
 #define BERTH_FORMAT_SORTED_TABLE_H
 

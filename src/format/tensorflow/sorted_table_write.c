@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes sorted tables with TensorFlow's settings: blocks of 256 KiB, a restart at every 16th key
-// of a data block and at every index key, no compression.
+// of a data block and at every index key, no compression. tensorflow_write.c gives the keys in
+// order.
 #include "format/checksum/crc32c.h"
 #include "format/tensorflow/sorted_table.h"
 

@@ -2,7 +2,8 @@
 // Reads TensorFlow's checkpoints. The index is read into memory (up to a limit); the data stays on
 // disk.
 //
-// Leaves out slices of partitioned variables, big-endian files, quantized types and strings.
+// Leaves out slices of partitioned variables, big-endian files, quantized types and strings. Opened
+// by containers.c like any file of tensors; names are translated by model/names.h.
 #include "format/tensorflow/tensorflow.h"
 
 #include "core/file.h"
@@ -19,7 +20,7 @@
 #include <string.h>
 
 #define INDEX_LIMIT ((size_t)16 << 20)
-// Of all names together: shared prefixes make long names cheap in a file.
+// Limits all names together: they share prefixes, so a small file could hold very long ones.
 #define NAMES_LIMIT ((size_t)64 << 20)
 #define SHARD_LIMIT 1000 // all stay open
 #define FORMAT_VERSION 1 // of the bundle

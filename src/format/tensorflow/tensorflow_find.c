@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the newest bundle of a folder. The file `checkpoint` is a CheckpointState in protocol
 // buffers' text format; its line model_checkpoint_path: "..." names the newest prefix, often with a
-// path on the machine that wrote it: only its last part counts.
+// path on the machine that wrote it: only its last part counts. The file that it finds is opened by
+// tensorflow.c.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes TensorFlow's checkpoints: one data file without gaps, in the order of the names. For the
-// same tensors the files are byte for byte TensorFlow's.
+// same tensors the files are byte for byte TensorFlow's. The conversion to TensorFlow calls it
+// (api/convert_checkpoints.c).
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/checksum/crc32c.h"

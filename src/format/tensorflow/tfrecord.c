@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes TFRecord files. The read buffer grows to the size of the largest record.
+// Reads and writes TFRecord files. The read buffer grows to the size of the largest record. What a
+// record contains is known to its reader.
 #include "format/tensorflow/tfrecord.h"
 
 #include "core/little_endian.h"

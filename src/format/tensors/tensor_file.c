@@ -157,8 +157,9 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
         return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
                                   error);
     }
-    // As much at a time as fits into the rest of `to`, at its end: a part of a transposed tensor is
-    // spread over most of the file's bytes.
+    // Each piece is read into the end of `to` that is still unused, then converted downwards to the
+    // front. Pieces are as large as fits, because a part of a transposed tensor is spread over most
+    // of the file's bytes.
     char small[PIECE_BYTES];
     const size_t total = (size_t)count;
     for (size_t done = 0, now; done < total; done += now) {

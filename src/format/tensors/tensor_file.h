@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file of named tensors in any format: the format is recognised on opening, and tensors are read
-// one by one. format/containers/containers.h has the list of formats.
+// one by one. format/containers/containers.h has the list of formats. model/weights.h loads a model
+// from it.
 #ifndef BERTH_FORMAT_TENSOR_FILE_H
 #define BERTH_FORMAT_TENSOR_FILE_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch's state_dict of an optimizer as nodes for torch_write: `state`, with the moments of each
 // parameter by its number, and `params`, the numbers of each group. The groups' settings differ
-// from optimizer to optimizer and are the caller's.
+// from optimizer to optimizer and are the caller's. Conversions to DeepSpeed and the Trainer use
+// it.
 #ifndef BERTH_FORMAT_OPTIMIZER_NODES_H
 #define BERTH_FORMAT_OPTIMIZER_NODES_H
 

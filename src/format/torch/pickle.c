@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The opcodes (protocol 2, as torch.save writes it, and those that protocols 3 to 5 add for the
 // same values): one table, each a short function on the machine of pickle_machine.h. pickle_tree.c
-// has the functions on a finished pickle.
+// has the functions on a finished pickle. torch_layout.c runs it on the pickles of a file, and
+// torch.c finds the tensors afterwards.
 #include "format/torch/pickle.h"
 
 #include "core/little_endian.h"

@@ -6,7 +6,7 @@
 // the message.
 //
 // The constants below limit hostile files. Memory grows with the bytes read, so a count larger than
-// the file costs nothing. No function is recursive.
+// the file costs nothing. No function is recursive. torch.h finds the tensors.
 #ifndef BERTH_FORMAT_PICKLE_H
 #define BERTH_FORMAT_PICKLE_H
 

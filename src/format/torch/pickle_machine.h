@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stack machine that reads pickles: the primitives of its operations (pickle.c). Values are
 // indices, because the arrays move as they grow. Functions that fail fill machine->error, which may
-// be NULL.
+// be NULL. Only pickle.c and pickle_calls.c include it.
 #ifndef BERTH_FORMAT_PICKLE_MACHINE_H
 #define BERTH_FORMAT_PICKLE_MACHINE_H
 

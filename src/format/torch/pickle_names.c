@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of known names. Neither unknown nor known names are ever called: a row says what the
-// result of the call would be.
+// result of the call would be. pickle_calls.c looks up every name that a pickle calls.
 #include "format/torch/pickle_names.h"
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that pickles of checkpoints may call, and the meaning of such a call.
+// The names that pickles of checkpoints may call, and the meaning of such a call. What is no row is
+// refused by pickle_calls.c.
 #ifndef BERTH_FORMAT_PICKLE_NAMES_H
 #define BERTH_FORMAT_PICKLE_NAMES_H
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds named tensors in pickled values, and reads their data. A tensor must be within its storage
-// and no larger than the file, which is checked before any allocation for it.
+// and no larger than the file, which is checked before any allocation for it. Opened by
+// containers.c like any file of tensors; the pickle is read by pickle.c, the layout by
+// torch_layout.c.
 #include "format/torch/torch.h"
 
 #include "core/memory.h"
@@ -82,7 +84,7 @@ static enum berth_status check_numbers(const struct walk *walk,
     return tensor_error(walk, problem);
 }
 
-// In bytes; also of types that are only copied.
+// The bytes of an element, also of types that are only copied.
 static size_t element_size(const struct tensor_entry *entry) {
     return tensor_dtype_bits(entry->dtype_name) / 8;
 }

@@ -2,7 +2,7 @@
 // The two layouts of a checkpoint. Since version 1.6: a zip archive of one folder with data.pkl and
 // a file data/KEY per storage. Before: a magic number, the protocol, facts about the machine, the
 // object and the list of storage keys, each a pickle, then each storage as its number of elements
-// (8 bytes) and its bytes.
+// (8 bytes) and its bytes. Called by torch.c when it opens a file.
 #include "format/torch/torch_layout.h"
 
 #include "core/little_endian.h"
@@ -51,7 +51,7 @@ int torch_is_legacy(const unsigned char *head, size_t length) {
     return magic_length(head, length) > 0;
 }
 
-// By key.
+// Orders storages by their keys.
 static int torch_compare_storages(const void *a, const void *b) {
     const struct torch_storage *left = a, *right = b;
     return strcmp(left->key, right->key);

@@ -2,7 +2,7 @@
 // Writes checkpoints: builds the pickle in memory (it holds names and shapes only), then writes it
 // and the tensors to a zip archive in torch's order. The pickle has plain dictionaries, lists and
 // numbers, and for tensors the calls that torch itself writes, so that its restricted loader
-// accepts the file.
+// accepts the file. Conversions and train/checkpoint give it the tree to write.
 #include "core/memory.h"
 #include "format/torch/torch.h"
 
