@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A simulated communicator: it moves no data, but predicts when each exchange of a given cluster
 // would end. Each rank has a clock, which the caller advances by the time that the rank computes.
-// doc/math.md has the model.
+// doc/develop/math.md has the model.
 #ifndef BERTH_COMM_COMM_FORECAST_H
 #define BERTH_COMM_COMM_FORECAST_H
 

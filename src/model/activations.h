@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buffers of one batch: which values the forward pass stores, which of them the backward pass
-// reads, and which buffers share memory. Private to pass.h and activations.c. doc/math.md has the
-// formulas and lists what is kept.
+// reads, and which buffers share memory. Private to pass.h and activations.c. doc/develop/math.md
+// has the formulas and lists what is kept.
 #ifndef BERTH_MODEL_ACTIVATIONS_H
 #define BERTH_MODEL_ACTIVATIONS_H
 

@@ -11,9 +11,9 @@
 // computes only these after its attention. If layer norms come before the sub-layers, the same
 // operations run in the same order: the norm after a residual sum is the one before the next
 // sub-layer, the first norm follows the embedding, and the next sub-layer adds to the sum instead
-// of the norm's output. Backward runs the same list in reverse (doc/math.md). Sub-layer outputs and
-// the gradients added to the residual stream stay in f32; they are rounded only when they become an
-// operand of a matrix product.
+// of the norm's output. Backward runs the same list in reverse (doc/develop/math.md). Sub-layer
+// outputs and the gradients added to the residual stream stay in f32; they are rounded only when
+// they become an operand of a matrix product.
 #include "model/bert.h"
 
 #include "core/memory.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT with one of the heads of params.h: forward and backward over a packed batch, as a sequence
 // of device operations (layer norms after the sub-layers or before them; the formulas are in
-// doc/math.md).
+// doc/develop/math.md).
 #ifndef BERTH_MODEL_BERT_H
 #define BERTH_MODEL_BERT_H
 

@@ -5,7 +5,7 @@
 // table does not have is shown with what its key ends with, as a log of another program has them.
 //
 // tests/cli/documents.py compares the table with the keys that the sources give to core/log.h, and
-// with the list in doc/report.md.
+// with the list in doc/develop/records.md.
 #ifndef BERTH_REPORT_KEYS_H
 #define BERTH_REPORT_KEYS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plainest possible BERT: double precision, loops, one sequence, nothing shared or reused. Each
-// function implements a formula of doc/math.md; test_reference checks the backward half by finite
-// differences of the forward half.
+// function implements a formula of doc/develop/math.md; test_reference checks the backward half by
+// finite differences of the forward half.
 #include "reference.h"
 
 #include "../device/reference_activations.h"

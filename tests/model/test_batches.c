@@ -473,7 +473,7 @@ static size_t activation_bytes(const struct mode *mode, enum bert_keep keep, int
     return arena.peak;
 }
 
-// The tables of doc/math.md, at BERT-base's sizes.
+// The tables of doc/develop/math.md, at BERT-base's sizes.
 static void memory_is_what_the_table_says(void **state) {
     for (size_t m = 0; m < 2 * MODES; m++) {
         const struct mode *mode = &modes[m / 2];
