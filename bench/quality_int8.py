@@ -210,7 +210,7 @@ def tags(a, work):
 
     def score(answers):
         rest = iter(answers)
-        return {"F1": 100 * f1_score(truth, [[next(rest) for _ in sentence] for sentence in sentences])}
+        return {"F1": float(100 * f1_score(truth, [[next(rest) for _ in sentence] for sentence in sentences]))}
     return f"{len(sentences)} sentences", tasks(a, a.tags, [(ids, [0] * len(ids)) for ids, _ in features], own, decide, score)
 
 
