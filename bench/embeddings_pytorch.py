@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains sentence embeddings with sentence-transformers as `berth finetune embed` does with its defaults, on
-pairs of texts (JSON lines of two columns), and saves the folder: for the comparison in doc/results.md.
+pairs of texts (JSON lines of two columns), and saves the folder: for the comparison in doc/develop/results.md.
 
     embeddings_pytorch.py MODEL TRAIN OUTPUT --seed N [--batch 32] [--rate 3e-5] [--length 128]
 """

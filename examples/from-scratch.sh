@@ -8,7 +8,7 @@
 # DUMP is pages-articles.xml or .xml.bz2; TRAIN and DEV are SQuAD's; TEXT are more files of text for
 # pre-training. The model has 4 layers of 256; on 2 cores pre-training takes about an hour. With --tiny
 # everything is so small that it ends within seconds and learns nothing. A run that was stopped continues
-# when it is started again. doc/results.md shows the results of a run.
+# when it is started again. doc/develop/results.md shows the results of a run.
 #
 # At the end a model of the same shape is fine-tuned from random weights, for comparison.
 set -euo pipefail
