@@ -26,7 +26,7 @@ const char *comm_check(const struct comm *comm) {
     CLAUSE(comm->host >= 0 && comm->host < comm->host_count, "the host is one of the job's");
     CLAUSE(comm->local_size <= comm->size && comm->host_count <= comm->size,
            "hosts and their ranks are no more than all ranks");
-    CLAUSE((comm->host_names == NULL) == (comm->size == 1), "several ranks have names of hosts");
+    CLAUSE(comm->host_names != NULL || comm->size == 1, "several ranks have names of hosts");
     CLAUSE(comm->close != NULL && comm->status != NULL && comm->enter != NULL &&
                comm->agree != NULL && comm->broadcast != NULL && comm->sum != NULL &&
                comm->reduce_begin != NULL && comm->gather_begin != NULL && comm->wait != NULL &&

@@ -62,7 +62,7 @@ struct comm {
     int rank, size; // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
-    const char *const *host_names; // [size] of each rank's host; NULL where there is one rank
+    const char *const *host_names; // [size] of each rank's host; may be NULL if there is one rank
     double timeout_seconds;        // of each wait for other ranks; 0: there are none
     size_t bytes;                  // of this rank's own memory
     size_t host_bytes;             // of memory that the ranks of the host share

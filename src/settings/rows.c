@@ -593,10 +593,10 @@ const struct option_row option_rows[] = {
      .job_helps = {{JOB_TRAIN,
                     "number format of activations and matrix products; fp16 only on a GPU",
                     "fp32|bf16|fp16|auto"}},
-     .shown = "auto: bf16 if the device has instructions for it, else fp32",
+     .shown = "auto: bf16 if that is fast on the device, else fp32",
      .job_defaults = {{JOB_SERVE, NULL,
-                       "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
-                       "has instructions for it, else fp32"},
+                       "auto: fp32 for embeddings and masked words; otherwise bf16 if that is "
+                       "fast on the device, else fp32"},
                       {JOB_EMBED | JOB_FILL | JOB_MINE, "fp32", "fp32"}}},
     {FLAG("precision", machine, tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "

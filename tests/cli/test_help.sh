@@ -22,7 +22,7 @@ done
 COLUMNS=200 run finetune squad --help
 for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train FILE, --train_file' '--dev FILE, --validation_file' --output \
     '--model DIR, --model_name_or_path' --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
-    'bf16 if the device' '`berth finetune squad --help all`' 'learning-rate, optimizer, precision'; do
+    'bf16 if that is fast' '`berth finetune squad --help all`' 'learning-rate, optimizer, precision'; do
     expect_out "$words"
 done
 for words in --doc_stride --adam_beta1 "a resumed run"; do

@@ -228,7 +228,7 @@ grep -q 'warning: 100 % of the instances have lost more than half of their token
 printf 'Bern is a town.\nA xylophone.\n\nThe river.\nOne.\n' >unknown.txt
 # shellcheck disable=SC2086
 run 0 --input_file unknown.txt --output_file unknown.hdf5 $one_document
-grep -q '[1-9][0-9]*.[0-9] % of the text.s tokens are \[UNK\]' err || die "words that the vocabulary lacks"
+grep -q '[1-9][0-9]*.[0-9] % of the tokens are \[UNK\]' err || die "words that the vocabulary lacks"
 sed '$s/$/\nBern\nThe/' vocab.txt >capitals.txt
 # shellcheck disable=SC2086
 run 0 --input_file unknown.txt --output_file capitals.hdf5 ${one_document/vocab.txt/capitals.txt}

@@ -23,7 +23,7 @@ rates() { # PROGRAM UPDATES WORDS...
     python3 -B "$here/rates.py" log.jsonl "$program" "$updates" || fail "not the rates of $program"
 }
 expect_half() { # the note that the program computes in fp32
-    expect_err "was published in fp32; Berth uses bf16 if the device has instructions for it (precision fp32"
+    expect_err "was published in fp32; Berth uses bf16 if that is fast on the device (precision fp32"
 }
 squad="--train_file data.json --max_seq_length 64 --train_batch_size 2 --num_train_epochs 5 --learning_rate 3e-5"
 

@@ -149,14 +149,13 @@ static void comm_is_checked(void **state) {
     job_run(&job);
     const struct comm good = *comm_self();
     assert_null(comm_check(&good));
-    static const char *const names[2] = {"a", "b"};
 #define COMM(change, sentence) BREAKS(struct comm, comm_check, good, change, sentence)
     COMM(broken.name = NULL, "a communicator has a name");
     COMM(broken.rank = 1, "the rank is one of the job's");
     COMM(broken.local_rank = 1, "the local rank is one of its host's");
     COMM(broken.host = -1, "the host is one of the job's");
     COMM(broken.local_size = 2, "hosts and their ranks are no more than all ranks");
-    COMM(broken.host_names = names, "several ranks have names of hosts");
+    COMM(broken.size = 2, "several ranks have names of hosts");
     COMM(broken.wait = NULL, "a communicator has every operation");
 }
 

@@ -65,8 +65,8 @@ static void note_precision(const struct training_job *job) {
     if (job->config.machine.precision == BERTH_PRECISION_AUTO &&
         recipe_is_fp32(recipe, job->task->jobs)) {
         log_note(&job->log,
-                 "recipe %s was published in fp32; Berth uses bf16 if the device has instructions "
-                 "for it (precision fp32 changes that)",
+                 "recipe %s was published in fp32; Berth uses bf16 if that is fast on the device "
+                 "(precision fp32 changes that)",
                  recipe);
     }
 }
