@@ -129,7 +129,7 @@ for mpi in $BERTH_MPIS; do
         run compare "$work/$mpi-exact-$stage" "$work/$mpi-native-$stage" --tolerance 4e-3
         expect_code 0
     done
-    as "$mpi, what auto chooses" hosts_$mpi 3 1 "$BERTH" finetune squad $settings --output "$work/none" --dry-run --verbose
+    as "$mpi, what auto chooses" hosts_$mpi 3 1 "$BERTH" finetune squad $settings --precision bf16 --output "$work/none" --dry-run --verbose
     expect_code 0
     expect_reduce 'exact \(auto; on a link of 100 Gbit/s the forecast of an exchange is [0-9.]+ s exact, [0-9.]+ s native\)'
     as "$mpi, native on unequal hosts" hosts_$mpi 3 1+1+2 "$BERTH" finetune squad $settings --reduce native --train_batch_size 8 \
