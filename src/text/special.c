@@ -23,7 +23,8 @@ struct reader {
     size_t count, next;
 };
 
-// Writes what a character becomes to `points`; returns the number of its points, 0 if it is dropped.
+// Writes what a character becomes to `points`; returns the number of its points, 0 if it is
+// dropped.
 static size_t normalized_point(const struct basic_rules *rules, uint32_t point,
                                uint32_t points[UNICODE_MAP_MAX]) {
     if (point == UTF8_ILL_FORMED) {

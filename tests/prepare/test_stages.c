@@ -531,7 +531,8 @@ static void test_files_of_another_program(void **state) {
     assert_message_has(&error, "no shards.json that says how they were made");
     scratch_write("other/text/" SHARD_MANIFEST, "{\"format\": 1}"); // of 0.1.0
     assert_int_equal(pipeline_run(&pipeline, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "shards.json: not a manifest of format_version 1: expected key \"format_version\" to be 1; choose another");
+    assert_message_has(&error, "shards.json: not a manifest of format_version 1: expected key "
+                               "\"format_version\" to be 1; choose another");
     remove_other();
     struct file_lock lock; // like another process's, for the kernel
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);

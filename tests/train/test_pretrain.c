@@ -297,7 +297,8 @@ static void test_resume_with_a_padded_vocabulary(void **state) {
         json_write_file(other, JSON_INDENT_2_SORTED, second.config.model.config_file, NULL),
         BERTH_OK);
     json_free(other);
-    fixture_expect(&second, BERTH_OK, "note: config_file is ignored: a resumed run keeps the model of");
+    fixture_expect(&second, BERTH_OK,
+                   "note: config_file is ignored: a resumed run keeps the model of");
 }
 
 static void read_numbers(const char *path, const char *name, float *values, int64_t count) {
@@ -352,7 +353,8 @@ static void test_norms_of_a_new_model(void **state) {
     fixture_expect(&run, BERTH_OK, "result: 0");
     fixture_assert_not_logged("config_file is ignored");
     run.config.model.pre_layer_norm = -1;
-    fixture_expect(&run, BERTH_OK, "note: config_file is ignored: a resumed run keeps the model of");
+    fixture_expect(&run, BERTH_OK,
+                   "note: config_file is ignored: a resumed run keeps the model of");
 }
 
 // --- phases -------------------------------------------------------------------------------------
