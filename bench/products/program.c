@@ -160,8 +160,8 @@ static enum berth_status run(const char *instructions, int repeats, const char *
     const struct device_options options = {.threads = 1, .instructions = instructions};
     race.repeats = repeats;
     TRY(device_cpu_open(&options, &race.device, error));
-    printf("%s kernels and %s, one thread, median of %d runs in turn\n",
-           instructions == NULL ? "the best" : instructions, yardstick_version(), repeats);
+    printf("%s kernels and %s, one thread, median of %d runs in turn\n", race.device->kernels,
+           yardstick_version(), repeats);
     printf("%-26s %-5s %10s %10s %6s  %s\n", "product", "type", "own ms", "other ms", "gain",
            "oneDNN's kernel");
     enum berth_status status = BERTH_OK;

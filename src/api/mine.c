@@ -4,9 +4,9 @@
 // Each process embeds a share of the corpus, all of which every process then has. The queries are
 // taken in rounds: each process embeds, searches and judges a share of a round's queries, and the
 // first one writes what all have chosen. So memory holds the vectors of the corpus, and neither
-// those of all queries nor their scores. The pairs and the corpus are read by
-// mine_pairs.c. Models are opened and run as by berth_open and berth_run;
-// which candidates become negatives is decided by negatives.c.
+// those of all queries nor their scores. mine_pairs.c reads the pairs and the corpus. Models are
+// opened and run as by berth_open and berth_run. negatives.c decides which candidates become
+// negatives.
 #include "api/mine_pairs.h"
 #include "api/model.h"
 #include "api/negatives.h"

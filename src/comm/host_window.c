@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory in which the ranks of a host add their values: where each rank's area, its cells and
-// marks lie, how the file behind it is created and opened, and a futex on which ranks sleep until
-// another one has made progress. What is written when is left to step.c.
+// The memory in which the ranks of a host add their values: where each rank's area, its cells
+// and its marks are, how the shared file is created and opened, and the futex on which ranks sleep
+// until another one has made progress. step.c decides what is written, and when.
 #include "comm/host_window.h"
 
 #include "core/memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands out pieces of a block one after another, or, with no block behind it, only counts them. The
+// Hands out consecutive pieces of a block, or, if there is no block, only counts their bytes. The
 // layout of activations and of the optimizer's lists is written with it, so that planning and
 // allocating run the same code.
 #include "core/arena.h"

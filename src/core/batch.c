@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a batch lies in memory: its arrays in one block, and the rows that a head reads, which are
-// found when the packer has filled the rest. The values come from data/batches/packer.c.
+// Lays out a batch: all its arrays are in one block of memory. Also finds the rows that a head
+// reads, once data/batches/packer.c has filled in the rest.
 #include "core/batch.h"
 
 #include "core/check.h"

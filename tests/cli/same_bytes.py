@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes of fp32 and int8 do not depend on the instruction set: vectors of texts made by a generator with a seed, by models
 that `berth init` makes with a seed, have the hashes below on every processor with fused multiply-adds, by any number of
-processes, through the server and the library; so have weights trained in fp32, from the files of scores to the last moment.
+processes, through the server; so have weights trained in fp32, from the files of scores to the last moment.
 
     same_bytes.py BERTH SOURCE_DIR [SET...]
 

@@ -5,6 +5,7 @@
 usage: wheel.py SOURCE SCRATCH [--modules]
 """
 import contextlib
+import hashlib
 import io
 import json
 import multiprocessing
@@ -74,6 +75,8 @@ def check_numbers(model: berth.Model):
                                 for line in lines], numpy.float32)
     expect(numpy.array_equal(rows, model.embed(TEXTS)), "embeddings are not in fp32")
     expect(rows.dtype == numpy.float32 and numpy.array_equal(rows, program_rows), "embeddings differ")
+    hashed = program("embed", "--model", MODEL, "--hash", text="\n".join(TEXTS) + "\n").strip()
+    expect(hashlib.sha256(rows.tobytes()).hexdigest() == hashed, "the library's vectors have another hash than the program's")
     first = berth.Model(MODEL, pooling="cls", normalize=False).embed(TEXTS)
     lines = program("embed", "--model", MODEL, "--pooling", "cls", "--no_normalize", text="\n".join(TEXTS)).splitlines()
     program_rows = numpy.array([json.loads(line)["embedding"] for line in lines], numpy.float32)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws which tokens of a sequence are predicted and what stands in their place, by a counter-based
-// generator, so that any sequence of any epoch can be masked alone. train/engine/feed.c has the
-// sequences of an update masked before they are packed; those of an evaluation are masked once
-// (task/fill.c).
+// Draws which tokens of a sequence are predicted, and which tokens replace them. The generator is
+// counter-based, so any sequence of any epoch can be masked alone. train/engine/feed.c masks the
+// sequences of an update before they are packed; task/fill.c masks those of an evaluation once.
 #include "data/masked/word_masks.h"
 
 #include "core/memory.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random draws that instances.c and masking.c make, from one of two generators behind the same
-// functions: CPython's, whose order of draws is part of the published result, or the faster one of
-// core/rng.h.
+// The random draws of instances.c and masking.c. One of two generators makes them: CPython's, whose
+// order of draws is part of the published result, or that of core/rng.h, which is faster.
 #include "data/pretraining/draws.h"
 
 struct draws draws_begin(uint64_t seed, uint32_t stream, int is_python) {

@@ -94,8 +94,8 @@ struct product {
 
 #define PRODUCT_WORD_BYTES 4
 
-// The words of b from column `column` on, which is the first of a panel, and from one step to the
-// next, of a panel or a vector group of `width` columns.
+// The words of b from column `column` on, the first of a panel of `width` columns, and the words
+// from one step to the next.
 static inline const uint32_t *product_panel_of(const struct product *p, int64_t column) {
     return (const uint32_t *)p->b + (p->b_stride > 0 ? column : column * p->depth);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocates what a model needs to compute (activations, the batch on host and device, the device's
-// scratch memory) for the largest batches that the plan expects, and loads each batch. The same
-// code with no memory behind it measures the sizes for the plan. update.c and infer.c run the
-// passes.
+// scratch memory) for the largest batches that the plan expects, and loads each batch. The plan
+// runs the same code without memory, to learn the sizes. update.c and infer.c run the passes.
 #include "train/engine/engine.h"
 
 #include "core/arena.h"

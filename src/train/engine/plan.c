@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds up the memory of a run on the device, on the host and for all ranks of a host, compares it
 // with what is available, and refuses a run that does not fit, with the largest sizes that would
-// (per_device_train_batch_size, predict_batch_size). The sizes come from the code that will
-// allocate the memory, run with none behind it. Jobs call this before they allocate.
+// (per_device_train_batch_size, predict_batch_size). The code that will allocate the memory also
+// gives the sizes: it runs without memory (core/arena.h). Jobs call this before they allocate.
 #include "train/engine/plan.h"
 
 #include "core/memory.h"
