@@ -113,10 +113,10 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
     char self[4096], path[CLI_PATH_SIZE];
     const char *slash = strrchr(words[0], '/'), *name = slash != NULL ? slash + 1 : words[0];
     if (file_exists(words[0])) {
-        return error_set(error, BERTH_USAGE,
-                         "%s is a file: run it with `bash %s ...`; a script of that name that "
-                         "calls `berth as` is among those of `berth as`",
-                         words[0], words[0]);
+        return error_set(
+            error, BERTH_USAGE,
+            "%s is a file: run it with `bash %s ...`; `berth as` runs only scripts of its own",
+            words[0], words[0]);
     }
     TRY(find_self(self, error));
     if (cli_beside_program(folders, sizeof folders / sizeof *folders, name, path) == NULL) {

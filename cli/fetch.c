@@ -92,8 +92,8 @@ static enum berth_status check_words(const struct cli_call *call, struct berth_e
     return lists || call->argument_count > 0
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "what shall be fetched? Expected a name of the hub, squad, squad_v2 or "
-                           "a URL; see `berth fetch --help`");
+                           "name what to fetch: a model or data set of the hub (org/name), squad, "
+                           "squad_v2 or a URL; see `berth fetch --help`");
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {

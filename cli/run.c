@@ -84,7 +84,7 @@ static enum berth_status check_flag(const struct run *run, struct berth_error *e
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--%s writes JSON lines of different lengths; leave out --output_type "
-                           "and --hash, and write to another file than one of .npy",
+                           "and --hash, and give --output a name that does not end in .npy",
                            flag);
 }
 
@@ -429,7 +429,7 @@ static enum berth_status put_waiting(struct run *run, struct berth_error *error)
     }
     if (run->typed.waits.length > 0 && run->texts.count < 100) {
         cli_note(run->call,
-                 "the ranges of the columns are those of %zu texts; more texts, or a "
+                 "the ranges of the columns come from only %zu texts; more texts, or a "
                  "--calibration_file, give better ones",
                  run->texts.count);
     }
@@ -536,8 +536,8 @@ static enum berth_status note_cut(const struct run *run, struct berth_error *err
     run->comm->sum(run->comm, &cut, 1);
     if (cut > 0) {
         cli_note(run->call,
-                 "%.0f of %zu texts have more tokens than max_seq_length %.0f, and what is beyond "
-                 "was left out; the first is text %.0f",
+                 "%.0f of %zu texts have more tokens than max_seq_length %.0f and were truncated; "
+                 "the first is text %.0f",
                  cut, run->texts.count, berth_model_number(run->model, "max_length"), earliest);
     }
     return run->comm->status(run->comm, error);
@@ -594,7 +594,8 @@ struct berth_model *cli_open_model(struct cli_call *call, const char *task, cons
 static enum berth_status check_options(struct run *run, struct berth_error *error) {
     if (run->output != NULL && cli_flag(run->call, "hash")) {
         return error_set(error, BERTH_USAGE,
-                         "--hash prints no numbers, and --output asks for them; leave out one");
+                         "--hash prints a digest in place of the numbers, and --output writes the "
+                         "numbers: leave out one of them");
     }
     TRY(cli_texts_check(run->call, run->task, error));
     TRY(check_type(run, error));

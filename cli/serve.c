@@ -100,7 +100,8 @@ static struct server_settings read_options(struct cli_call *call) {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const struct server_settings settings = read_options(call);
     if ((settings.certificate_file == NULL) != (settings.key_file == NULL)) {
-        return error_set(error, BERTH_USAGE, "--tls_cert and --tls_key need each other");
+        return error_set(error, BERTH_USAGE,
+                         "--tls_cert needs --tls_key, and --tls_key needs --tls_cert");
     }
     return server_run(&settings, error);
 }

@@ -250,8 +250,8 @@ static enum berth_status check_objective(struct cli_call *call, struct berth_err
     return !cli_is_given(call, "objective") || strcmp(objective, call->verb->objective) == 0
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "option objective: expected on the command line, --objective %s, found "
-                           "in the file",
+                           "option objective: found in the file of options; give it on the command "
+                           "line, as --objective %s",
                            objective);
 }
 

@@ -194,8 +194,8 @@ static enum berth_status require_enough(const struct call *call, const char *whe
     return json_is_integer_value(value) && json_as_integer(value) >= least
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "%s: expected a number, at least the %lld tokens that the model reads, "
-                           "to which a query with a text is truncated",
+                           "%s: expected a number of at least %lld, because the model reads that "
+                           "many tokens of a query with a text",
                            where, (long long)least);
 }
 

@@ -108,8 +108,8 @@ static void count_read(struct server *server, const struct work_batch *batch) {
     if (truncated != NULL && (before == 0 || digits(all) > digits(before))) {
         log_note(&server->settings->log,
                  "model %s: %" PRIu64 " text%s had more tokens than the %" PRId64
-                 " that it reads, and what is beyond was left out; the latest is input %zu of a "
-                 "request to %s; \"truncate\": false refuses such texts",
+                 " that it reads and were truncated; the latest is input %zu of a request to %s; "
+                 "\"truncate\": false refuses such texts",
                  truncated->model_name, all, number_plural((int64_t)all),
                  truncated->instance->max_tokens, index, truncated->request->path);
     }

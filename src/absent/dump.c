@@ -11,7 +11,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     (void)log, (void)stop;
     *counts = (struct wikipedia_counts){0};
     return error_set(error, BERTH_UNAVAILABLE,
-                     "wikipedia: only the program reads %s; make text of it by `berth prepare "
-                     "--stages text`, and name that folder as extracted",
+                     "wikipedia: the library does not read dumps (%s); extract the text with "
+                     "`berth prepare --stages text`, and give its folder as extracted",
                      settings->dump);
 }

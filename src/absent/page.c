@@ -5,8 +5,8 @@
 
 enum berth_status html_check_output(const char *path, struct berth_error *error) {
     return error_set(error, BERTH_UNAVAILABLE,
-                     "report: only the program writes %s; make it of the output folder by `berth "
-                     "report`",
+                     "report: the library does not write pages (%s); make the page from the output "
+                     "folder with `berth report`",
                      path);
 }
 

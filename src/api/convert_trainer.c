@@ -49,12 +49,11 @@ static enum berth_status check_groups(const struct conversion *conversion,
     for (size_t i = 0; i < weights->count && optimizer->weight_decay != 0; i++) {
         const int decays = convert_optimizer_decays(optimizer, weights->list[i].name);
         if (decays != (i < state->decaying)) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: by the run's no_decay, weight decay %s to %s; in the Trainer it "
-                             "applies to all but biases and layer norms; convert the weights alone "
-                             "to hf",
-                             conversion->input, decays ? "applies" : "does not apply",
-                             weights->list[i].name);
+            return error_set(
+                error, BERTH_CONFIG,
+                "%s: with the run's no_decay, weight decay %s to %s, but the Trainer applies it to "
+                "all parameters except biases and layer norms; convert the weights alone to hf",
+                conversion->input, decays ? "applies" : "does not apply", weights->list[i].name);
         }
     }
     return BERTH_OK;
@@ -104,7 +103,7 @@ static void note_settings(const struct conversion *conversion, const struct run_
     if (names == NULL) {
         log_warning(&conversion->log,
                     "the Trainer has no schedule like this run's: the next update has this run's "
-                    "rate, %.4g, and later ones have those of the Trainer's lr_scheduler_type",
+                    "rate, %.4g, and later ones follow the Trainer's lr_scheduler_type",
                     facts->next_rate);
         return;
     }

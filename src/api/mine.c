@@ -232,12 +232,13 @@ static enum berth_status compare_texts(const struct mining *m, struct berth_erro
     uint64_t first = sum;
     m->comm->broadcast(m->comm, &first, sizeof first, 0);
     TRY(m->comm->status(m->comm, error));
-    return comm_settle(m->comm,
-                       sum == first ? BERTH_OK
-                                    : error_set(error, BERTH_CONFIG,
-                                                "pairs, corpus or settings are other ones than "
-                                                "those of the first process"),
-                       error);
+    return comm_settle(
+        m->comm,
+        sum == first
+            ? BERTH_OK
+            : error_set(error, BERTH_CONFIG,
+                        "pairs, corpus or settings differ from those of the first process"),
+        error);
 }
 
 // --- models --------------------------------------------------------------------------------------
@@ -765,14 +766,13 @@ static void put_result(const struct mining *m, double seconds) {
                     pairs, m->rules.count, m->is_triplet ? "" : " and were left out");
     }
     if (m->counts.cut > 0) {
-        log_note(&job->log,
-                 "%.0f texts have more tokens than max_seq_length, and what is beyond was left out",
+        log_note(&job->log, "%.0f texts have more tokens than max_seq_length and were truncated",
                  m->counts.cut);
     }
     if (m->counts.pairs_cut > 0) {
         log_note(&job->log,
-                 "%.0f pairs of a query and a text have more tokens than the cross-encoder reads, "
-                 "and what is beyond was left out",
+                 "%.0f pairs of a query and a text have more tokens than the cross-encoder reads "
+                 "and were truncated",
                  m->counts.pairs_cut);
     }
 }
@@ -806,8 +806,8 @@ static const struct option_row settings[] = {
     {JOB_INTEGER("num_negatives", "3"), BETWEEN(1, NEGATIVES_MOST), .unit = "N",
      .help = "negatives of a query"},
     {JOB_TEXT("output_format", "triplet"), .unit = "FORM", .choices = "triplet|n-tuple",
-     .help = "triplet: a line for each negative; n-tuple: a line for each pair, with all of its "
-             "negatives, none if it has fewer than num_negatives"},
+     .help = "triplet: a line for each negative; n-tuple: a line for each pair with all of its "
+             "negatives; pairs with fewer than num_negatives are left out"},
     {JOB_FLAG("output_scores"),
      .help = "also write the scores of the positive and the negatives, as a list"},
     {JOB_INTEGER("range_min", "0"), BETWEEN(0, RANGE_MOST), .unit = "N",
@@ -824,10 +824,11 @@ static const struct option_row settings[] = {
      .aliases = "margin",
      .help = "a negative's score is at least X below that of the query's worst positive"},
     {JOB_REAL("relative_margin", NULL), BETWEEN(-1e30, 1e30), .unit = "X", .shown = "none",
-     .help = "a negative's score is at least the part X of the worst positive's below it: 0.05"},
+     .help = "a negative's score is below that of the query's worst positive by at least the "
+             "fraction X of it: 0.05"},
     {JOB_TEXT("sampling_strategy", "top"), .unit = "HOW", .choices = "top|random",
-     .help = "the best of the candidates, or some drawn at random by seed, for which Berth's "
-             "numbers are other ones than Python's"},
+     .help = "take the best of the candidates, or draw some at random by seed (Python would draw "
+             "others)"},
     {JOB_INTEGER("seed", "42"), BETWEEN(0, 9e15), .unit = "N", .help = "seed of the draws"},
     {JOB_TEXT("cross_encoder", NULL), .unit = "DIR", .local = 1, .shown = "none",
      .help = "model of `berth rerank` whose scores replace the cosines before margins and scores "

@@ -717,15 +717,15 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     for (size_t i = 0; has_sentences && i < sizeof others / sizeof *others; i++) {
         if (job_is_given(job, others[i])) {
             return error_set(error, BERTH_USAGE,
-                             "option %s: output_file gets the instances of input_file and of no "
-                             "other input; leave one of the two out",
-                             others[i]);
+                             "option %s: output_file takes the instances of input_file alone; "
+                             "leave out %s or input_file",
+                             others[i], others[i]);
         }
     }
     if (has_output && job_is_given(job, "wikipedia")) {
         return error_set(error, BERTH_USAGE,
-                         "option wikipedia: output_file gets articles that are text already; run "
-                         "the stage text first, and name its folder as extracted");
+                         "option wikipedia: output_file takes articles of extracted text; run the "
+                         "stage text first, and give its folder as extracted");
     }
     for (size_t i = 0; has_output && i < sizeof unused / sizeof *unused; i++) {
         if (job_is_given(job, unused[i])) {

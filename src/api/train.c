@@ -160,14 +160,14 @@ static enum berth_status check_source(const struct training *training, const cha
                           : error_set(error, BERTH_USAGE, "the %zu examples are NULL", count);
     }
     if (count == 0) {
-        return error_set(error, BERTH_USAGE, "no examples in memory; NULL is for the setting %s",
+        return error_set(error, BERTH_USAGE,
+                         "there are no examples: give at least one, or NULL and the setting %s",
                          option);
     }
     return !settings_is_given(training->config, option)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "both examples in memory and the setting %s; expected one of them",
-                           option);
+                           "give examples in memory or the setting %s, not both", option);
 }
 
 static enum berth_status train(struct training *training, const struct berth_text *examples,

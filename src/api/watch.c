@@ -83,7 +83,8 @@ enum berth_status settings_check(const char *const *settings, struct berth_error
 
 enum berth_status setting_refuse(const char *name, const char *call, struct berth_error *error) {
     if (option_find(name) != NULL || task_option_find(name) != NULL) {
-        return error_set(error, BERTH_USAGE, "%s has no use for the setting %s", call, name);
+        return error_set(error, BERTH_USAGE, "%s does not use the setting %s; leave it out", call,
+                         name);
     }
     return settings_set(NULL, name, NULL, error); // names the nearest one
 }

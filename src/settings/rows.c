@@ -86,7 +86,7 @@ const struct option_row option_rows[] = {
      .job_helps =
          {{JOB_FINETUNE_SQUAD, "training data: a SQuAD file", NULL},
           {JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_RERANK, "training data: a table of texts", NULL},
-          {JOB_FINETUNE_TOKENS, "training data: words with tags, a sentence after the other", NULL},
+          {JOB_FINETUNE_TOKENS, "training data: words with tags, sentence by sentence", NULL},
           {JOB_FINETUNE_EMBED,
            "training data: a table of texts, or several, separated by commas or as a JSON array",
            NULL},
@@ -103,7 +103,7 @@ const struct option_row option_rows[] = {
      .unit = "FILE", .aliases = "input", .help = "data to predict: a SQuAD file",
      .job_helps = {{JOB_FEATURES, "SQuAD file whose features to show", NULL},
                    {CLASSIFY_JOBS, "data to predict: a table of texts", NULL},
-                   {TOKENS_JOBS, "data to predict: words, a sentence after the other", NULL},
+                   {TOKENS_JOBS, "data to predict: words, sentence by sentence", NULL},
                    {JOB_EVALUATE_EMBED | JOB_EVALUATE_RERANK,
                     "data to evaluate on: a table of texts", NULL}}},
     {TEXT("files", task, queries_file, NULL), NOTED, LOCAL, COMMON, .jobs = TEXTS_JOBS,
@@ -188,14 +188,13 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", task, embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss", .may_be_list = 1,
      .choices = "auto|cosine|cosent|negatives|triplet|margin_mse|mse",
-     .help =
-         "cosine: squared difference between cosine and score; cosent: of two pairs of a group, "
-         "the one with the larger score must have the larger cosine; negatives: each first "
-         "text must be matched with its second text among all other texts of its group; "
-         "triplet: the second text must be nearer than the third by a margin; margin_mse: the "
-         "second text must be nearer than each further one by what the scores say; mse: each "
-         "text must have the vector that the scores are. For several tables one loss for all, "
-         "or one for each, separated by commas",
+     .help = "cosine: squared difference between cosine and score; cosent: of two pairs of a "
+             "group, the one with the larger score must have the larger cosine; negatives: each "
+             "first text must be matched with its second text among all other texts of its group; "
+             "triplet: the second text must be nearer than the third by a margin; margin_mse: the "
+             "second text must be nearer than each further one by the margin in the scores; mse: "
+             "the vector of each text must equal the scores. For several tables one loss for all, "
+             "or one for each, separated by commas",
      .shown = "auto: cosine for pairs with a score, triplet for triplets, margin_mse or mse by the "
               "number of scores, else negatives"},
     {INTEGER("embeddings", task, negatives_batch, "0"), ONLY_WITH("embedding_loss=negatives"),
@@ -209,10 +208,9 @@ const struct option_row option_rows[] = {
              "twice, which would be its own negative"},
     {TEXT("embeddings", task, multi_dataset_batch_sampler, "proportional"), KEPT,
      .jobs = JOB_FINETUNE_EMBED, .unit = "NAME", .choices = "proportional|round_robin",
-     .help =
-         "how updates of several tables follow each other, each of one of them; proportional: at "
-         "random, an epoch has all examples; round_robin: in turn, an epoch ends with the table "
-         "that has the fewest updates"},
+     .help = "order of the updates of several tables (each update is of one table); proportional: "
+             "random, and an epoch has all examples; round_robin: in turn, and an epoch ends with "
+             "the table that has the fewest updates"},
     {FLAG("embeddings", task, symmetric_negatives, "false"), ONLY_WITH("embedding_loss=negatives"),
      KEPT, .jobs = JOB_FINETUNE_EMBED,
      .help = "each second text must also be matched with its first text among the first texts of "

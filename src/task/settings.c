@@ -30,8 +30,9 @@ const struct option_row task_options[] = {
      .help = "the class whose score ranks the documents"},
     {FIELD("aggregation", aggregation), .type = OPTION_CHOICE, .default_value = "first",
      .unit = "HOW", .choices = "first|average|max|none",
-     .help = "whose label a word has: its first piece's, that of the pieces' mean, or the most "
-             "likely piece's; words that belong together are one item; none: each word is"},
+     .help = "how a word gets its label: from its first piece, from the mean of its pieces, or "
+             "from its most likely piece; words that belong together are one item; none: each word "
+             "is an item"},
     {FIELD("ignore_labels", ignore_labels), .type = OPTION_TEXT, .default_value = "O",
      .unit = "LIST", .help = "labels, or types of entities, to leave out"},
     {FIELD("candidate_labels", candidate_labels), .type = OPTION_TEXT, .unit = "LIST",
@@ -39,9 +40,10 @@ const struct option_row task_options[] = {
      .help = "classes to choose from, by a model of entailment (zero-shot classification)"},
     {FIELD("hypothesis_template", hypothesis_template), .type = OPTION_TEXT,
      .default_value = "This example is {}.", .unit = "TEXT",
-     .help = "what the text must entail to be of a candidate label, which takes the place of {}"},
+     .help = "sentence that a text must entail for a candidate label to fit; the label takes the "
+             "place of {}"},
     {FIELD("multi_label", multi_label), .type = OPTION_FLAG, .default_value = "false",
-     .help = "each candidate label is likely or not for itself; false: one of them is right"},
+     .help = "judge each candidate label by itself; false: exactly one of them is right"},
     {FIELD("targets", targets), .type = OPTION_TEXT, .unit = "LIST", .shown = "every word",
      .help = "words to choose from for a mask"},
     {FIELD("normalize", normalize), .type = OPTION_FLAG,
@@ -54,14 +56,15 @@ const struct option_row task_options[] = {
      .help = "the prompt of that name in the model's config_sentence_transformers.json"},
     {FIELD("dimensions", dimensions), .type = OPTION_INTEGER, AT_LEAST(1), .unit = "N",
      .aliases = "truncate_dim",
-     .help = "keep the first N numbers of an embedding; one of length 1 is scaled to it again"},
+     .help = "keep only the first N numbers of an embedding; if it had length 1, it is scaled to "
+             "length 1 again"},
     {FIELD("add_special_tokens", special), .type = OPTION_FLAG, .default_value = "true",
-     .help =
-         "tokens as the model reads them, at most max_seq_length; false: all of the text's own"},
+     .help = "give the tokens that the model reads, at most max_seq_length; false: all tokens of "
+             "the text, without special ones"},
     {FIELD("overflow", overflow), .type = OPTION_CHOICE, .default_value = "cut", .unit = "HOW",
      .choices = "cut|error|windows",
-     .help = "what becomes of a text with more tokens than the model reads; windows: it is read in "
-             "parts, of whose vectors it has the mean, weighted by their tokens"},
+     .help = "what to do with a text that has more tokens than the model reads; windows: read it "
+             "in parts and take the mean of their vectors, weighted by their tokens"},
     {FIELD("offsets", unit), .type = OPTION_CHOICE, .default_value = "bytes", .unit = "WHAT",
      .choices = "bytes|characters|utf16", .help = "the unit of an item's start and end"},
 };
@@ -79,7 +82,7 @@ struct option_row task_option_of(const struct task_row *task, const char *name) 
     struct option_row row = *task_option_find(name);
     if (strcmp(row.name, "overflow") == 0 && !task->can_use_windows) {
         row.choices = "cut|error";
-        row.help = "what becomes of a text with more tokens than the model reads";
+        row.help = "what to do with a text that has more tokens than the model reads";
     }
     return row;
 }

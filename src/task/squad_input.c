@@ -121,9 +121,9 @@ static void note_unknown_rules(const struct settings *config, const struct berth
     if (!settings_is_given(config, "features") && is_set_to(config->features.features, "google") &&
         is_bare_state(config->model.model_name_or_path)) {
         log_warning(log,
-                    "%s does not say by which rules its answers were trained; they are taken for "
-                    "features google. For a state of CSCS's demo of Piz Daint set features keras "
-                    "and keras_end exclusive, for one of LUMI's features keras",
+                    "%s does not say with which features it was trained, so features google are "
+                    "assumed; if it is a state of CSCS's demo on Piz Daint, set features keras and "
+                    "keras_end exclusive, if of the demo on LUMI, features keras",
                     config->model.model_name_or_path);
     }
 }

@@ -655,7 +655,8 @@ static enum berth_status train(struct unigram *unigram, size_t size, const struc
             maximize(unigram);
             if (stop != NULL && *stop != 0) {
                 return error_set(error, BERTH_INTERRUPTED,
-                                 "stopped at %zu pieces, which become %zu", unigram->count, size);
+                                 "stopped with %zu pieces left, before they were reduced to %zu",
+                                 unigram->count, size);
             }
         }
         log_progress(log, "pieces", (int64_t)unigram->count, (int64_t)size);

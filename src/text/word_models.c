@@ -219,7 +219,7 @@ static enum berth_status add_merge(struct word_model *model, const json *merge, 
     if (found.left < 0 || found.right < 0 || found.id < 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: key \"%s.merges\": entry %zu: \"%.*s\" and \"%.*s\": expected two "
-                         "words of \"vocab\" that are joined one of them, too",
+                         "words of \"vocab\" whose concatenation is in \"vocab\", too",
                          place->file, place->key, number, UTF8_SHOWN(left, 40),
                          UTF8_SHOWN(right, 40));
     }

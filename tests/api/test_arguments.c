@@ -32,10 +32,10 @@ static void program(void **state) {
     struct settings config = config_of(NULL);
     assert_null(berth_job("prepare", settings, NULL, &error));
     assert_int_equal(error.status, BERTH_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "only the program reads dump.xml"));
+    assert_non_null(strstr(error.message, "does not read dumps (dump.xml)"));
     config.report.report = "report.html";
     assert_int_equal(job_train("squad", &config, silent, NULL, NULL, &error), BERTH_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "only the program writes report.html"));
+    assert_non_null(strstr(error.message, "does not write pages (report.html)"));
 }
 
 // What a job returns if it fails before it begins.

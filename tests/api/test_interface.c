@@ -133,7 +133,7 @@ static void settings_are_checked(void **state) {
         assert_int_equal(
             call_with(call, model, SETTINGS(useless[call][0], useless[call][1]), &error),
             BERTH_USAGE);
-        assert_message_has(&error, "no use for the setting");
+        assert_message_has(&error, "does not use the setting");
         assert_int_equal(call_with(call, model, SETTINGS("threads"), &error), BERTH_USAGE);
         assert_message_has(&error, "setting threads has no value");
         assert_int_equal(error.input, -1);

@@ -256,7 +256,7 @@ def test_types():
     write("none.txt", "")
     refused("none.txt: no texts", *command, "int8", "--calibration_file", "none.txt", code=65)
     refused("missing.txt", *command, "int8", "--calibration_file", "missing.txt", code=66)
-    expect("the ranges of the columns are those of 3 texts" in berth("embed", "--model", ENCODER, "ranges.txt", "--output_type",
+    expect("the ranges of the columns come from only 3 texts" in berth("embed", "--model", ENCODER, "ranges.txt", "--output_type",
                                                                       "int8").stderr, "a note on few texts")
     if shutil.which("mpirun"):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

@@ -45,7 +45,7 @@ json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 printf 'ben\nthe red ball of anna is blue .\nwho has a coat ?\nthe red ball of anna is blue .\n' >"$work/long.txt"
 run embed --model "$golden" --threads 1 --max_seq_length 8 "$work/long.txt"
 expect_code 0
-expect_err "note: 2 of 4 texts have more tokens than max_seq_length 8, and what is beyond was left out; the first is text 2"
+expect_err "note: 2 of 4 texts have more tokens than max_seq_length 8 and were truncated; the first is text 2"
 run embed --model "$golden" $small --precision auto "$work/texts.txt"
 cmp -s "$out" "$work/expected.jsonl" || fail "--precision auto is not fp32"
 expect_no "$err" "precision:"

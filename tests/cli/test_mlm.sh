@@ -145,7 +145,7 @@ expect_err "mlm+nsp"
 echo '{"objective": "mlm", "output_dir": "file"}' >options.json
 run pretrain options.json
 expect_code 2
-expect_err "expected on the command line, --objective mlm"
+expect_err "give it on the command line, as --objective mlm"
 for wrong in '"max_seq_length": 9007199254740993|found "9007199254740993"' \
     '"output_dir": "out\u0000x"|options.json: key "output_dir": the text contains a NUL character'; do
     echo "{\"model_name_or_path\": \"model\", ${wrong%|*}}" >options.json

@@ -142,7 +142,7 @@ expect_out 'do_eval has no effect, because there is nothing to evaluate on: no f
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run --verbose \
     --do_eval False --eval_steps 1 --max_steps -1
 expect_out 'eval_steps has no effect, because there is nothing to evaluate on: do_eval is false'
-expect_out 'max_steps -1: num_train_epochs decides, which is 2; max_steps N stops after N updates'
+expect_out 'max_steps -1 sets no limit: num_train_epochs is 2; max_steps N stops after N updates'
 
 # A built-in geometry; the vocabulary decides its own size.
 run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run --verbose
@@ -260,7 +260,7 @@ expect_err "second phase, after 6 updates of the first"
 rm second/model.safetensors
 run pretrain ${own/auto,/}
 expect_code 73
-expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is not among them"
 run pretrain $own
 expect_code 0
 expect_err "resumed from second/checkpoint-7"
@@ -279,7 +279,7 @@ rm -r second/checkpoint-*
 for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
     run pretrain $second --output_dir second --resume_from_checkpoint $from
     expect_code 73
-    expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+    expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is not among them"
 done
 run pretrain $second --output_dir second --resume_from_checkpoint phase1/checkpoint-6 --overwrite_output_dir
 expect_code 0

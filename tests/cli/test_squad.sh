@@ -69,7 +69,7 @@ for verb in "finetune squad --train $work/data.json --output $work/further $trai
     "predict squad --input $work/data.json --output $work/state-answers"; do
     run $verb --model "$work/alone/state" $of_state
     expect_code 0
-    expect_err 'alone/state does not say by which rules its answers were trained; they are taken for features google'
+    expect_err 'alone/state does not say with which features it was trained, so features google are assumed'
     run $verb --model "$work/alone/state" $of_state --features keras --keras_end exclusive --overwrite_output_dir
     expect_code 0
     expect_no "$err" "does not say by which rules"

@@ -107,8 +107,8 @@ refuse "adamw with m/(sqrt(v)+eps) + d p, is not" --bias_correction false
 refuse "adamw with m^/(sqrt(v^)+eps), g += d p, is not" --adam_w_mode false
 refuse "adamw with m^/sqrt(v^+eps) + d p, is not" --eps_inside_sqrt true
 refuse "+ d p and each tensor clipped by its own norm, is not" --clip_by both
-refuse "by the run's no_decay, weight decay applies to bert.embeddings.LayerNorm.weight; in the Trainer it" --no_decay none
-refuse "weight decay does not apply to bert.embeddings.word_embeddings.weight; in the Trainer it" \
+refuse "with the run's no_decay, weight decay applies to bert.embeddings.LayerNorm.weight, but the Trainer" --no_decay none
+refuse "weight decay does not apply to bert.embeddings.word_embeddings.weight, but the Trainer" \
     --no_decay bias,LayerNorm,embeddings
 
 accept() { # WORDS OPTIONS...: a run with these options, of which WORDS are said

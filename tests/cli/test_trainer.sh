@@ -76,7 +76,7 @@ cp -r "$work/checkpoint-3" "$work/best"
 sed -i 's/"best_metric": null/"best_metric": 0.5/' "$work/best/trainer_state.json"
 resume "$work/best" "$work/from-best"
 expect_code 0
-expect_err "$work/best: no model is the best yet"
+expect_err "$work/best: the best score so far is forgotten"
 
 cp -r "$work/checkpoint-3" "$work/cut"
 truncate -s 9000 "$work/cut/optimizer.pt"

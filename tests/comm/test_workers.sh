@@ -250,7 +250,7 @@ unset SECOND
 expect_code 0
 [ "$(tr '\n' ' ' <codes)" = "1 1 " ] || fail "exit codes $(cat codes)"
 once "error: worker 1 (host $(hostname)): update 1: loss "
-expect_err "failed has the best of the workers that have finished, worker 0"
+expect_err "failed contains the best model of the finished workers, that of worker 0"
 same_files failed squad-5 model.safetensors predictions.json
 grep -q '"state": "failed"' failed/workers.json || fail "no failure in the table"
 several 2 $questions --output failed --seed 5 --workers independent --resume_from_checkpoint auto
@@ -290,7 +290,7 @@ failing() { # CODE TEXT WORDS...
 failing 66 absent.json $questions --workers independent --train absent.json
 failing 78 "workers independent needs evaluations to choose the best worker" $questions --workers independent \
     --do_eval false
-failing 78 "leaves no seed for worker 1" $questions --workers independent --seed 9223372036854775807
+failing 78 "is too large: worker 1" $questions --workers independent --seed 9223372036854775807
 
 # The first process cannot write the result in another format; the second one does not wait for it to predict. The
 # summary's place lets training begin in the folder without --overwrite_output_dir.

@@ -378,8 +378,8 @@ def check_warnings():
         warnings.simplefilter("always")
         berth.Model(MODEL, max_seq_length=8).embed(["the ball", "the red ball " * 9, "the blue ball " * 9])
         berth.Model(MODEL, max_seq_length=8).classify(["the red ball " * 9])
-    texts = ["2 of the texts had more tokens than the model reads, and what is beyond was left out; the first is texts[1]",
-             "1 of the texts had more tokens than the model reads, and what is beyond was left out; the first is texts[0]"]
+    texts = ["2 of the texts had more tokens than the model reads and were truncated; the first is texts[1]",
+             "1 of the texts had more tokens than the model reads and were truncated; the first is texts[0]"]
     expect([str(warning.message) for warning in caught] == texts, f"warnings of long texts: {caught}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

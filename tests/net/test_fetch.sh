@@ -127,7 +127,7 @@ run fetch --list acme/tiny
 expect_code 2
 run fetch
 expect_code 2
-expect_err "what shall be fetched?"
+expect_err "name what to fetch"
 cp -a "$HF_HOME" kept
 run fetch acme/other --remove
 expect_code 66

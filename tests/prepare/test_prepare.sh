@@ -311,7 +311,7 @@ done
 for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books books" "--name corpus"; do
     # shellcheck disable=SC2086
     run 2 --input_file plain.txt --output_file other.hdf5 $one $other
-    grep -q 'output_file gets the instances of input_file and of no other input' err || die "another input: $other"
+    grep -q 'output_file takes the instances of input_file alone; leave out' err || die "another input: $other"
 done
 # Without sentences: the articles, one on each line.
 printf 'one \n two\n\n\nthree\n' >articles-in.txt
@@ -321,7 +321,7 @@ printf 'four five\n\none  two\n\nthree\n\n' | cmp - lines/of/articles.txt || die
 grep -qF '3 articles' out || die "no number of articles"
 run 73 --text articles-in.txt --output_file ./articles-in.txt
 run 2 --wikipedia dump.xml --output_file lines/of/articles.txt
-grep -q 'option wikipedia: output_file gets articles that are text already' err || die "a dump is no text"
+grep -q 'option wikipedia: output_file takes articles of extracted text' err || die "a dump is no text"
 run 2 --output_file lines/of/articles.txt
 grep -q 'or articles: extracted, books or text' err || die "no input"
 # shellcheck disable=SC2086

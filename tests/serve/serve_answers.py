@@ -293,7 +293,7 @@ class Answers(unittest.TestCase):
             for more, words in [({"documents": []}, "documents: expected a list of strings or of objects with \"text\""), ({"documents": "x"}, "documents: expected a list"),
                                 ({"documents": ["x", 1]}, "documents[1]: expected a string"), ({"documents": [{"title": "x"}]}, "documents[0].text: expected a string"),
                                 ({"documents": [{"text": ""}]}, "documents[0].text: the text is empty"), ({"query": None}, "query: expected a string"),
-                                ({"max_tokens_per_doc": 127}, "max_tokens_per_doc: expected a number, at least the 128 tokens"), ({"max_tokens_per_doc": "4"}, "max_tokens"),
+                                ({"max_tokens_per_doc": 127}, "max_tokens_per_doc: expected a number of at least 128"), ({"max_tokens_per_doc": "4"}, "max_tokens"),
                                 ({"rank_fields": ["title"]}, "rank_fields: not supported"), ({"max_chunks_per_doc": 2}, "max_chunks_per_doc: not supported"),
                                 ({"return_documents": 1}, "return_documents: expected true or false"), ({"top_n": 0}, "top_n: expected a number, at least 1")]:
                 for path in ("/v1/rerank", "/v2/rerank"):

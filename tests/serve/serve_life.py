@@ -314,7 +314,7 @@ class Life(unittest.TestCase):
                 (["--model", str(MODELS / "pooling-alone")], 78, "supported are a Transformer in the folder itself"),
                 (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", "q" * 256 + "=" + str(MODELS / "qa")], 2, "a NAME of up to 255 letters"),
-                (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
+                (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "--tls_cert needs --tls_key"),
                 (["--model", str(MODELS / "qa"), "--max_body_bytes", str(1 << 30)], 2, "536870912"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "/dev/null", "--tls_key", "/dev/null"], 78,
                  "check the certificate and key"),

@@ -233,11 +233,11 @@ static void test_best_model_of_another_folder(void **state) {
     fixture_copy_checkpoint("other", "on", 1);
     run.config.run.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
-    fixture_assert_logged("on/checkpoint-1 is not of this run");
+    fixture_assert_logged("on/checkpoint-1 belongs to another run");
     char *log = fixture_text(in_folder("log"));
-    const char *note = strstr(log, "on/checkpoint-1 is not of this run");
+    const char *note = strstr(log, "on/checkpoint-1 belongs to another run");
     assert_non_null(note);
-    assert_null(strstr(note + 1, "on/checkpoint-1 is not of this run"));
+    assert_null(strstr(note + 1, "on/checkpoint-1 belongs to another run"));
     memory_free(log);
 }
 

@@ -275,7 +275,7 @@ static void test_parts_of_a_run(void **state) {
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
     none.config.run.steps_this_run = 3;
     none.config.run.output_dir = fixture_keep("lost");
-    fixture_expect(&none, BERTH_OK, "steps_this_run saves nothing with skip_checkpoint");
+    fixture_expect(&none, BERTH_OK, "steps_this_run saves no checkpoint with skip_checkpoint");
     assert_int_equal(fixture_good_checkpoints("lost", &newest), 0);
 }
 

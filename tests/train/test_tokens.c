@@ -401,7 +401,7 @@ static void what_does_not_fit_is_reported(void **state) {
     numbers.config.features.label_column = "label";
     numbers.config.task.label_smoothing_factor = 0.1;
     fixture_expect(&numbers, BERTH_CONFIG,
-                   "label_smoothing_factor applies only to a choice of one of several");
+                   "label_smoothing_factor applies only where a text has one of several");
 }
 
 // --- in memory ----------------------------------------------------------------------------------

@@ -507,7 +507,7 @@ class Model:
         try:
             call.check(names[0])
             if cut := result.cut():
-                text = (f"{len(cut)} of the texts had more tokens than the model reads, and what is beyond was left out; "
+                text = (f"{len(cut)} of the texts had more tokens than the model reads and were truncated; "
                         f"the first is {names[0]}[{cut[0]}]")
                 (self._log or _warn)({"kind": "warning", "text": text})
         except BaseException:

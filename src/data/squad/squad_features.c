@@ -46,8 +46,8 @@ static enum berth_status check_options(const struct squad_feature_options *optio
     TRY(error_outside(error, "max_query_length", 1, LENGTH_MAX, options->max_query_length));
     if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
         return error_set(error, BERTH_CONFIG,
-                         "features by Keras's rules have no windows to filter by words; leave one "
-                         "of the two out");
+                         "features keras has no windows that window_filter words could drop; leave "
+                         "out one of them");
     }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
@@ -57,8 +57,8 @@ static enum berth_status check_options(const struct squad_feature_options *optio
     }
     if (options->rules == SQUAD_RULES_KERAS && tokenizer_pipeline(tokenizer) != NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "features by Keras's rules are those of BERT's tokenizer, and the model "
-                         "has another one; use the rules of Google's program");
+                         "features keras needs BERT's tokenizer, and the model has another one; "
+                         "use features google");
     }
     return BERTH_OK;
 }

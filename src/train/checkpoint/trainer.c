@@ -198,7 +198,9 @@ enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
     TRY(check_weights(checkpoint, content->files, weights, error));
     TRY(restore_log(checkpoint, content->progress, error));
     if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
-        log_note(log, "%s: no model is the best yet: best_metric does not say which score it is",
+        log_note(log,
+                 "%s: the best score so far is forgotten, because best_metric does not say which "
+                 "score it is",
                  checkpoint->folder);
     }
     if (!content->run->phase2) {

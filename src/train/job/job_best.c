@@ -51,7 +51,7 @@ static enum berth_status locate_best(struct training_job *job, const char *paren
     TRY(comm_settle(comm, status, error));
     comm->broadcast(comm, &is_own, sizeof is_own, 0);
     if (!is_own) {
-        log_note(&job->log, "%s is not of this run", folder->text);
+        log_note(&job->log, "%s belongs to another run", folder->text);
         folder->text[0] = '\0';
     }
     return comm->status(comm, error);

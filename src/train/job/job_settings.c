@@ -54,8 +54,8 @@ static void note_epochs(const struct training_job *job, const struct settings *t
     if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->engine.max_steps <= 0 &&
         settings_is_given(typed, "max_steps") && !settings_is_chosen(typed, "num_train_epochs")) {
         log_note(&job->log,
-                 "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; max_steps N "
-                 "stops after N updates",
+                 "max_steps %" PRId64
+                 " sets no limit: num_train_epochs is %.10g; max_steps N stops after N updates",
                  config->engine.max_steps, config->engine.num_train_epochs);
     }
 }

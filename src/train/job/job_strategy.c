@@ -65,7 +65,8 @@ enum berth_status strategy_settle(struct settings *config, const struct berth_lo
         log_note(log, "steps_this_run 0 has no effect: the run stops at max_steps");
     }
     if (config->run.skip_checkpoint && config->run.steps_this_run > 0) {
-        log_note(log, "steps_this_run saves nothing with skip_checkpoint: the run cannot go on");
+        log_note(log, "steps_this_run saves no checkpoint with skip_checkpoint, so this run cannot "
+                      "be continued");
     }
     if (!strategy_has_checkpoints(&config->run) && config->run.load_best_model_at_end) {
         return error_set(error, BERTH_CONFIG, "load_best_model_at_end needs checkpoints: omit %s",
@@ -74,8 +75,8 @@ enum berth_status strategy_settle(struct settings *config, const struct berth_lo
     }
     TRY(check_evaluations(config, error));
     if (config->run.early_stopping_patience > 0 && !config->run.load_best_model_at_end) {
-        log_note(log, "early_stopping_patience: the result is the model at which the run stops; "
-                      "load_best_model_at_end uses the best one");
+        log_note(log, "early_stopping_patience: the result is the last model, not the best; set "
+                      "load_best_model_at_end for the best");
     }
     return BERTH_OK;
 }

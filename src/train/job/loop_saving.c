@@ -37,8 +37,8 @@ static void note_interval(const struct run *run, double saving, double update, i
     char text[256];
     number_format(text, sizeof text,
                   "save_steps auto: the next checkpoint is due in %" PRId64
-                  " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
-                  "is expected: save every %.3g s",
+                  " updates: saving takes %.3g s, an update takes %.3g s, and a failure is "
+                  "expected every %.10g s, so it is best to save every %.3g s",
                   steps, saving, update, mean, interval);
     LOG_RECORD(loop->log, BERTH_NOTE, text, log_integer("step", run->progress->step),
                log_real("saving_seconds", saving), log_real("update_seconds", update),

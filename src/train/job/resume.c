@@ -133,9 +133,9 @@ static enum berth_status find_start(struct resume *resume, const struct settings
     return !has_model && !checkpoint_is_in(output_dir)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "output_dir %s has a model or checkpoints, and %s is none of them; "
-                           "choose another folder, resume with resume_from_checkpoint auto, or "
-                           "set overwrite_output_dir",
+                           "output_dir %s has a model or checkpoints, and %s is not among them; "
+                           "choose another folder, resume with resume_from_checkpoint auto, or set "
+                           "overwrite_output_dir",
                            output_dir, resume->folder);
 }
 

@@ -84,7 +84,9 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
                                          : BERTH_OK);
     }
     if (given->run.seed > INT64_MAX - comm->rank) {
-        return error_set(error, BERTH_CONFIG, "seed %" PRId64 " leaves no seed for worker %d",
+        return error_set(error, BERTH_CONFIG,
+                         "seed %" PRId64
+                         " is too large: worker %d adds its number to it; use a smaller one",
                          given->run.seed, comm->rank);
     }
     worker->folder = worker_folder(given->run.output_dir, comm->rank);
@@ -251,8 +253,8 @@ static enum berth_status report_unfinished(const struct worker *worker, int rank
                ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
                            row->error.message)
                : error_set(error, row->error.status,
-                           "worker %d (host %s): %s; %s has the best of the workers that have "
-                           "finished, worker %d",
+                           "worker %d (host %s): %s; %s contains the best model of the finished "
+                           "workers, that of worker %d",
                            rank, row->host, row->error.message, table->output_dir, table->best);
 }
 

@@ -348,8 +348,8 @@ enum berth_status class_weights_refuse(const struct settings *config, struct ber
     return is_plain(config)
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "%s applies only to a choice of one of several classes; this is a "
-                           "regression or has several labels at once: omit it",
+                           "%s applies only where a text has one of several classes, not to a "
+                           "regression or several labels per text; omit it",
                            config->task.class_weights != NULL ? "class_weights"
                                                               : "label_smoothing_factor");
 }
