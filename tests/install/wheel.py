@@ -105,7 +105,7 @@ def check_errors(model: berth.Model):
     error = refuses("an unknown setting", berth.Error, lambda: berth.Model(MODEL, threds=3))
     expect(error.status == 2 and "threads" in str(error), f"an unknown setting: {error}")
     error = refuses("a setting of training", berth.Error, lambda: berth.Model(MODEL, learning_rate=3))
-    expect(error.status == 2 and "no use" in str(error), f"a setting of training: {error}")
+    expect(error.status == 2 and "does not use" in str(error), f"a setting of training: {error}")
     error = refuses("a setting of another task", berth.Error, lambda: model.classify(TEXTS, pooling="cls"))
     expect(error.status == 2 and "pooling" in str(error), f"a setting of another task: {error}")
     error = refuses("a model that is not in the cache", berth.Error, berth.Model, "nobody/nothing")
