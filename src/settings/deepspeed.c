@@ -111,8 +111,8 @@ static enum berth_status apply_communication(struct reading *r, struct berth_err
 static void note_clipping(const struct reading *r) {
     if (!has_key(r, "gradient_clipping") && !is_given(r, "max_grad_norm")) {
         log_note(r->log,
-                 "%s: no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3; later "
-                 "versions clip to 1, as max_grad_norm 1 does",
+                 "%s: no gradient_clipping: gradients are not clipped, as in DeepSpeed before "
+                 "0.19.3; later versions clip to 1, as max_grad_norm 1 does",
                  r->path);
     }
 }
@@ -215,7 +215,9 @@ static enum berth_status apply_optimizer(struct reading *r, struct berth_error *
     TRY(find_optimizer(r, &optimizer, error));
     TRY(set_row(r, "optimizer", "optimizer.type", optimizer->name, error));
     if (!has_key(r, "optimizer.params.lr") && !is_given(r, "learning_rate")) {
-        log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
+        log_note(r->log,
+                 "%s: no optimizer.params.lr: the learning rate is DeepSpeed's default of 0.001",
+                 r->path);
     }
     static const char params[] = "optimizer.params.";
     for (size_t i = 0; i < option_row_count; i++) {
@@ -309,7 +311,8 @@ static enum berth_status apply_rates(struct reading *r, const struct deepspeed_s
                                      struct berth_error *error) {
     const int keeps = schedule->keeps_rate && has_key(r, "optimizer.params.lr");
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
-        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: %s", r->path,
+        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: the learning rate rises to %s",
+                 r->path,
                  keeps ? "optimizer.params.lr, as in DeepSpeed from 0.17.2 on (0.001 before)"
                        : "DeepSpeed's default of 0.001");
     }
@@ -427,8 +430,8 @@ static enum berth_status apply_precision(struct reading *r, struct berth_error *
     }
     if (!half && !brain && has_auto_precision(r)) {
         log_note(r->log,
-                 "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
-                 "loss_scale asks for it",
+                 "%s: precision is \"auto\": the run uses its own precision, %s, without loss "
+                 "scaling unless loss_scale is set",
                  r->path, names[r->config->machine.precision]);
         return BERTH_OK;
     }

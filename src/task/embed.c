@@ -495,14 +495,15 @@ static void note_mixing(const struct embed *own, const struct task_set *set,
     }
     if (set->mixing == FEED_PROPORTIONAL) {
         log_note(args->log,
-                 "each update is of one of %zu data sets, in a random order; an epoch "
-                 "has all examples of all",
+                 "each update takes examples of one of %zu data sets, in random order; an epoch "
+                 "has all examples of all sets",
                  own->part_count);
     } else {
-        log_note(args->log,
-                 "each update is of one of %zu data sets, in turn; an epoch ends with the "
-                 "smallest, %s, and leaves out other examples of the others each time",
-                 own->part_count, own->names[least]);
+        log_note(
+            args->log,
+            "each update takes examples of one of %zu data sets, in turn; an epoch ends when the "
+            "smallest, %s, has no more, and each epoch leaves out other examples of the others",
+            own->part_count, own->names[least]);
     }
 }
 

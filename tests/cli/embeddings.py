@@ -255,7 +255,7 @@ def check_data_sets():
     expect(len(found) == 12 and all(farthest(sorted(found[i:i + 3]), sorted(alone.values())) < 1e-5
                                     for i in range(0, 12, 3)), f"sets: losses {found}, alone {alone}")
     expect(len({tuple(round(x, 4) for x in found[i:i + 3]) for i in range(0, 12, 3)}) > 1, "sets: one order in all epochs")
-    expect("each update is of one of 3 data sets, in a random order" in done.stderr, f"sets: {done.stderr}")
+    expect("each update takes examples of one of 3 data sets, in random order" in done.stderr, f"sets: {done.stderr}")
     done = train("turns", listed, *still, "--num_train_epochs", 4, "--multi_dataset_batch_sampler", "round_robin")
     expect(farthest(losses_of("turns"), list(alone.values()) * 4) < 1e-5, f"turns: losses {losses_of('turns')}")
     expect("an epoch ends with the smallest, judged.jsonl" in done.stderr, f"turns: {done.stderr}")

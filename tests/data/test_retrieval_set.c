@@ -124,7 +124,7 @@ static void refuses_what_is_wrong(void **state) {
         const char *file, *text, *message;
     } cases[] = {
         {"queries.jsonl", "{\"_id\": \"q1\", \"text\": \"a\"}\n{\"_id\": \"q1\", \"text\": \"b\"}",
-         "queries.jsonl: line 2, column \"_id\": \"q1\" is the id of line 1, too"},
+         "queries.jsonl: line 2, column \"_id\": \"q1\" is already the id of line 1"},
         {"queries.jsonl", "{\"_id\": \"q1\", \"text\": \" \"}",
          "line 1, column \"text\": the query has no text"},
         {"queries.jsonl", "{\"_id\": \"q1\", \"text\": \"a\"}\n{\"_id\": \"q2\"}",
@@ -135,7 +135,7 @@ static void refuses_what_is_wrong(void **state) {
         {"queries.jsonl", "{\"_id\": \"q1\", \"text\": \"who sleeps?\"}",
          "qrels.tsv: line 2, column \"query-id\": "},
         {"corpus.jsonl", "{\"_id\": 1, \"text\": \"a\"}\n{\"_id\": \"1\", \"text\": \"b\"}",
-         "corpus.jsonl: line 2, column \"_id\": \"1\" is the id of line 1, too"},
+         "corpus.jsonl: line 2, column \"_id\": \"1\" is already the id of line 1"},
         {"corpus.jsonl", "{\"_id\": \"d1\", \"title\": \"a\"}", "corpus_file: no column \"text\""},
         {"corpus.jsonl",
          "{\"_id\":\"d1\",\"text\":\"\"}\n{\"_id\":\"d2\",\"text\":null}\n"
@@ -154,7 +154,7 @@ static void refuses_what_is_wrong(void **state) {
          "line 2, column \"score\": expected a whole number"},
         {"qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\tyes\n", "found \"yes\""},
         {"qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t1\nq1\td1\t0\n",
-         "line 4, column \"corpus-id\": the query's document was judged in line 2, too"},
+         "line 4, column \"corpus-id\": this query and document were already judged in line 2"},
         {"qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t0\n",
          "no document is relevant to any query; expected a score above 0"},
         {"qrels.tsv", "q1\td1\t1\nq1\td2\t1\n", "relevant_file: no column \"query-id\""},

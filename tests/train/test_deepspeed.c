@@ -183,7 +183,7 @@ static void test_lamb(void **state) {
                   "{\"eps_inside_sqrt\":true}}}");
     assert_true(config.optimizer.learning_rate == 0.001 && config.optimizer.weight_decay == 0);
     assert_true(config.optimizer.max_grad_norm == 0);
-    assert_note("no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3");
+    assert_note("no gradient_clipping: gradients are not clipped, as in DeepSpeed before 0.19.3");
     assert_true(config.optimizer.max_coeff == 10 && config.optimizer.min_coeff == 0.01);
     assert_int_equal(config.optimizer.eps_inside_sqrt, 1);
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Adam\",\"params\":"
@@ -238,7 +238,8 @@ static void test_schedules(void **state) {
                       "warmup_proportion", "0.5");
     assert_int_equal(config.optimizer.warmup_steps, 0); // the command line takes precedence
     config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\"}}");
-    assert_note("no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001");
+    assert_note("no scheduler.params.warmup_max_lr: the learning rate rises to DeepSpeed's default "
+                "of 0.001");
 }
 
 // WarmupLR keeps the optimizer's rate, WarmupDecayLR does not.
@@ -247,7 +248,8 @@ static void test_schedules_without_a_maximum(void **state) {
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupLR\"}}");
     assert_true(config.optimizer.learning_rate == 1e-4);
-    assert_note("no scheduler.params.warmup_max_lr: optimizer.params.lr, as in DeepSpeed");
+    assert_note("no scheduler.params.warmup_max_lr: the learning rate rises to "
+                "optimizer.params.lr, as in DeepSpeed");
     config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
              "\"scheduler\":{\"type\":\"WarmupDecayLR\"}}");

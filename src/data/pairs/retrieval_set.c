@@ -145,12 +145,11 @@ static enum berth_status add_id(struct side *side, size_t row, struct berth_erro
     const uint32_t number = string_index_put(&side->ids, id, strlen(id));
     return number == STRING_INDEX_NONE
                ? error_no_memory(error, side->ids.count * sizeof *side->ids.starts, "the ids")
-           : number == row
-               ? BERTH_OK
-               : table_error(&side->table, row, side->id, error,
-                             "\"%.*s\" is the id of line %zu, too; expected a different one for "
-                             "each text",
-                             UTF8_SHOWN(id, SHOWN), side->table.lines[number]);
+           : number == row ? BERTH_OK
+                           : table_error(&side->table, row, side->id, error,
+                                         "\"%.*s\" is already the id of line %zu; expected a "
+                                         "different id for each text",
+                                         UTF8_SHOWN(id, SHOWN), side->table.lines[number]);
 }
 
 static enum berth_status check_query(const struct side *side, size_t row,
@@ -284,10 +283,10 @@ static enum berth_status check_judgements(const struct relevant *relevant,
         const struct judged *item = &list->items[i];
         largest = item->relevance > largest ? item->relevance : largest;
         if (i > 0 && is_same(item, item - 1)) {
-            return table_error(&relevant->table, item->row, relevant->document, error,
-                               "the query's document was judged in line %zu, too; expected one "
-                               "judgement of it",
-                               relevant->table.lines[item[-1].row]);
+            return table_error(
+                &relevant->table, item->row, relevant->document, error,
+                "this query and document were already judged in line %zu; expected one judgement",
+                relevant->table.lines[item[-1].row]);
         }
     }
     return largest > 0 ? BERTH_OK
