@@ -73,7 +73,7 @@ static enum berth_status run_several(const struct compat_plan *plan, const char 
     struct buffer script DONE_BY(buffer_done) = {0};
     if (launch_find().size > 1) {
         return error_set(error, BERTH_CONFIG,
-                         "this command line is several commands; print them with `berth as "
+                         "this command line becomes several commands; print them with `berth as "
                          "--print_command` and start each one with %s",
                          launch_find().launcher->name);
     }
@@ -234,12 +234,12 @@ const struct cli_verb cli_as = {
                "berth as --print_command google/run_squad.py --do_train=True ...\n"
                "berth as habana/run_squad.py --help\n"
                "berth as",
-    .notes = "Put `berth as` in the place of `python` or `bash`. Of PROGRAM only the last part of "
-             "the path counts; where several systems have a program of that name, the one whose "
-             "flags these are is meant, or the one that SYSTEM/PROGRAM or BERTH_AS names. "
-             "--print_command prints the commands of Berth that would run, and runs nothing. "
-             "Options of Berth's own precede the program, as --NAME=VALUE. Alone, the verb lists "
-             "the programs.",
+    .notes =
+        "Put `berth as` in the place of `python` or `bash`. Only the last part of PROGRAM's path "
+        "counts. If several systems have a program of that name, Berth takes the one that has "
+        "these flags, or the one that SYSTEM/PROGRAM or BERTH_AS names. --print_command prints the "
+        "commands of Berth that would run, and runs nothing. Options of Berth's own precede the "
+        "program, as --NAME=VALUE. Alone, the verb lists the programs.",
     .argument_at = compat_program_name,
     .processes = CLI_FIRST,
     .take = take,

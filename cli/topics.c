@@ -36,8 +36,8 @@ static const struct cli_entry options[] = {
 static const struct cli_entry environment[] = {
     {"OMP_NUM_THREADS", "number of threads without --threads"},
     {"OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
-     "how long threads spin that wait for each other; if none of these is set, up to 16 "
-     "threads soon sleep"},
+     "how long threads that wait for each other spin; if none of these is set, up to 16 threads "
+     "soon sleep"},
     {"OMP_PROC_BIND, OMP_PLACES", "processors of the threads that compute (`doc/cluster.md`)"},
     {"COLUMNS", "width of help and progress, instead of the terminal's"},
     {"NO_COLOR, FORCE_COLOR, TERM",

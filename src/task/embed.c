@@ -686,16 +686,16 @@ static const struct task_command commands[] = {
          "berth evaluate embed --model searcher --input held-out.jsonl --output scores\n"
          "berth evaluate embed --model searcher --queries queries.jsonl --corpus corpus.jsonl \\\n"
          "    --relevant qrels/test.tsv --output scores",
-     .notes = "Of pairs with scores the correlations of cosines and scores; of triplets how many "
-              "have the second text nearer than the third; of other pairs, in which each first "
-              "text is a query and each second text a document, and of queries, corpus and "
-              "judgements: ndcg_at_10, mrr_at_10, map_at_100, recall_at_1, 3, 5, 10 and 100, "
-              "precision_at_1, 3, 5 and 10, as ranx computes them. Of documents with equal cosines "
-              "the one that is first in the file is nearer; a query without a judgement is left "
-              "out, one without a relevant document counts 0. Queries begin with the model's "
-              "prompt \"query\", documents with its prompt \"document\", \"passage\" or "
-              "\"corpus\", if the folder has them. Also in eval_results.txt and "
-              "eval_results.json."},
+     .notes =
+         "The scores of pairs with scores are the correlations of cosines and scores; those of "
+         "triplets say how many have the second text nearer than the third. Of other pairs, each "
+         "first text is a query and each second text a document. The scores of these, and of "
+         "queries, corpus and judgements, are ndcg_at_10, mrr_at_10, map_at_100, recall_at_1, 3, "
+         "5, 10 and 100, precision_at_1, 3, 5 and 10, as ranx computes them. If documents have "
+         "equal cosines, the one that is first in the file is nearer. A query without a judgement "
+         "is left out; one without a relevant document counts 0. Queries begin with the model's "
+         "prompt \"query\", documents with its prompt \"document\", \"passage\" or \"corpus\", if "
+         "the folder has them. The scores are also in eval_results.txt and eval_results.json."},
     {.verb = NULL}};
 
 static const struct task training = {.name = "embed",

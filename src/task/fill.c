@@ -652,8 +652,8 @@ static const struct task_command commands[] = {
      .usage = "--objective mlm --model DIR --dev FILE --output DIR [options]",
      .example = "berth evaluate pretrain --objective mlm --model notes-bert --dev new.txt \\\n"
                 "    --output scores",
-     .notes = "Perplexity, accuracy and loss, also in eval_results.txt. The masks follow from "
-              "--seed; as in training, they are the same in every evaluation.",
+     .notes = "Prints perplexity, accuracy and loss, and writes them to eval_results.txt. The "
+              "masks follow from --seed; as in training, they are the same in every evaluation.",
      .required = "model_name_or_path output_dir"},
     {.verb = "finetune",
      .name = "fill",

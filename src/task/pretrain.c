@@ -305,7 +305,8 @@ static const struct task_command commands[] = {
      .summary = "score a pre-trained model on held-out shards",
      .usage = "--model DIR (--eval_dir DIR | --input_dir DIR) --output DIR [options]",
      .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
-     .notes = "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
+     .notes = "Prints the accuracies and losses of masked words and next sentences, and writes "
+              "them to eval_results.txt.",
      .required = "model_name_or_path output_dir"},
     {.verb = NULL}};
 

@@ -233,10 +233,10 @@ static const struct task_command commands[] = {
      .summary = "score a cross-encoder on pairs that fit or do not",
      .example = "berth evaluate rerank --model cross-encoder --input held-out.jsonl "
                 "--output scores",
-     .notes = "If every label is 0 or 1: average precision, accuracy and F1 at the thresholds that "
-              "are the best for them, with these thresholds, precision and recall. Otherwise the "
-              "correlations of scores and labels. Also in eval_results.txt and "
-              "eval_results.json."},
+     .notes = "If every label is 0 or 1, the scores are average precision, accuracy and F1 at the "
+              "thresholds that are the best for them, these thresholds, precision and recall. "
+              "Otherwise they are the correlations of scores and labels. They are also in "
+              "eval_results.txt and eval_results.json."},
     {.verb = NULL}};
 
 static const struct task training = {.name = "rerank",
