@@ -258,7 +258,7 @@ def check_data_sets():
     expect("each update takes examples of one of 3 data sets, in random order" in done.stderr, f"sets: {done.stderr}")
     done = train("turns", listed, *still, "--num_train_epochs", 4, "--multi_dataset_batch_sampler", "round_robin")
     expect(farthest(losses_of("turns"), list(alone.values()) * 4) < 1e-5, f"turns: losses {losses_of('turns')}")
-    expect("an epoch ends with the smallest, judged.jsonl" in done.stderr, f"turns: {done.stderr}")
+    expect("an epoch ends when the smallest, judged.jsonl" in done.stderr, f"turns: {done.stderr}")
     train("turns-emulated", listed, *still, "--num_train_epochs", 1, "--multi_dataset_batch_sampler", "round_robin",
           "--device", "emulated")
     expect(farthest(losses_of("turns-emulated"), list(alone.values())) < 1e-4, f"emulated: {losses_of('turns-emulated')}")
