@@ -60,7 +60,7 @@ run finetune squad --model "$work/model" --train "$work/data.json" --output "$wo
     $train --num_train_epochs 21 --resume_from_checkpoint auto --max_seq_length 128 --threads 1
 expect_code 78
 expect_err 'the run to resume had features keras, not google'
-# A state alone, as the demos save it, does not say by which rules it was trained.
+# A state alone, as the demos save it, does not say with which features it was trained.
 run convert "$work/keras" "$work/state" --to torch
 mkdir "$work/alone"
 mv "$work/state/pytorch_model.bin" "$work/alone/state"
@@ -72,7 +72,7 @@ for verb in "finetune squad --train $work/data.json --output $work/further $trai
     expect_err 'alone/state does not say with which features it was trained, so features google are assumed'
     run $verb --model "$work/alone/state" $of_state --features keras --keras_end exclusive --overwrite_output_dir
     expect_code 0
-    expect_no "$err" "does not say by which rules"
+    expect_no "$err" "does not say with which features"
 done
 run answer --model "$work/keras" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' $keras
 expect_code 0

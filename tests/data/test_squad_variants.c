@@ -192,7 +192,7 @@ static void keras_needs_answers_that_exist(void **state) {
                    options, BERTH_CONFIG, "question \"q\" is impossible (SQuAD 2.0)");
     options.filter_by_words = 1;
     expect_failure("[{\"id\":\"q\",\"question\":\"x\",\"context\":\"a b\",\"answers\":[]}]",
-                   options, BERTH_CONFIG, "have no windows to filter by words");
+                   options, BERTH_CONFIG, "has no windows that window_filter words");
 }
 
 static void survives_missing_memory(void **state) {

@@ -91,7 +91,7 @@ run finetune squad --model alone/model_trained_deepspeed_2023-01-31-120000 --con
     --vocab_file bert-base-uncased \
     --train placed/cache/data/dev-v1.1.json --output further --max_steps 1
 expect_code 0
-expect_err "For a state of CSCS's demo of Piz Daint set features keras and keras_end exclusive"
+expect_err "if it is a state of CSCS's demo on Piz Daint, set features keras and keras_end exclusive"
 
 take_section "CSCS's demo on Piz Daint"
 is_printed berth as 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
