@@ -47,7 +47,7 @@ int int8_weights_take(struct int8_weights *weights, const struct param *param,
 // intermediate layer are those with the largest weights in the norm before it. The outliers of the
 // residual stream are in about the same columns one norm later, so the next layer's query, key and
 // value use these as well. Those of the first layer are the columns with the largest values among
-// the normalised embeddings of all words.
+// the normalised embeddings of every seventh word.
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error);
 
