@@ -294,7 +294,8 @@ static void add_parameters(struct model *model) {
 //   the rest   the numbers of each tensor, between its two offsets from here, in the byte order of
 //              nearly all processors
 
-// The first BERTs call the weight of a norm gamma and its bias beta.
+// The first BERTs call the weight of a norm gamma and its bias beta; a file of an encoder without
+// heads leaves out "bert.".
 static const char *find_entry(const char *header, const char *name) {
     const char *entry = find_key(header, name), *norm = strstr(name, "LayerNorm.");
     if (entry == NULL && norm != NULL) {
@@ -303,7 +304,7 @@ static const char *find_entry(const char *header, const char *name) {
                  begins(norm + 10, "weight") ? "gamma" : "beta");
         entry = find_key(header, old);
     }
-    return entry;
+    return entry == NULL && begins(name, "bert.") ? find_entry(header, name + 5) : entry;
 }
 
 // Finds the tensor in the file and compares its type, shape and place with what the model needs.

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 /* The version of this header. */
-#define BERTH_VERSION "0.1.0"
+#define BERTH_VERSION "1.0.0"
 /* The version of the library that is running. */
 const char *berth_version(void);
 

@@ -39,12 +39,12 @@ endfunction()
 
 berth_package(program berth science "BERT training and inference: the program"
               "This package contains the program, its manual and its completion in shells.")
-set(library_package libberth${BERTH_SOVERSION})
+set(library_package libberth${PROJECT_VERSION_MAJOR})
 berth_package(library ${library_package} libs "BERT training and inference: the library"
               "This package contains the shared library.")
 berth_package(development libberth-dev libdevel "BERT training and inference: files for development"
               "This package contains the header, the static library, and what\npkg-config and CMake need to find them.")
-file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "libberth ${BERTH_SOVERSION} ${library_package} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "libberth ${PROJECT_VERSION_MAJOR} ${library_package} (>= ${PROJECT_VERSION})\n")
 file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs ${PROJECT_BINARY_DIR}/debian/triggers)
 # The static library, and berth.pc for it, name the libraries that Berth is built with.

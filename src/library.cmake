@@ -35,15 +35,9 @@ target_link_libraries(berth_shared PRIVATE ${berth_objects})
 target_link_options(berth_shared PRIVATE -Wl,--version-script=${version_script})
 set_target_properties(berth_shared PROPERTIES LINK_DEPENDS ${version_script})
 
-# While the major number is 0, a new minor version may be incompatible.
-set(BERTH_SOVERSION ${PROJECT_VERSION_MAJOR})
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-  set(BERTH_SOVERSION 0.${PROJECT_VERSION_MINOR})
-endif()
-set(BERTH_SOVERSION ${BERTH_SOVERSION} PARENT_SCOPE) # for the packages
 foreach(kind static shared)
   set_target_properties(berth_${kind} PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION}
-                                                 SOVERSION ${BERTH_SOVERSION})
+                                                 SOVERSION ${PROJECT_VERSION_MAJOR})
   target_include_directories(berth_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   install(TARGETS berth_${kind} EXPORT berth-targets
                                 ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT archive
@@ -111,8 +105,7 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/berth)
 set(package_files ${CMAKE_CURRENT_BINARY_DIR}/berth-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/berth-config-version.cmake)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/berth-config.cmake
      "include(\${CMAKE_CURRENT_LIST_DIR}/berth-targets.cmake)\n")
-# Below 1.0 another minor version may be incompatible.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/berth-config-version.cmake
-                                 COMPATIBILITY SameMinorVersion)
+                                 COMPATIBILITY SameMajorVersion)
 install(FILES ${package_files} DESTINATION ${package} COMPONENT headers)
 install(EXPORT berth-targets NAMESPACE berth:: DESTINATION ${package} COMPONENT headers)

@@ -204,7 +204,7 @@ void op_write_int8(struct device *dev, const struct op_call *call, int operand,
         columns[i] = op_wide_column(&matrix, i);
     }
     dev->int8_pack(dev, &matrix, 0,
-                   mat_of((void *)(uintptr_t)numbers, matrix.rows, matrix.cols, DTYPE_F32));
+                   mat_of((void *)(uintptr_t)numbers, matrix.rows, matrix.cols, DTYPE_F32), NULL);
     dev->int8_finish(dev, &matrix, matrix.wide > 0 ? columns : NULL);
 }
 

@@ -5,7 +5,8 @@
 usage: build_wheel.py PREFIX OUT
 
 PREFIX is where `cmake --install` put Berth. Prints the wheel's path. The same files give the same bytes. The wheel is
-for this kind of machine and needs the libraries that the build was linked with; it does not contain them.
+for this kind of machine and needs the libraries that the build was linked with; it does not contain them. Its name is
+berth-bert, because the registry of Python has another "berth"; the module is called berth.
 """
 import base64
 import hashlib
@@ -67,9 +68,9 @@ def main():
     prefix, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     version = re.search(r"[0-9.]+", subprocess.run([one(prefix, "bin/berth"), "--version"], capture_output=True,
                                                    text=True, check=True).stdout).group()
-    name, tag = f"berth-{version}", f"py3-none-linux_{platform.machine()}"
+    name, tag = f"berth_bert-{version}", f"py3-none-linux_{platform.machine()}"
     files = contents(prefix, name)
-    metadata = (f"Metadata-Version: 2.1\nName: berth\nVersion: {version}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n"
+    metadata = (f"Metadata-Version: 2.1\nName: berth-bert\nVersion: {version}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n"
                 f"Requires-Python: >=3.8\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == \"numpy\"\n")
     wheel = f"Wheel-Version: 1.0\nGenerator: build_wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files += [(f"{name}.dist-info/METADATA", metadata.encode(), False),

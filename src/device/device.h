@@ -533,9 +533,10 @@ struct device {
 
     // --- int8, for inference; NULL where dtypes lacks i8 --------------------------------------
     size_t (*int8_bytes)(struct device *dev, const struct int8_matrix *shape);
-    // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
-    void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
-                      struct mat w);
+    // Writes the rows w, in host memory, as rows [first, first + w.rows). f32 is quantized; i8,
+    // from -127 to 127, has scales[w.rows, int8_groups(w.cols)] (core/int8.h).
+    void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w,
+                      const float *scales);
     // Called once, after all rows have been written, with the wide columns: columns[to->wide],
     // ascending, in host memory; NULL if there are none.
     void (*int8_finish)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);

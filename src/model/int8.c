@@ -13,6 +13,8 @@
 #define ALIGNMENT 64
 // With fewer columns, outliers are not worth the copies.
 #define WIDE_FROM_COLUMNS 64
+// Every so many words are looked at: outliers are in the same columns of nearly all words.
+#define WORDS_STEP 31
 
 // --- layout of the block ------------------------------------------------------------------------
 
@@ -158,7 +160,7 @@ int int8_weights_set(struct int8_weights *weights, const struct param *param, co
     const struct stacked_matrix stack = stack_of(weights, param);
     weights->device->int8_pack(weights->device, stack.matrix,
                                (param->offset - stack.offset) / param->cols,
-                               mat_of((void *)values, param->rows, param->cols, DTYPE_F32));
+                               mat_of((void *)values, param->rows, param->cols, DTYPE_F32), NULL);
     return 1;
 }
 
@@ -182,15 +184,40 @@ enum berth_status int8_weights_round(const struct int8_weights *weights, const s
     return BERTH_OK;
 }
 
+// The numbers that a group of int8_quantize has; files of others may have -128, too.
+static int is_symmetric(const signed char *q, int64_t count) {
+    signed char least = 0;
+#pragma omp simd reduction(min : least)
+    for (int64_t i = 0; i < count; i++) {
+        least = q[i] < least ? q[i] : least;
+    }
+    return least >= -127;
+}
+
 int int8_weights_take(struct int8_weights *weights, const struct param *param,
                       const struct weights *file, const struct weight *weight) {
-    if (param->offset != weights->table->word || !weights->device->is_host ||
-        !weights_map_integers(file, weight, &weights->mapped)) {
+    struct weight_integers found;
+    if (!is_replaced(weights->table, param) || !weights->device->is_host ||
+        !weights_map_integers(file, weight, &found)) {
         return 0;
     }
-    weights->words.data = (void *)weights->mapped.values.bytes; // only read
-    weights->word_scales = (float *)weights->mapped.scales.bytes;
-    return 1;
+    const struct mat integers =
+        mat_of((void *)found.values.bytes, param->rows, param->cols, DTYPE_I8); // only read
+    if (param->offset == weights->table->word) {
+        weights->mapped = found;
+        weights->words = integers;
+        weights->word_scales = (float *)found.scales.bytes;
+        return 1;
+    }
+    const int is_taken = is_symmetric(integers.data, param->rows * param->cols);
+    if (is_taken) {
+        const struct stacked_matrix stack = stack_of(weights, param);
+        weights->device->int8_pack(weights->device, stack.matrix,
+                                   (param->offset - stack.offset) / param->cols, integers,
+                                   (const float *)found.scales.bytes);
+    }
+    weight_integers_done(&found);
+    return is_taken;
 }
 
 // --- wide columns -------------------------------------------------------------------------------
@@ -276,7 +303,7 @@ static void find_sizes(const struct embeddings *e, float *memory, int64_t each, 
         float *own = memory + omp_get_thread_num() * each;
         float *input = own + e->columns, *embedded = input + e->columns;
 #pragma omp for schedule(static)
-        for (int64_t word = 0; word < e->weights->words.rows; word++) {
+        for (int64_t word = 0; word < e->weights->words.rows; word += WORDS_STEP) {
             embed(e, word, embedded);
             keep_larger(own, project(e, embedded, input), e->columns);
         }

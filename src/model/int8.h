@@ -39,7 +39,8 @@ enum berth_status int8_weights_round(const struct int8_weights *weights, const s
                                      float *values, struct berth_error *error);
 // Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
-// Uses a parameter's integers in its file; 0: it does not, so that the parameter has to be set.
+// Uses a parameter's integers in its file, the word table without a copy; 0: it does not, so that
+// the parameter has to be set.
 int int8_weights_take(struct int8_weights *weights, const struct param *param,
                       const struct weights *file, const struct weight *weight);
 // Called once, after all parameters have been set; `master` is the buffer with those that stay in
@@ -47,7 +48,7 @@ int int8_weights_take(struct int8_weights *weights, const struct param *param,
 // intermediate layer are those with the largest weights in the norm before it. The outliers of the
 // residual stream are in about the same columns one norm later, so the next layer's query, key and
 // value use these as well. Those of the first layer are the columns with the largest values among
-// the normalised embeddings of all words.
+// the normalised embeddings of one word in 31.
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error);
 

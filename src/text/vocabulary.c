@@ -60,9 +60,26 @@ static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t l
     vocabulary->count = line;
 }
 
+// A token and its first bytes as a number, zeros after them, which orders nearly all tokens.
+struct keyed {
+    uint64_t first;
+    struct trie_string string;
+};
+
+static struct keyed keyed_of(struct trie_string string) {
+    uint64_t first = 0;
+    for (size_t i = 0; i < sizeof first; i++) {
+        first = first << 8 | (i < string.length ? (unsigned char)string.bytes[i] : 0);
+    }
+    return (struct keyed){first, string};
+}
+
 static int compare(const void *a, const void *b) {
-    const struct trie_string *x = a;
-    const struct trie_string *y = b;
+    const struct keyed *left = a, *right = b;
+    if (left->first != right->first) {
+        return left->first < right->first ? -1 : 1;
+    }
+    const struct trie_string *x = &left->string, *y = &right->string;
     size_t common = x->length < y->length ? x->length : y->length;
     int order = memcmp(x->bytes, y->bytes, common);
     if (order != 0) {
@@ -106,7 +123,18 @@ static char *gather(struct trie_string *strings, size_t count) {
 
 int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t count) {
     *trie = (struct trie){0};
-    qsort(strings, count, sizeof *strings, compare);
+    struct keyed *keyed = memory_array(count + 1, sizeof *keyed);
+    for (size_t i = 0; keyed != NULL && i < count; i++) {
+        keyed[i] = keyed_of(strings[i]);
+    }
+    if (keyed == NULL) {
+        return 0;
+    }
+    qsort(keyed, count, sizeof *keyed, compare);
+    for (size_t i = 0; i < count; i++) {
+        strings[i] = keyed[i].string;
+    }
+    memory_free(keyed);
     count = drop_duplicates(strings, count);
     char *texts = gather(strings, count);
     const int done = texts != NULL && trie_build(trie, strings, count);

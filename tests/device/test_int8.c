@@ -364,6 +364,21 @@ struct linear_run {
     void *y;
 };
 
+// Packs rows that are quantized already, as those of a file in int8.
+static void pack_integers(struct device *dev, const struct int8_matrix *m, int64_t first,
+                          struct mat w) {
+    const int64_t groups = int8_groups(w.cols);
+    signed char *q = memory_new((size_t)(w.rows * w.cols));
+    float *scales = memory_array((size_t)(w.rows * groups), sizeof *scales);
+    for (int64_t row = 0; row < w.rows; row++) {
+        int8_quantize((const float *)w.data + row * w.stride, w.cols, q + row * w.cols,
+                      scales + row * groups);
+    }
+    dev->int8_pack(dev, m, first, mat_of(q, w.rows, w.cols, DTYPE_I8), scales);
+    memory_free(q);
+    memory_free(scales);
+}
+
 // 0: this processor lacks the instructions.
 static int run_linear(struct linear_run *run, const char *instructions, int threads) {
     const struct device_options options = {.threads = threads, .instructions = instructions};
@@ -379,9 +394,9 @@ static int run_linear(struct linear_run *run, const char *instructions, int thre
     const size_t bytes = dev->int8_bytes(dev, &m);
     m.data = dev->memory_new(dev, bytes);
     const int64_t half = c->outputs / 3; // as query, key and value of a layer are written
-    dev->int8_pack(dev, &m, 0, mat_of(run->w, half, c->columns, DTYPE_F32));
-    dev->int8_pack(dev, &m, half,
-                   mat_of(run->w + half * c->columns, c->outputs - half, c->columns, DTYPE_F32));
+    dev->int8_pack(dev, &m, 0, mat_of(run->w, half, c->columns, DTYPE_F32), NULL);
+    pack_integers(dev, &m, half,
+                  mat_of(run->w + half * c->columns, c->outputs - half, c->columns, DTYPE_F32));
     dev->int8_finish(dev, &m, c->wide > 0 ? wide_columns(c->columns) : NULL);
     const struct mat x = mat_of(c->x == DTYPE_F32 ? (void *)run->a.x : (void *)run->a.half, c->rows,
                                 c->columns, c->x);

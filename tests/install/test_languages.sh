@@ -46,8 +46,8 @@ for kind in berth static; do
 done
 ldd "$work/outside/build/threads_berth" | grep -qF "$work/moved" || die "berth::berth is not the shared library"
 ! ldd "$work/outside/build/threads_static" | grep -q libberth || die "berth::static needs the shared library"
-sed 's/find_package(berth 0.1/find_package(berth 0.2/' "$HERE/outside/CMakeLists.txt" >"$work/newer/CMakeLists.txt"
-configure "$work/newer" && die "another minor version was accepted"
+sed 's/find_package(berth 1.0/find_package(berth 2.0/' "$HERE/outside/CMakeLists.txt" >"$work/newer/CMakeLists.txt"
+configure "$work/newer" && die "another major version was accepted"
 grep -q 'considered but not accepted' "$work/log" || die "another version: another error"
 
 # --- a CMake project that adds Berth as a folder ---

@@ -75,7 +75,7 @@ inside sh -c "$answer" || die "berth answer"
 grep -qE '^(anna|has|the|ball)' "$work/log" || die "no answer"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs berth) -o /packages/answer' || die "compiling against libberth-dev"
-inside /packages/answer /packages/asked 'who has the ball ?' 'anna has the ball' || die "a program of libberth0.1"
+inside /packages/answer /packages/asked 'who has the ball ?' 'anna has the ball' || die "a program of libberth1"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs --static berth | sed s/-lberth/-l:libberth.a/) -o /packages/answer' ||
     die "linking libberth.a"

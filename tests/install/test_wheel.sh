@@ -28,6 +28,6 @@ rm -rf "$work/tree" # nothing of it is needed
 mkdir "$work/scratch"
 PATH=$work/venv/bin:$PATH "$work/venv/bin/python" -B "$HERE/wheel.py" "$SOURCE" "$work/scratch" $modules >"$work/log" 2>&1 ||
     die "using the wheel"
-"$work/venv/bin/pip" uninstall -y berth >"$work/log" 2>&1 || die "pip uninstall"
+"$work/venv/bin/pip" uninstall -y berth-bert >"$work/log" 2>&1 || die "pip uninstall"
 [ ! -e "$work/venv/bin/berth" ] && [ -z "$(find "$work/venv" -name 'libberth*')" ] || die "pip left files"
 echo "all good"

@@ -98,7 +98,7 @@ _SIGNATURES = {  # name: what it returns, what it takes
 }
 _CONTINUE, _FINISH, _SUSPEND, _CANCEL = range(4)  # enum berth_wish
 _INTERRUPTED = 75
-_SONAME = "libberth.so.0.1"  # of the version whose structs are above
+_SONAME = "libberth.so.1"  # of the version whose structs are above
 
 
 @contextlib.contextmanager

@@ -98,7 +98,8 @@ size_t cpu_linear_partial_bytes(const struct device_shape *shape);
 size_t cpu_linear_packed_bytes(const struct device_shape *shape);
 // linear_int8.c
 size_t cpu_int8_bytes(struct device *dev, const struct int8_matrix *shape);
-void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w);
+void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w,
+                   const float *scales);
 void cpu_int8_finish(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
 void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
                              const struct int8_matrix *w, const float *bias,

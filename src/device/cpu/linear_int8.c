@@ -91,30 +91,30 @@ static struct quantized quantized_of(void *base, int64_t columns) {
 }
 
 static void pack_row(const struct int8_matrix *m, const struct sections *sections, int64_t row,
-                     const float *w, const struct quantized *to) {
+                     const signed char *q, const float *scales) {
     const struct panel panel = panel_of(m, sections, row);
     const int64_t group = int8_group(m->cols);
     double sum = 0;
-    int8_quantize(w, m->cols, to->q, to->scales);
     const int64_t whole = m->cols / INT8_STEP * INT8_STEP;
     for (int64_t k = 0; k < whole; k += INT8_STEP) {
-        memcpy(weight_at(&panel, row, k), to->q + k, INT8_STEP);
+        memcpy(weight_at(&panel, row, k), q + k, INT8_STEP);
     }
     if (whole < m->cols) {
-        memcpy(weight_at(&panel, row, whole), to->q + whole, (size_t)(m->cols - whole));
+        memcpy(weight_at(&panel, row, whole), q + whole, (size_t)(m->cols - whole));
     }
     for (int64_t g = 0; g < sections->groups; g++) {
         int32_t group_sum = 0;
         for (int64_t k = g * group; k < (g + 1) * group; k++) {
-            group_sum += to->q[k];
+            group_sum += q[k];
         }
-        panel.scales[g * panel.width + row - panel.first] = to->scales[g];
-        sum += (double)to->scales[g] * group_sum;
+        panel.scales[g * panel.width + row - panel.first] = scales[g];
+        sum += (double)scales[g] * group_sum;
     }
     sections->sums[row] = (float)sum;
 }
 
-void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w) {
+void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w,
+                   const float *scales) {
     struct cpu *cpu = cpu_of(dev);
     const struct sections sections = sections_of(to);
     const size_t each = quantized_of(NULL, to->cols).bytes;
@@ -124,9 +124,15 @@ void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t fir
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t row = 0; row < w.rows; row++) {
+        if (w.dtype == DTYPE_I8) {
+            pack_row(to, &sections, first + row, (const signed char *)w.data + row * w.stride,
+                     scales + row * sections.groups);
+            continue;
+        }
         const struct quantized own =
             quantized_of(cpu->quantized + (size_t)omp_get_thread_num() * each, to->cols);
-        pack_row(to, &sections, first + row, (const float *)w.data + row * w.stride, &own);
+        int8_quantize((const float *)w.data + row * w.stride, to->cols, own.q, own.scales);
+        pack_row(to, &sections, first + row, own.q, own.scales);
     }
 }
 

@@ -12,7 +12,7 @@ class Berth(CMakePackage):
     """BERT training and inference in C: a program and a library."""
 
     license("Apache-2.0")
-    version("0.1.0")  # built from the current folder by `spack dev-build`: there is no archive to download
+    version("1.0.0")  # built from the current folder by `spack dev-build`: there is no archive to download
 
     variant("mpi", default=True, description="Several processes, by MPI")
     variant("cuda", default=False, description="NVIDIA's GPUs")
