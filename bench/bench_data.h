@@ -8,11 +8,11 @@
 #include "core/error.h"
 #include "data/pretraining/instances.h"
 #include "train/engine/inputs.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 struct bench_data {
-    const struct task *task;  // SQuAD, or classification if the settings name such a task; NULL:
-                              // pre-training
+    const struct training_task *task; // SQuAD, or classification if the settings name such a task;
+                                      // NULL: pre-training
     struct model_files files; // without weights
     struct task_set set;
     struct instances instances;  // only for pre-training

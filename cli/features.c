@@ -13,7 +13,7 @@
 #include "task/squad_input.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that train, predict or evaluate with files, made from the commands of the tasks
-// (train/tasks/task.h), with their common reporter, signals and result; and those that score a file
-// of predictions. A verb calls job_train or job_predict (api/jobs.c), where the run begins.
+// (train/tasks/training_task.h), with their common reporter, signals and result; and those that
+// score a file of predictions. A verb calls job_train or job_predict (api/jobs.c), where the run
+// begins.
 #include "cli.h"
 #include "core/json_line.h"
 #include "settings/settings.h"
@@ -327,7 +328,8 @@ static const struct use_row {
                       "model_name_or_path predict_file output_dir", predict_or_evaluate},
 };
 
-static struct cli_verb make_verb(const struct task *task, const struct task_command *command) {
+static struct cli_verb make_verb(const struct training_task *task,
+                                 const struct task_command *command) {
     const struct use_row *use = &uses[command->use];
     const char *last_word = command->name != NULL ? command->name : command->verb;
     struct cli_verb verb = {
@@ -368,7 +370,7 @@ size_t cli_task_verbs(const struct cli_verb *list[CLI_TASK_VERBS_MAX]) {
                 list[count++] = &scores[i];
             }
         }
-        const struct task *task;
+        const struct training_task *task;
         for (size_t i = 0; (task = task_training_at(i)) != NULL; i++) {
             const struct task_command *command = task->commands;
             for (; command != NULL && command->verb != NULL; command++) {

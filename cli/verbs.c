@@ -19,7 +19,7 @@ const struct cli_verb *cli_verb_at(size_t index) {
 }
 
 int cli_is_task(const struct cli_verb *verb, const char *word) {
-    const struct task *training = task_training_find(word);
+    const struct training_task *training = task_training_find(word);
     const char *own = verb->library_task != NULL ? verb->library_task : verb->task;
     return verb->task != NULL && (strcmp(word, verb->task) == 0 || strcmp(word, own) == 0 ||
                                   (training != NULL && strcmp(training->name, own) == 0));

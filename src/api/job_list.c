@@ -27,7 +27,7 @@ static void put_run(struct job *job, const struct berth_run_result *run) {
 static enum berth_status find_job_task(const struct job *job, const char **task,
                                        struct berth_error *error) {
     const char *name = job_text(job, "task");
-    const struct task *found = name != NULL ? task_training_find(name) : NULL;
+    const struct training_task *found = name != NULL ? task_training_find(name) : NULL;
     char names[256] = "";
     if (found != NULL) {
         *task = found->name;

@@ -30,7 +30,7 @@ static struct berth_run_result *clear_result(struct berth_run_result *result,
     return result;
 }
 
-static enum berth_status find_task(const char *name, const struct task **task,
+static enum berth_status find_task(const char *name, const struct training_task **task,
                                    struct berth_error *error) {
     char names[256] = "";
     *task = task_training_find(name);
@@ -60,7 +60,7 @@ static enum berth_status save_formats(const struct settings *config, int64_t ste
 // user, or the program whose settings a recipe has, says how to save. The last one is written all
 // the same: the last evaluation and the writing of the model come after it, and a run that is
 // killed in them, or finds the disk full, resumes from it.
-static int keeps_checkpoints(const struct task *task, const struct settings *config,
+static int keeps_checkpoints(const struct training_task *task, const struct settings *config,
                              const struct berth_run_result *result) {
     return (task->jobs & JOB_FROM_SCRATCH) != 0 || !result->is_complete || result->workers > 0 ||
            config->run.recipe != NULL || config->run.skip_checkpoint ||
@@ -70,7 +70,7 @@ static int keeps_checkpoints(const struct task *task, const struct settings *con
 
 // Rank 0 only, when nothing is left to do. Another run may already have the folder: its checkpoints
 // are no longer this run's.
-static void end_training(const struct task *task, const struct settings *config,
+static void end_training(const struct training_task *task, const struct settings *config,
                          const struct berth_run_result *result, const struct berth_log *log) {
     const char *folder = config->run.output_dir;
     struct file_lock lock = {.descriptor = -1};
@@ -93,8 +93,9 @@ static void end_training(const struct task *task, const struct settings *config,
 }
 
 // The settings of the training, with the new model.
-static enum berth_status settings_trained(const struct task *task, const struct settings *given,
-                                          struct settings *own, struct berth_error *error) {
+static enum berth_status settings_trained(const struct training_task *task,
+                                          const struct settings *given, struct settings *own,
+                                          struct berth_error *error) {
     static const struct berth_log silent = {0}; // training has already logged the file's messages
     if (own->run.deepspeed_config != NULL) {
         TRY(deepspeed_apply(own, own->run.deepspeed_config, &silent, error));
@@ -109,9 +110,10 @@ static enum berth_status settings_trained(const struct task *task, const struct 
 // Predicts the test set with the new model, unless `status`, this process's own so far, is a
 // failure in any process: the others would wait for it. They compare their settings first, so these
 // are filled in even then.
-static enum berth_status predict_trained(const struct task *task, const struct settings *config,
-                                         struct berth_log log, const atomic_int *stop,
-                                         enum berth_status status, struct berth_error *error) {
+static enum berth_status predict_trained(const struct training_task *task,
+                                         const struct settings *config, struct berth_log log,
+                                         const atomic_int *stop, enum berth_status status,
+                                         struct berth_error *error) {
     struct settings own = *config;
     const enum berth_status settled =
         settings_trained(task, config, &own, status == BERTH_OK ? error : NULL);
@@ -129,7 +131,7 @@ static enum berth_status predict_trained(const struct task *task, const struct s
 enum berth_status job_train(const char *task, const struct settings *config, struct berth_log log,
                             const atomic_int *stop, struct berth_run_result *result,
                             struct berth_error *error) {
-    const struct task *found;
+    const struct training_task *found;
     struct berth_run_result ignored;
     int rank;
     result = clear_result(result, &ignored);
@@ -153,7 +155,7 @@ enum berth_status job_train(const char *task, const struct settings *config, str
 enum berth_status job_predict(const char *task, const struct settings *config, struct berth_log log,
                               const atomic_int *stop, struct berth_run_result *result,
                               struct berth_error *error) {
-    const struct task *found;
+    const struct training_task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
     TRY(find_task(task, &found, error));
@@ -165,7 +167,7 @@ enum berth_status job_predict(const char *task, const struct settings *config, s
 enum berth_status job_evaluate(const char *task, const struct settings *config,
                                struct berth_log log, const atomic_int *stop,
                                struct berth_run_result *result, struct berth_error *error) {
-    const struct task *found;
+    const struct training_task *found;
     struct berth_run_result ignored;
     result = clear_result(result, &ignored);
     TRY(find_task(task, &found, error));

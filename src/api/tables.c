@@ -56,7 +56,7 @@ static void add_option(const struct option_row *row, int is_of_jobs) {
         }
     }
     for (size_t i = 0; task_rows[i] != NULL; i++) {
-        const struct task *training = task_rows[i]->training;
+        const struct training_task *training = task_rows[i]->training;
         if (is_of_jobs && training != NULL && (row->jobs & training->defaults) != 0) {
             add_use(list, "train-", task_rows[i]->about.name);
         }

@@ -19,7 +19,7 @@
 struct training {
     const struct berth_model *base;
     const char *task;
-    const struct task *training;
+    const struct training_task *training;
     struct settings *config;
     struct watching *watching;
     char *temporary; // folder; NULL: none

@@ -612,26 +612,27 @@ static const struct task_command commands[] = {
                 "berth evaluate squad dev-v1.1.json answers/predictions.json"},
     {.verb = NULL}};
 
-static const struct task training = {.name = "squad",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "finetune squad",
-                                     .head = PARAM_HEAD_SPAN,
-                                     .jobs = JOB_FINETUNE,
-                                     .defaults = JOB_FINETUNE_SQUAD,
-                                     .validation_advice = "name a file with validation_file",
-                                     .follow = squad_input_follow_model,
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct squad),
-                                     .open = open_set,
-                                     .done = done,
-                                     .receive = receive,
-                                     .conclude = conclude,
-                                     .result_bytes = result_bytes,
-                                     .score = score,
-                                     .detail = detail,
-                                     .write = write_results};
+static const struct training_task training = {.name = "squad",
+                                              .commands = commands,
+                                              .form = &form,
+                                              .title = "finetune squad",
+                                              .head = PARAM_HEAD_SPAN,
+                                              .jobs = JOB_FINETUNE,
+                                              .defaults = JOB_FINETUNE_SQUAD,
+                                              .validation_advice =
+                                                  "name a file with validation_file",
+                                              .follow = squad_input_follow_model,
+                                              .settle = settle,
+                                              .has_validation = has_validation,
+                                              .own_size = sizeof(struct squad),
+                                              .open = open_set,
+                                              .done = done,
+                                              .receive = receive,
+                                              .conclude = conclude,
+                                              .result_bytes = result_bytes,
+                                              .score = score,
+                                              .detail = detail,
+                                              .write = write_results};
 
 // === the row =====================================================================================
 

@@ -770,26 +770,27 @@ static const struct task_command commands[] = {
      .required = "model_name_or_path output_dir"},
     {.verb = NULL}};
 
-static const struct task training = {.name = "classify",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "finetune classify",
-                                     .jobs = JOB_FINETUNE,
-                                     .predicts_separately = 1,
-                                     .head = PARAM_HEAD_CLASS,
-                                     .has_loss = 1,
-                                     .validation_advice = "name a table with validation_file",
-                                     .defaults = JOB_FINETUNE_CLASSIFY,
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct classify),
-                                     .open = classify_open_set,
-                                     .done = classify_close_set,
-                                     .receive = classify_receive,
-                                     .result_bytes = result_bytes,
-                                     .score = classify_score,
-                                     .detail = classify_detail,
-                                     .write = classify_write};
+static const struct training_task training = {.name = "classify",
+                                              .commands = commands,
+                                              .form = &form,
+                                              .title = "finetune classify",
+                                              .jobs = JOB_FINETUNE,
+                                              .predicts_separately = 1,
+                                              .head = PARAM_HEAD_CLASS,
+                                              .has_loss = 1,
+                                              .validation_advice =
+                                                  "name a table with validation_file",
+                                              .defaults = JOB_FINETUNE_CLASSIFY,
+                                              .settle = settle,
+                                              .has_validation = has_validation,
+                                              .own_size = sizeof(struct classify),
+                                              .open = classify_open_set,
+                                              .done = classify_close_set,
+                                              .receive = classify_receive,
+                                              .result_bytes = result_bytes,
+                                              .score = classify_score,
+                                              .detail = classify_detail,
+                                              .write = classify_write};
 
 // === the row =====================================================================================
 

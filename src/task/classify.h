@@ -46,7 +46,7 @@ const char *classify_label(const struct task_model *model, size_t index);
 enum berth_status classify_compute(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error);
 
-// Functions of struct task.
+// Functions of struct training_task.
 enum berth_status classify_open_set(struct task_set *set, const struct task_open *args,
                                     struct berth_error *error);
 void classify_close_set(void *own);
@@ -78,7 +78,7 @@ struct results_predictions classify_predictions(const struct classify *own,
 size_t classify_score_bytes(const struct classify *own, size_t count);
 size_t classify_detail_bytes(const struct classify *own, size_t count); // classify_details.c
 
-// Functions of struct task:
+// Functions of struct training_task:
 enum berth_status classify_score(const struct task_set *set, struct task_score *score,
                                  struct berth_error *error);
 // classify_details.c

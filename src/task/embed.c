@@ -698,25 +698,25 @@ static const struct task_command commands[] = {
          "the folder has them. The scores are also in eval_results.txt and eval_results.json."},
     {.verb = NULL}};
 
-static const struct task training = {.name = "embed",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "finetune embed",
-                                     .jobs = JOB_FINETUNE_EMBED,
-                                     .defaults = JOB_FINETUNE_EMBED,
-                                     .head = PARAM_HEAD_EMBEDDING,
-                                     .validation_advice =
-                                         "name a table with validation_file, or queries_file, "
-                                         "corpus_file and relevant_file",
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct embed),
-                                     .open = open_set,
-                                     .done = close_set,
-                                     .receive = receive_vector,
-                                     .result_bytes = result_bytes,
-                                     .score = score_set,
-                                     .write = write_results};
+static const struct training_task training = {
+    .name = "embed",
+    .commands = commands,
+    .form = &form,
+    .title = "finetune embed",
+    .jobs = JOB_FINETUNE_EMBED,
+    .defaults = JOB_FINETUNE_EMBED,
+    .head = PARAM_HEAD_EMBEDDING,
+    .validation_advice = "name a table with validation_file, or queries_file, "
+                         "corpus_file and relevant_file",
+    .settle = settle,
+    .has_validation = has_validation,
+    .own_size = sizeof(struct embed),
+    .open = open_set,
+    .done = close_set,
+    .receive = receive_vector,
+    .result_bytes = result_bytes,
+    .score = score_set,
+    .write = write_results};
 
 // === the row =====================================================================================
 

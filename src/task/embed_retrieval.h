@@ -7,7 +7,7 @@
 #include "data/pairs/pairs.h"
 #include "data/pairs/retrieval_set.h"
 #include "device/device.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 struct embed_retrieval {
     struct retrieval_set set;

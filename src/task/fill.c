@@ -669,26 +669,26 @@ static const struct task_command commands[] = {
      .required = "train_file output_dir"},
     {.verb = NULL}};
 
-static const struct task training = {.name = "mlm",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "pretrain --objective mlm",
-                                     .jobs = JOB_PRETRAIN_MLM,
-                                     .defaults = JOB_PRETRAIN_MLM,
-                                     .head = PARAM_HEAD_MASKED,
-                                     .has_loss = 1,
-                                     .validation_advice =
-                                         "name text with validation_file, or hold out lines of "
-                                         "train_file with validation_split_percentage",
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct mlm),
-                                     .open = open_set,
-                                     .done = close_set,
-                                     .receive = receive_nothing,
-                                     .receive_masked = receive_masked,
-                                     .score = score_set,
-                                     .write = write_results};
+static const struct training_task training = {
+    .name = "mlm",
+    .commands = commands,
+    .form = &form,
+    .title = "pretrain --objective mlm",
+    .jobs = JOB_PRETRAIN_MLM,
+    .defaults = JOB_PRETRAIN_MLM,
+    .head = PARAM_HEAD_MASKED,
+    .has_loss = 1,
+    .validation_advice = "name text with validation_file, or hold out lines of "
+                         "train_file with validation_split_percentage",
+    .settle = settle,
+    .has_validation = has_validation,
+    .own_size = sizeof(struct mlm),
+    .open = open_set,
+    .done = close_set,
+    .receive = receive_nothing,
+    .receive_masked = receive_masked,
+    .score = score_set,
+    .write = write_results};
 
 // === the row =====================================================================================
 

@@ -2,7 +2,7 @@
 // The task "pretrain": predicts masked tokens, and whether the second segment follows the first.
 // Training streams its shards (data/pretraining/shard_stream.h); for evaluation the first
 // max_eval_samples held-out sequences are in memory. The job train and `berth evaluate pretrain` go
-// through its struct task; no row runs it on texts.
+// through its struct training_task; no row runs it on texts.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/portable_math.h"
@@ -12,7 +12,7 @@
 #include "metrics/results.h"
 #include "settings/settings.h"
 #include "train/engine/infer.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -310,22 +310,22 @@ static const struct task_command commands[] = {
      .required = "model_name_or_path output_dir"},
     {.verb = NULL}};
 
-const struct task task_pretrain = {.name = "pretrain",
-                                   .commands = commands,
-                                   .title = "pretrain",
-                                   .jobs = JOB_PRETRAIN,
-                                   .defaults = JOB_PRETRAIN,
-                                   .head = PARAM_HEAD_PRETRAINING,
-                                   .has_loss = 1,
-                                   .validation_advice =
-                                       "no file of input_dir has \"test\" in its name; "
-                                       "name shards with eval_dir",
-                                   .settle = settle,
-                                   .has_validation = has_validation,
-                                   .own_size = sizeof(struct pretrain),
-                                   .open = open_set,
-                                   .done = done,
-                                   .receive = receive,
-                                   .receive_masked = receive_masked,
-                                   .score = score_set,
-                                   .write = write_results};
+const struct training_task task_pretrain = {.name = "pretrain",
+                                            .commands = commands,
+                                            .title = "pretrain",
+                                            .jobs = JOB_PRETRAIN,
+                                            .defaults = JOB_PRETRAIN,
+                                            .head = PARAM_HEAD_PRETRAINING,
+                                            .has_loss = 1,
+                                            .validation_advice =
+                                                "no file of input_dir has \"test\" in its name; "
+                                                "name shards with eval_dir",
+                                            .settle = settle,
+                                            .has_validation = has_validation,
+                                            .own_size = sizeof(struct pretrain),
+                                            .open = open_set,
+                                            .done = done,
+                                            .receive = receive,
+                                            .receive_masked = receive_masked,
+                                            .score = score_set,
+                                            .write = write_results};

@@ -239,24 +239,25 @@ static const struct task_command commands[] = {
               "eval_results.txt and eval_results.json."},
     {.verb = NULL}};
 
-static const struct task training = {.name = "rerank",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "finetune rerank",
-                                     .jobs = JOB_FINETUNE_RERANK,
-                                     .defaults = JOB_FINETUNE_RERANK,
-                                     .head = PARAM_HEAD_CLASS,
-                                     .has_loss = 1,
-                                     .validation_advice = "name a table with validation_file",
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct classify),
-                                     .open = open_set,
-                                     .done = classify_close_set,
-                                     .receive = classify_receive,
-                                     .result_bytes = result_bytes,
-                                     .score = score_set,
-                                     .write = write_results};
+static const struct training_task training = {.name = "rerank",
+                                              .commands = commands,
+                                              .form = &form,
+                                              .title = "finetune rerank",
+                                              .jobs = JOB_FINETUNE_RERANK,
+                                              .defaults = JOB_FINETUNE_RERANK,
+                                              .head = PARAM_HEAD_CLASS,
+                                              .has_loss = 1,
+                                              .validation_advice =
+                                                  "name a table with validation_file",
+                                              .settle = settle,
+                                              .has_validation = has_validation,
+                                              .own_size = sizeof(struct classify),
+                                              .open = open_set,
+                                              .done = classify_close_set,
+                                              .receive = classify_receive,
+                                              .result_bytes = result_bytes,
+                                              .score = score_set,
+                                              .write = write_results};
 
 // === the row =====================================================================================
 

@@ -774,27 +774,27 @@ static const struct task_command commands[] = {
      .required = "model_name_or_path output_dir"},
     {.verb = NULL}};
 
-static const struct task training = {.name = "tokens",
-                                     .commands = commands,
-                                     .form = &form,
-                                     .title = "finetune tokens",
-                                     .jobs = JOB_FINETUNE,
-                                     .defaults = JOB_FINETUNE_TOKENS,
-                                     .predicts_separately = 1,
-                                     .head = PARAM_HEAD_TOKEN,
-                                     .has_loss = 1,
-                                     .validation_advice =
-                                         "name a file of words with validation_file",
-                                     .settle = settle,
-                                     .has_validation = has_validation,
-                                     .own_size = sizeof(struct tokens),
-                                     .open = open_set,
-                                     .done = close_set,
-                                     .receive = receive_sentence,
-                                     .result_bytes = result_bytes,
-                                     .score = score,
-                                     .detail = detail,
-                                     .write = write_results};
+static const struct training_task training = {.name = "tokens",
+                                              .commands = commands,
+                                              .form = &form,
+                                              .title = "finetune tokens",
+                                              .jobs = JOB_FINETUNE,
+                                              .defaults = JOB_FINETUNE_TOKENS,
+                                              .predicts_separately = 1,
+                                              .head = PARAM_HEAD_TOKEN,
+                                              .has_loss = 1,
+                                              .validation_advice =
+                                                  "name a file of words with validation_file",
+                                              .settle = settle,
+                                              .has_validation = has_validation,
+                                              .own_size = sizeof(struct tokens),
+                                              .open = open_set,
+                                              .done = close_set,
+                                              .receive = receive_sentence,
+                                              .result_bytes = result_bytes,
+                                              .score = score,
+                                              .detail = detail,
+                                              .write = write_results};
 
 // === the row =====================================================================================
 

@@ -5,14 +5,15 @@
 //
 // A text passes through here after its settings were read (settings.c) and before its tokens go to
 // the network (network.h). How a task is trained, and how files are evaluated, is the row's
-// `training` (train/tasks/task.h); what the numbers of a head mean is in the file of its row.
+// `training` (train/tasks/training_task.h); what the numbers of a head mean is in the file of its
+// row.
 #ifndef BERTH_TASK_TASK_H
 #define BERTH_TASK_TASK_H
 
 #include "core/error.h"
 #include "core/json_line.h"
 #include "settings/settings.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -173,8 +174,9 @@ typedef const char *prompt_finder(const struct task_model *model, const struct t
 //   - It has a `training` exactly if `about` says that it trains; that has a name, a title and
 //     settings, opens a set and closes it, and receives, scores and writes what was predicted.
 struct task_row {
-    struct berth_task about;      // what berth.h says of it
-    const struct task *training;  // how it is trained, and files are evaluated; NULL: it is not
+    struct berth_task about; // what berth.h says of it
+    const struct training_task
+        *training;                // how it is trained, and files are evaluated; NULL: it is not
     const char *architectures[2]; // ends of the name in config.json; "": any model
     unsigned job;                 // whose settings a model is opened with (core/options.h)
     const char *settings;         // names of those of task_options that it follows
@@ -209,9 +211,9 @@ const char *task_check(const struct task_row *row);
 extern const struct task_row *const task_rows[];
 
 // What is trained: pre-training, then those of the rows; NULL: no more.
-const struct task *task_training_at(size_t index);
+const struct training_task *task_training_at(size_t index);
 // The one of a row's name, or of its own; NULL: there is none.
-const struct task *task_training_find(const char *name);
+const struct training_task *task_training_find(const char *name);
 // The row of a name or pipeline; NULL: there is none.
 const struct task_row *task_find(const char *name);
 // The name of the row's first (0) or second (1) text; NULL: it has none.

@@ -25,9 +25,9 @@ const struct task_row *const task_rows[] = {&row_answer,       &row_classify,   
                                             &row_tokenize,     &berth_added_task, NULL};
 
 // What is trained, but not run with texts.
-extern const struct task task_pretrain;
+extern const struct training_task task_pretrain;
 
-const struct task *task_training_at(size_t index) {
+const struct training_task *task_training_at(size_t index) {
     size_t seen = 1;
     for (size_t i = 0; task_rows[i] != NULL && index > 0; i++) {
         if (task_rows[i]->training != NULL && seen++ == index) {
@@ -37,7 +37,7 @@ const struct task *task_training_at(size_t index) {
     return index == 0 ? &task_pretrain : NULL;
 }
 
-const struct task *task_training_find(const char *name) {
+const struct training_task *task_training_find(const char *name) {
     for (size_t i = 0; task_rows[i] != NULL; i++) {
         if (strcmp(task_rows[i]->about.name, name) == 0 && task_rows[i]->training != NULL) {
             return task_rows[i]->training;
@@ -140,7 +140,7 @@ static int has_verb(const char *name) {
     return row != NULL && row->verb.of == NULL;
 }
 
-static const char *check_training(const struct task *training) {
+static const char *check_training(const struct training_task *training) {
     CLAUSE(training->name != NULL && training->title != NULL && training->jobs != 0,
            "a training has a name, a title and the jobs of its settings");
     CLAUSE(training->open != NULL && training->done != NULL && training->own_size > 0,

@@ -79,7 +79,7 @@ static void each_clause_is_checked(void **state) {
 
 static void a_training_is_checked(void **state) {
     (void)state;
-    struct task training = *row_named("embed")->training;
+    struct training_task training = *row_named("embed")->training;
     struct task_row row = *row_named("embed");
     row.training = &training;
     assert_null(task_check(&row));

@@ -197,7 +197,7 @@ static void describe_update(struct setup *setup, int64_t step, size_t first, siz
                                        .order = setup->order,
                                        .count = count,
                                        .step = step,
-                                       .skipped = setup->skipped,
+                                       .without_moments = setup->skipped,
                                        .rate = schedule_rate(&schedule, step - setup->skipped),
                                        .loss_scale = setup->loss_scale,
                                        .stop = &setup->stop};

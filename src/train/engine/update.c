@@ -508,7 +508,7 @@ static int is_above(double value, double limit) {
 
 static void step_optimizer(const struct update_split *split, struct update_result *result) {
     const struct update_args *args = split->args;
-    const struct optimizer_step step = {.number = args->step - args->skipped,
+    const struct optimizer_step step = {.number = args->step - args->without_moments,
                                         .rate = args->rate,
                                         .gradient_scale = 1 / loss_scale_of(args),
                                         .grad_norm = result->grad_norm,

@@ -103,10 +103,10 @@ struct update_args {
     const struct packer_source *source;
     const uint32_t *order; // the sequences of the update that this rank knows
     size_t count;
-    size_t others;   // sequences that only other ranks know, if each knows only its own, equally
-                     // many; else 0
-    int64_t step;    // from 0; keys the dropout
-    int64_t skipped; // earlier updates that bias correction does not count
+    size_t others; // sequences that only other ranks know, if each knows only its own, equally
+                   // many; else 0
+    int64_t step;  // from 0; keys the dropout
+    int64_t without_moments; // earlier updates that the moments, and bias correction, do not count
     double rate;
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1

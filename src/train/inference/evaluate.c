@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
+enum berth_status evaluation_open(struct evaluation *evaluation, const struct training_task *task,
                                   const struct task_open *args, struct berth_error *error) {
     *evaluation = (struct evaluation){.task = task,
                                       .predict_batch_size = args->config->task.predict_batch_size};
@@ -35,7 +35,7 @@ void evaluation_done(struct evaluation *evaluation) {
 
 size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *model,
                         const struct comm *comm) {
-    const struct task *task = evaluation->task;
+    const struct training_task *task = evaluation->task;
     const struct task_set *set = &evaluation->set;
     const int has_results = comm->rank == 0 && task->result_bytes != NULL;
     return infer_bytes(model, &set->source, &evaluation->extent, comm->size) +
@@ -47,7 +47,7 @@ size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *
 // Passes results on to the task and remembers the first non-finite number: scores would hide it,
 // because comparisons with NaN are false.
 struct receiver {
-    const struct task *task;
+    const struct training_task *task;
     struct task_set *set;
     const char *found; // what is not finite; NULL: nothing
     size_t sequence;
@@ -94,7 +94,7 @@ static enum berth_status check_finite(const struct receiver *receiver, struct be
 static enum berth_status score_set(struct evaluation *evaluation, const struct model_files *files,
                                    const struct receiver *receiver, struct task_score *score,
                                    struct berth_error *error) {
-    const struct task *task = evaluation->task;
+    const struct training_task *task = evaluation->task;
     TRY(task->conclude != NULL ? task->conclude(&evaluation->set, files, error) : BERTH_OK);
     TRY(receiver != NULL ? check_finite(receiver, error) : BERTH_OK);
     return task->score(&evaluation->set, score, error);
@@ -111,7 +111,7 @@ enum berth_status evaluation_check(struct evaluation *evaluation, const struct m
 static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
                                   const struct receiver *receiver, struct task_score *score,
                                   struct berth_error *error) {
-    const struct task *task = evaluation->task;
+    const struct training_task *task = evaluation->task;
     TRY(score_set(evaluation, run->files, receiver, score, error));
     return task->detail != NULL && run->log->write != NULL
                ? task->detail(&evaluation->set, run->step, run->log, error)

@@ -8,13 +8,13 @@
 #include "core/log.h"
 #include "train/engine/infer.h"
 #include "train/machine/rank_facts.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdatomic.h>
 
 // A set with everything its prediction needs, prepared once.
 struct evaluation {
-    const struct task *task;
+    const struct training_task *task;
     struct task_set set;
     struct batch_extent extent;
     int64_t predict_batch_size; // as requested
@@ -22,7 +22,7 @@ struct evaluation {
 };
 
 // Reads the set. Call evaluation_done even on failure.
-enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
+enum berth_status evaluation_open(struct evaluation *evaluation, const struct training_task *task,
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 // Adds the set to what the ranks compare.

@@ -111,7 +111,7 @@ void predictor_done(struct predictor *predictor) {
 // --- predicting a set ---------------------------------------------------------------------------
 
 struct predict_job {
-    const struct task *task;
+    const struct training_task *task;
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
     char title[64];    // "predict squad"
     struct settings config;

@@ -11,7 +11,7 @@
 #include "train/engine/engine.h"
 #include "train/engine/inputs.h"
 #include "train/optimizer/state.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdatomic.h>
 
@@ -30,7 +30,7 @@ struct predictor {
 struct predictor_kind {
     enum param_head head;
     int64_t usual_length; // of the sequences (struct length_limits)
-    // These are called as those of struct task.
+    // These are called as those of struct training_task.
     enum berth_status (*follow)(struct settings *config, const struct model_files *files,
                                 const struct berth_log *log, struct berth_error *error);
     int divides; // the ranks divide what is run; otherwise each runs its own
@@ -52,7 +52,7 @@ enum berth_status predictor_load(struct predictor *predictor, const struct setti
 void predictor_done(struct predictor *predictor);
 
 struct predict_args {
-    const struct task *task;
+    const struct training_task *task;
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
     const struct settings *config;
     struct berth_log log;

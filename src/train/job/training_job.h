@@ -9,14 +9,14 @@
 #include "core/log.h"
 #include "settings/settings.h"
 #include "train/progress/strategy.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdatomic.h>
 
 struct training_job;
 
 struct training_job_args {
-    const struct task *task;
+    const struct training_task *task;
     const struct settings *config;
     struct berth_log log;
     struct comm *comm;      // the ranks that compute each update together

@@ -19,7 +19,7 @@
 
 // Everything that a job opens, in the order of opening.
 struct training_job {
-    const struct task *task;
+    const struct training_task *task;
     const struct settings *given; // until the job is open
     struct settings config;       // including the DeepSpeed file's values, and resolved
     struct berth_log log;

@@ -349,7 +349,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .count = data.count,
                                .others = data.others,
                                .step = progress->step,
-                               .skipped = without_moments(progress),
+                               .without_moments = without_moments(progress),
                                .rate = schedule_rate(&run->schedule, step - progress->skipped),
                                .loss_scale = progress->loss_scale.scale,
                                .loss_limit = skips_spikes ? limits.loss : 0,

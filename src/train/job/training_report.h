@@ -33,7 +33,7 @@ struct training_plan {
 void training_report_plan(const struct training_plan *plan, const struct berth_log *log);
 
 struct training_summary {
-    const struct task *task;
+    const struct training_task *task;
     const struct berth_run_result *result;
     const struct training_result *loop;
     const struct progress *progress;

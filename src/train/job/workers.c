@@ -352,7 +352,7 @@ static int is_worker_0(const struct settings *config) {
     return resume_is_auto(config) && dir_exists(worker_folder(output_dir, 0).text);
 }
 
-enum berth_status workers_train(const struct task *task, const struct settings *config,
+enum berth_status workers_train(const struct training_task *task, const struct settings *config,
                                 struct berth_log log, const atomic_int *stop,
                                 struct berth_run_result *result, int *rank,
                                 struct berth_error *error) {

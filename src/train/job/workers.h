@@ -11,13 +11,13 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "settings/settings.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdatomic.h>
 
 // Implements job_train. *result is filled in; the caller has set it to what a failure returns.
 // Sets *rank to that of this process among those that trained; 0 if they could not be connected.
-enum berth_status workers_train(const struct task *task, const struct settings *config,
+enum berth_status workers_train(const struct training_task *task, const struct settings *config,
                                 struct berth_log log, const atomic_int *stop,
                                 struct berth_run_result *result, int *rank,
                                 struct berth_error *error);

@@ -14,7 +14,7 @@
 #include "train/optimizer/loss_scale.h"
 #include "train/progress/spikes.h"
 #include "train/progress/strategy.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include <stdint.h>
 

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "settings/run.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #define TRAINER_STEPS 500 // the default of the Trainer's intervals
 

@@ -8,7 +8,7 @@
 #include "data/pairs/pairs.h"
 #include "format/json/json.h"
 #include "settings/settings.h"
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 // The names in config.json, or transformers' LABEL_0, LABEL_1, ... where it has none. Free with
 // class_names_done, also after a failure.

@@ -2,7 +2,7 @@
 // What all tasks do alike when a job reads, scores and writes their sets: which file is read for
 // which use, required settings, losses of rows of logits, the evaluation's records and its result
 // files. The rows of tasks are in src/task/.
-#include "train/tasks/task.h"
+#include "train/tasks/training_task.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -15,14 +15,14 @@
 #include <math.h>
 #include <stdio.h>
 
-enum berth_status task_set_open(struct task_set *set, const struct task *task,
+enum berth_status task_set_open(struct task_set *set, const struct training_task *task,
                                 const struct task_open *args, struct berth_error *error) {
     *set = (struct task_set){.own = memory_array_zeroed(1, task->own_size)};
     return set->own != NULL ? task->open(set, args, error)
                             : error_no_memory(error, task->own_size, "a data set");
 }
 
-void task_set_close(struct task_set *set, const struct task *task) {
+void task_set_close(struct task_set *set, const struct training_task *task) {
     if (set->own != NULL) {
         task->done(set->own);
         memory_free(set->own);
@@ -62,7 +62,7 @@ enum berth_status task_has_validation(const struct settings *config, const char 
     return *answer ? file_require(path, expected, error) : BERTH_OK;
 }
 
-enum berth_status task_log_settings(const struct task *task, const struct settings *config,
+enum berth_status task_log_settings(const struct training_task *task, const struct settings *config,
                                     unsigned jobs, const struct berth_log *log,
                                     struct berth_error *error) {
     struct settings shown = *config;

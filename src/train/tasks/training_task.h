@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of a task: what it reads, which head it trains, and how predictions are scored and
-// written. Jobs (training_job.h, predict.h) use a task only through its row.
-#ifndef BERTH_TRAIN_TASKS_TASK_H
-#define BERTH_TRAIN_TASKS_TASK_H
+// A task as jobs with files see it (training_job.h, predict.h): what it reads, which head it
+// trains, and how predictions are scored and written. Jobs use a task only through this struct. The
+// task itself, which also runs on texts, is a struct task_row (task/task.h), whose `training` is
+// this.
+#ifndef BERTH_TRAIN_TASKS_TRAINING_TASK_H
+#define BERTH_TRAIN_TASKS_TRAINING_TASK_H
 
 #include "core/error.h"
 #include "core/log.h"
@@ -109,7 +111,7 @@ struct task_form {
                                size_t index, int is_trained, struct berth_error *error);
 };
 
-struct task {
+struct training_task {
     const char *name;                    // "squad"
     const struct task_form *form;        // NULL: it does not train on examples in memory
     const struct task_command *commands; // up to one without a verb; NULL: none
@@ -160,9 +162,9 @@ struct task {
 };
 
 // Reads a set. Call task_set_close even on failure.
-enum berth_status task_set_open(struct task_set *set, const struct task *task,
+enum berth_status task_set_open(struct task_set *set, const struct training_task *task,
                                 const struct task_open *args, struct berth_error *error);
-void task_set_close(struct task_set *set, const struct task *task);
+void task_set_close(struct task_set *set, const struct training_task *task);
 
 // --- settings common to all tasks ----------------------------------------------------------------
 
@@ -181,7 +183,7 @@ enum berth_status task_has_validation(const struct settings *config, const char 
                                       int *answer, struct berth_error *error);
 // Logs the settings of these jobs (JOB_...). A length that is not set is shown as the task's
 // default, because it is fitted to the model only later.
-enum berth_status task_log_settings(const struct task *task, const struct settings *config,
+enum berth_status task_log_settings(const struct training_task *task, const struct settings *config,
                                     unsigned jobs, const struct berth_log *log,
                                     struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
