@@ -275,10 +275,14 @@ void cli_wrap(FILE *out, const char *text, int width, int indent, int column);
 
 // --- signals -------------------------------------------------------------------------------------
 
-// From now on SIGINT, SIGTERM, SIGHUP (unless ignored), SIGXCPU and SIGUSR1 set the stop flag (1:
-// save and stop); a second SIGINT exits immediately with 130. `follows` is a constant that says
-// what the job does on the first one: "finishing ...". Only a process that reports prints it.
+// From now on SIGINT, SIGTERM, SIGHUP (unless ignored), SIGXCPU and SIGUSR1 set the stop flag to
+// STOP_AND_SAVE (core/stop.h); a second SIGINT exits immediately with 130. `follows` is a constant
+// that says what the job does on the first one: "finishing ...". Only a process that reports prints
+// it.
 const atomic_int *cli_stop_on_signals(const char *follows);
+// While a job prepares, such as reading its data, a signal ends the program at once, with its exit
+// code.
+void cli_set_preparing(int preparing);
 // The exit code for the received signal (75 for SIGUSR1, otherwise 128 plus its number), or 0.
 int cli_signal_exit_code(void);
 

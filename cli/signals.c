@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signals during a job: they request a save and a stop, by a flag that the job looks at between
-// updates or texts (cli_stop_on_signals). Handlers do only what is safe in a handler; main.c turns
-// the signal that came into the exit code.
+// updates or texts (cli_stop_on_signals); before a job with files has begun its work, when there is
+// nothing to save, they end the program at once. Handlers do only what is safe in a handler; main.c
+// turns the signal that came into the exit code.
 #include "cli.h"
+#include "core/stop.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +26,7 @@ static const struct {
 static atomic_int stop;
 static const char *what_follows; // NULL: another process of the job says it
 static volatile sig_atomic_t first_signal;
+static volatile sig_atomic_t is_preparing; // there is nothing to save yet, and nobody to tell
 
 // Keeps errno, which belongs to the code that was interrupted.
 static void say(const char *text) {
@@ -41,7 +44,11 @@ static void on_signal(int number) {
     if (first_signal == 0 || number == SIGINT) {
         first_signal = number;
     }
-    stop = 1;
+    if (is_preparing) {
+        say("\nberth: stopped before any work was done\n");
+        _exit(cli_signal_exit_code());
+    }
+    stop = STOP_AND_SAVE;
     if (what_follows == NULL) {
         return;
     }
@@ -62,6 +69,10 @@ const atomic_int *cli_stop_on_signals(const char *follows) {
         }
     }
     return &stop;
+}
+
+void cli_set_preparing(int preparing) {
+    is_preparing = preparing;
 }
 
 int cli_signal_exit_code(void) {

@@ -5,6 +5,7 @@
 // begins.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/launcher.h"
 #include "settings/settings.h"
 #include "task/task.h"
 
@@ -50,6 +51,17 @@ static enum berth_status print_result(const struct berth_run_result *result,
     return status;
 }
 
+// Passes records on to the log `context`. The first event of the work itself ends the preparation,
+// in which a signal ends the program.
+static void watch_for_work(void *context, const struct berth_record *record) {
+    const struct berth_log *log = context;
+    if (record->kind == BERTH_EVENT && record->text != NULL &&
+        (strcmp(record->text, "train_start") == 0 || strcmp(record->text, "infer_start") == 0)) {
+        cli_set_preparing(0);
+    }
+    log->write(log->context, record);
+}
+
 // Runs a job; of several processes the first one reports. Reports on standard error (a dry run's
 // plan on standard output); --json prints the result. `follows` says what the job does on a stop
 // signal.
@@ -64,8 +76,13 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
     int descriptor = call->config.run.dry_run && !prints_json ? STDOUT_FILENO : STDERR_FILENO;
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
+    const struct berth_log watched = {.write = watch_for_work, .context = &log};
+    const struct launch launch = launch_find();
+    const atomic_int *stop = cli_stop_on_signals(follows);
+    cli_set_preparing(!launch_is_parallel(&launch)); // other processes would miss this one
     enum berth_status status =
-        job(task_of(call->verb), &call->config, log, cli_stop_on_signals(follows), result, error);
+        job(task_of(call->verb), &call->config, watched, stop, result, error);
+    cli_set_preparing(0);
     if (status == BERTH_OK) {
         status = berth_reporter_check(reporter, error);
     }

@@ -95,7 +95,7 @@ OF_JOBS = {"task", "train/job", "train/inference", "train/tasks"}  # and what is
 KNOW_ALL = {"src/train/machine/machine.c", "src/train/machine/machine.h", "src/train/machine/rank_facts.c",
             "src/train/machine/rank_facts.h", "src/train/progress/progress.c", "src/train/progress/run_facts.c"}
 # The devices and transports themselves are no business of the rooms that use them.
-DOORS_OF_ROOM = {"comm": {"comm/comm.h", "comm/comm_forecast.h", "comm/heartbeat.h"}, "device": {"device/device.h", "device/device_batch.h"}}
+DOORS_OF_ROOM = {"comm": {"comm/comm.h", "comm/comm_forecast.h", "comm/heartbeat.h"}, "device": {"device/device.h", "device/device_batch.h", "device/operations.inc"}}
 CLI_MAY = {"core", "comm", "settings", "api", *PARTS}
 CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "doctor.c", "features.c", "find_files.c", "report.c", "run.c", "run.h", "serve.c", "tasks.c", "texts.c", "verb_list.c", "verbs.c"}
 # Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are

@@ -126,7 +126,7 @@ static void report(void *context, const struct berth_record *record) {
         reporting->error.status = berth_reporter_open(
             reporting->job->config, reporting->nowhere != NULL ? fileno(reporting->nowhere) : -1,
             &reporting->reporter, &reporting->error);
-        watching->stop = reporting->error.status != BERTH_OK ? BERTH_STOP_AT_ONCE : watching->stop;
+        watching->stop = reporting->error.status != BERTH_OK ? STOP_AT_ONCE : watching->stop;
     }
     if (reporting->reporter != NULL) {
         const struct berth_log log = berth_reporter_log(reporting->reporter);

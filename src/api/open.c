@@ -234,25 +234,10 @@ static const struct task_model *own_of(const struct berth_model *model) {
                : NULL;
 }
 
-// The tasks that need no head, and those of the model's own. Static texts, one for each kind.
 static const char *task_names(const struct berth_model *model) {
     const struct task_model *own = own_of(model);
-    const char *name = model->own->about.name;
-    static const char *const names[] = {"answer embed embed_tokens hidden tokenize",
-                                        "classify embed embed_tokens hidden tokenize",
-                                        "tag embed embed_tokens hidden tokenize",
-                                        "fill embed embed_sparse embed_tokens hidden tokenize",
-                                        "embed_sparse fill tokenize",
-                                        "embed embed_tokens hidden tokenize"};
-    if (own != NULL && task_has_one_score(own)) {
-        return "classify rerank embed embed_tokens hidden tokenize";
-    }
-    size_t i = 0, length = strlen(name);
-    while (i + 1 < sizeof names / sizeof *names &&
-           (strncmp(names[i], name, length) != 0 || names[i][length] != ' ')) {
-        i++;
-    }
-    return names[i];
+    const char *const *tasks = model->own->tasks;
+    return own != NULL && task_has_one_score(own) && tasks[1] != NULL ? tasks[1] : tasks[0];
 }
 
 const char *berth_model_text(const struct berth_model *model, const char *fact) {

@@ -13,26 +13,17 @@
 #include <math.h>
 #include <string.h>
 
-// Requests to stop are ordered by strength: to end at once is stronger than to end with the state
-// saved, and that is stronger than to complete the work.
-static int strength(int stop) {
-    static const int of[] = {[BERTH_STOP_NONE] = 0,
-                             [BERTH_STOP_FINISH] = 1,
-                             [BERTH_STOP_AND_SAVE] = 2,
-                             [BERTH_STOP_AT_ONCE] = 3};
-    return of[stop];
-}
+// A caller's wish is a request to stop (core/stop.h), in words of berth.h.
+_Static_assert((int)BERTH_CONTINUE == STOP_NONE && (int)BERTH_FINISH == STOP_FINISH &&
+                   (int)BERTH_SUSPEND == STOP_AND_SAVE && (int)BERTH_CANCEL == STOP_AT_ONCE,
+               "a wish has the number of its request");
 
+// Keeps the strongest wish; a number that is no wish is ignored.
 static void write(void *context, const struct berth_record *record) {
-    static const int stops[] = {[BERTH_CONTINUE] = BERTH_STOP_NONE,
-                                [BERTH_FINISH] = BERTH_STOP_FINISH,
-                                [BERTH_SUSPEND] = BERTH_STOP_AND_SAVE,
-                                [BERTH_CANCEL] = BERTH_STOP_AT_ONCE};
     struct watching *watching = context;
-    const unsigned wish = (unsigned)watching->watch->see(watching->watch->context, record);
-    const int stop = wish <= BERTH_CANCEL ? stops[wish] : BERTH_STOP_NONE;
-    if (strength(stop) > strength(watching->stop)) {
-        watching->stop = stop;
+    const int wish = (int)watching->watch->see(watching->watch->context, record);
+    if (wish <= BERTH_CANCEL && wish > watching->stop) {
+        watching->stop = wish;
     }
 }
 
@@ -46,7 +37,7 @@ void watching_begin(struct watching *watching, const struct berth_watch *watch) 
 enum berth_status watching_progress(struct watching *watching, const char *phase, size_t done,
                                     size_t total, struct berth_error *error) {
     log_progress(&watching->log, phase, (int64_t)done, (int64_t)total);
-    return strength(watching->stop) < strength(BERTH_STOP_AND_SAVE)
+    return !stop_interrupts(&watching->stop)
                ? BERTH_OK
                : error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts",
                            done, total);

@@ -15,7 +15,7 @@
 struct watching {
     const struct berth_watch *watch; // NULL: nobody
     struct berth_log log;            // silent without a watch
-    atomic_int stop;                 // enum berth_stop
+    atomic_int stop;                 // enum stop_request (core/stop.h)
 };
 void watching_begin(struct watching *watching, const struct berth_watch *watch);
 // A record of progress, after which BERTH_INTERRUPTED if the caller wishes to cancel.

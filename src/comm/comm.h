@@ -108,9 +108,9 @@ struct comm {
     struct comm_stats (*stats)(struct comm *comm);
 };
 
-// Makes either all ranks continue or none: each passes the status of its own work. Of the ranks
-// that fail, only the first gets a message, which names the failed rank, so an error is reported
-// once. If the communicator has failed, each rank keeps its own message.
+// Makes either all ranks continue or none: each passes the status of its own work. Afterwards all
+// ranks have the status of `agree`, and rank 0 alone its message, which names the rank that failed;
+// so an error is reported once. If the communicator has failed, each rank keeps its own message.
 enum berth_status comm_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
 // The same; *stop becomes the maximum over all ranks.
 enum berth_status comm_settle_stop(struct comm *comm, enum berth_status own, int *stop,

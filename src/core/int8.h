@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in int8: in a row w[k] is scale * q[k] with |q| <= 127, and each group of INT8_GROUP
 // columns has a scale of its own. A row whose length is no multiple of INT8_GROUP is one group.
-// Leaves out activations, which a device quantizes (cpu/int8.h).
+// Leaves out activations, which a device quantizes (quantize_row of
+// device/cpu/kernels/product_int8.h).
 #ifndef BERTH_CORE_INT8_H
 #define BERTH_CORE_INT8_H
 

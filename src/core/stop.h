@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to stop a job: as the caller's numbers (enum berth_stop), and as ranks agree on the
-// strongest of them, in the order in which one counts before another.
+// What a job is asked to do while it runs. A job gets a pointer to the request, `stop`, which may
+// become stronger at any time. In the program a signal sets it (cli/signals.c); in the library it
+// is the strongest wish of the caller's watch so far (enum berth_wish of berth.h, the same numbers;
+// api/watch.c). Training reads it once an update, and its ranks agree on the strongest request of
+// all (training_loop.c, update.c); prediction and the jobs of api/ read it between batches or
+// files.
 #ifndef BERTH_CORE_STOP_H
 #define BERTH_CORE_STOP_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* What a job is asked to do while it runs. *stop is read once per update and after every STEP and
- * EVAL record, so that a rule that such a record fulfils prevents the next update. Of several
- * requests, also of other processes, BERTH_STOP_AT_ONCE counts first, then BERTH_STOP_AND_SAVE.
- * Prediction and evaluation go on to their end with BERTH_STOP_FINISH. Other jobs stop alike for
- * every value but 0.
- */
-enum berth_stop {
-    BERTH_STOP_NONE = 0,
-    BERTH_STOP_AND_SAVE = 1, /* save the state and stop: BERTH_INTERRUPTED */
-    BERTH_STOP_AT_ONCE = 2,  /* stop without saving: BERTH_INTERRUPTED */
-    BERTH_STOP_FINISH = 3 /* end as if max_steps had been reached: the last report, evaluation and
-                             checkpoint as the settings say, the model is written, BERTH_OK. Of
-                             an independent worker, only its own training ends, perhaps some
-                             updates later */
+// The strongest last. Jobs that do not train stop alike for every value but STOP_NONE; prediction
+// and evaluation go on to their end with STOP_FINISH.
+enum stop_request {
+    STOP_NONE,
+    STOP_FINISH,   // end as if max_steps had been reached: the last report, evaluation and
+                   // checkpoint as the settings say, the model is written, BERTH_OK. Of an
+                   // independent worker, only its own training ends, perhaps some updates later
+    STOP_AND_SAVE, // save the state and stop: BERTH_INTERRUPTED
+    STOP_AT_ONCE   // stop without saving: BERTH_INTERRUPTED
 };
 
-enum stop_request { STOP_NONE, STOP_FINISH, STOP_AND_SAVE, STOP_AT_ONCE };
-
-// `stop` may be NULL. A number that the interface does not name is an old program's way to say
-// "at once".
+// `stop` may be NULL.
 static inline enum stop_request stop_request_of(const atomic_int *stop) {
-    const int request = stop != NULL ? *stop : BERTH_STOP_NONE;
-    return request == BERTH_STOP_FINISH     ? STOP_FINISH
-           : request == BERTH_STOP_AND_SAVE ? STOP_AND_SAVE
-           : request > BERTH_STOP_AND_SAVE  ? STOP_AT_ONCE
-                                            : STOP_NONE;
+    return stop != NULL ? (enum stop_request) * stop : STOP_NONE;
 }
 
 // Whether work that is under way is to be left: not to finish.

@@ -7,17 +7,24 @@
 #include "core/error.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stddef.h>
 
-// Whether the pointers to functions from `first` up to `end`, offsets in the struct, are all set.
-static int has_all(const struct device *device, size_t first, size_t end) {
-    static const char none[sizeof(void (*)(void))];
-    for (size_t at = first; at < end; at += sizeof none) {
-        if (memcmp((const char *)device + at, none, sizeof none) == 0) {
-            return 0;
-        }
-    }
-    return 1;
+enum {
+#define OPERATION(name, ...) OPERATION_##name,
+#include "device/operations.inc"
+#undef OPERATION
+    OPERATION_COUNT
+};
+_Static_assert(offsetof(struct device, measure_peak) ==
+                   offsetof(struct device, embed_forward) + OPERATION_COUNT * sizeof(void *),
+               "operations.inc has every operation");
+
+static int has_all_operations(const struct device *device) {
+#define OPERATION(name, ...) device->name != NULL &&
+    return
+#include "device/operations.inc"
+        1;
+#undef OPERATION
 }
 
 static const char *check_memory(const struct device *device) {
@@ -49,9 +56,7 @@ const char *device_check(const struct device *device) {
     CLAUSE(device->dtypes >> DTYPE_F32 & 1, "every device computes in f32");
     CLAUSE(device->dtypes >> device->fast_dtype & 1, "a device has its fast dtype");
     const char *broken = check_memory(device);
-    CLAUSE(broken != NULL || has_all(device, offsetof(struct device, embed_forward),
-                                     offsetof(struct device, measure_peak)),
-           "a device has every operation");
+    CLAUSE(broken != NULL || has_all_operations(device), "a device has every operation");
     const int has_int8 = (int)(device->dtypes >> DTYPE_I8 & 1);
     CLAUSE(!has_int8 == (device->int8_bytes == NULL) && !has_int8 == (device->int8_pack == NULL) &&
                !has_int8 == (device->int8_finish == NULL) &&

@@ -366,6 +366,10 @@ struct device {
     // least the time between the marks before the last wait.
     void (*times)(struct device *dev, double seconds[DEVICE_PHASES]);
 
+    // From here to measure_peak every device has every operation (device_check), and each is a row
+    // of operations.inc, in the same order. What a device may lack stands below measure_peak.
+    // doc/develop/design.md ("Operation of a device") lists all places of a new operation.
+
     // --- forward and backward -----------------------------------------------------------------
     // y = dropout(LN(word[ids] + position[positions] + type[type_ids]))
     void (*embed_forward)(struct device *dev, const struct embed_args *args,

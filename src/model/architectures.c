@@ -196,6 +196,15 @@ double architecture_default(const struct architecture *row, const char *key, dou
     return own != NULL && own->key != NULL ? own->value : usual;
 }
 
+int architecture_class_has_no_types(const char *name) {
+    size_t i = 0;
+    while (i < LENGTH(rows) &&
+           strncmp(name, rows[i].class_prefix, strlen(rows[i].class_prefix)) != 0) {
+        i++;
+    }
+    return i < LENGTH(rows) && architecture_key(&rows[i], "type_vocab_size") == NULL;
+}
+
 // --- architectures that do not run ---------------------------------------------------------------
 
 static const struct type_row {

@@ -27,7 +27,9 @@ struct architecture {
     const char *prefix;       // of the encoder's tensors, instead of "bert."
     // Lists that end with NULL, or NULL. Of tensors: each pair is applied once, in order, before
     // the prefix is replaced, at the start of a name or, if it begins with '.', anywhere; in the
-    // other direction after it. Of keys: theirs NULL: config.json has no such key.
+    // other direction after it. When names are read, every row is applied to every name, so what a
+    // row renames must differ from the names of all other rows. Of keys: theirs NULL: config.json
+    // has no such key.
     const struct architecture_pair *tensors, *keys;
     const struct architecture_default *defaults; // of keys, where they differ from BERT's
     const char *refused_key;        // a switch of config.json that must not be on; NULL: none
@@ -59,6 +61,9 @@ const struct architecture *architecture_at(size_t index);
 const char *architecture_key(const struct architecture *row, const char *key);
 // The default of our key; `usual` if it is BERT's.
 double architecture_default(const struct architecture *row, const char *key, double usual);
+// Whether a class of transformers with this name, such as a tokenizer's, is of an architecture
+// whose models have no token types.
+int architecture_class_has_no_types(const char *name);
 
 // The architecture that does not run and has a tensor of this (translated) name: "an ALBERT"; NULL:
 // possibly one that runs.

@@ -33,12 +33,13 @@ enum bert_embedding_loss {
 struct bert_objective {
     enum bert_embedding_loss loss;
     enum similarity_loss similarity; // of BERT_SIMILARITIES
-    int64_t texts;                   // of an example
-    int64_t group;                   // examples of a group; the last one of a batch may have fewer
-    double margin;                   // of triplets
-    double scale;                    // factor of the cosines of BERT_NEGATIVES and SIMILARITY_ORDER
-    int is_symmetric; // of BERT_NEGATIVES: the mean of this loss and of that of each second text,
-                      // whose class is its own first text among those of its group
+    int is_of_cosines; // 1: the loss is of vectors scaled to length 1, whose products are cosines
+    int64_t texts;     // of an example
+    int64_t group;     // examples of a group; the last one of a batch may have fewer
+    double margin;     // of triplets
+    double scale;      // factor of the cosines of BERT_NEGATIVES and SIMILARITY_ORDER
+    int is_symmetric;  // of BERT_NEGATIVES: the mean of this loss and of that of each second text,
+                       // whose class is its own first text among those of its group
 };
 
 enum { BERT_OBJECTIVES_MAX = 8, BERT_DIMENSIONS_MAX = 16 };

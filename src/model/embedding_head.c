@@ -124,12 +124,6 @@ static void similarities_loss(const struct vectors_loss *of, struct mat dx, stru
     of->model->device->similarity_loss(of->model->device, &args);
 }
 
-static int is_of_cosines(const struct bert_objective *objective) {
-    return objective->loss == BERT_NEGATIVES || objective->similarity == SIMILARITY_COSINE ||
-           objective->similarity == SIMILARITY_TRIPLET_COSINE ||
-           objective->similarity == SIMILARITY_ORDER;
-}
-
 // --- either -------------------------------------------------------------------------------------
 
 static void add_loss(const struct vectors_loss *of) {
@@ -140,7 +134,7 @@ static void add_loss(const struct vectors_loss *of) {
                      dunit = mat_of(buffers->dunit.data, of->x.rows, columns, DTYPE_F32);
     const float radius = is_group ? sqrtf((float)of->objective->scale) : 1;
     struct device *dev = of->model->device;
-    if (!of->is_cut && !of->model->config->embedding.normalize && !is_of_cosines(of->objective)) {
+    if (!of->is_cut && !of->model->config->embedding.normalize && !of->objective->is_of_cosines) {
         similarities_loss(of, of->dx, of->x);
         return;
     }

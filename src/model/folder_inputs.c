@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "model/architectures.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
 
@@ -39,7 +40,7 @@ enum berth_status folder_has_one_type(const char *folder, const json *settings, 
     TRY(folder_find_class(folder, settings, &class, error));
     TRY(folder_has_file(folder, TOKENIZER_FILE, &has_whole, error));
     // Google's folders, which name no class and have no tokenizer.json, are BERT's.
-    *one_type = class.kind == CLASS_OF_BERT ? strncmp(class.name, "DistilBert", 10) == 0
+    *one_type = class.kind == CLASS_OF_BERT ? architecture_class_has_no_types(class.name)
                                             : class.name[0] != '\0' || has_whole;
     return BERTH_OK;
 }

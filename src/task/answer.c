@@ -670,6 +670,7 @@ const struct task_row row_answer = {
               .trains = 1,
               .help = "the answers to a question that are in a context, best first"},
     .architectures = {"ForQuestionAnswering"},
+    .tasks = {"answer " TASKS_OF_ENCODER},
     .job = JOB_ANSWER,
     .settings = "top max_answer_length version_2_with_negative align_to_words offsets",
     .uses_windows = 1,

@@ -806,6 +806,7 @@ const struct task_row row_classify = {
               .trains = 1,
               .help = "the classes of a text or a pair of texts, the most likely first"},
     .architectures = {"ForSequenceClassification"},
+    .tasks = {"classify " TASKS_OF_ENCODER, "classify rerank " TASKS_OF_ENCODER},
     .job = JOB_PREDICT_CLASSIFY,
     .own_size = sizeof(struct class_names),
     .open = classify_open,

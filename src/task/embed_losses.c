@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of embeddings as rows: the examples each takes and the operation that computes it.
 // Used when training settles its settings and when a batch is computed. Leaves out the formulas
-// (device/device.h). Looked up by embed.c; the device computes what a row names.
+// (device/device.h). Looked up by embed.c; the device computes what a row names. embedding_loss
+// `auto` is the first row that takes the examples, so a new row is the last one, or it changes what
+// `auto` means.
 #include "task/embed_losses.h"
 
 #include "core/number.h"
@@ -17,13 +19,15 @@ static const struct embedding_loss losses[] = {
      .least = 2,
      .most = 2,
      .scores = SCORES_COSINE,
-     .similarity = SIMILARITY_COSINE},
+     .similarity = SIMILARITY_COSINE,
+     .is_of_cosines = 1},
     {.name = "cosent",
      .examples = "pairs with a score",
      .least = 2,
      .most = 2,
      .scores = SCORES_ORDER,
      .similarity = SIMILARITY_ORDER,
+     .is_of_cosines = 1,
      .has_groups = 1},
     {.name = "triplet",
      .examples = "triplets without scores",
@@ -35,6 +39,7 @@ static const struct embedding_loss losses[] = {
      .least = 2,
      .most = TEXT_EXAMPLE_MAX,
      .loss = BERT_NEGATIVES,
+     .is_of_cosines = 1,
      .has_groups = 1},
     {.name = "margin_mse",
      .examples = "pairs with negatives, and a margin for each negative or a score for each text "
@@ -246,6 +251,7 @@ enum berth_status embedding_loss_settle(const struct text_examples *examples, in
     config->task.embedding_loss = (*loss)->name;
     *objective = (struct bert_objective){.loss = (*loss)->loss,
                                          .similarity = (*loss)->similarity,
+                                         .is_of_cosines = (*loss)->is_of_cosines,
                                          .texts = (int64_t)examples->texts,
                                          .group = 1,
                                          .margin = config->task.triplet_margin,
@@ -253,6 +259,7 @@ enum berth_status embedding_loss_settle(const struct text_examples *examples, in
     if (objective->similarity == SIMILARITY_TRIPLET_EUCLIDEAN &&
         strcmp(config->task.triplet_distance, "cosine") == 0) {
         objective->similarity = SIMILARITY_TRIPLET_COSINE;
+        objective->is_of_cosines = 1;
     }
     if (objective->loss == BERT_NEGATIVES) {
         objective->group = config->task.negatives_batch =

@@ -27,7 +27,8 @@ struct embedding_loss {
     enum embedding_scores scores;
     enum bert_embedding_loss loss;
     enum similarity_loss similarity;
-    int has_groups; // examples are compared with each other
+    int is_of_cosines; // 1: the device gets vectors of length 1, whose products are cosines
+    int has_groups;    // examples are compared with each other
 };
 
 // Sets the loss of `examples`, resolving embedding_loss auto, negatives_batch and the Matryoshka

@@ -188,6 +188,7 @@ const struct task_row row_embed_sparse = {
               .has_items = 1,
               .help = "words of the vocabulary with weights for each text, by the head for masked "
                       "words (SPLADE)"},
+    .tasks = {"embed_sparse fill tokenize"},
     .job = JOB_FILL,
     .settings = "top prompt prompt_name overflow",
     .open = fill_open,

@@ -712,6 +712,7 @@ const struct task_row row_fill = {
               .trains = 1,
               .help = "the most likely words for each [MASK] of a text"},
     .architectures = {"ForMaskedLM", "ForPreTraining"},
+    .tasks = {"fill embed_sparse " TASKS_OF_ENCODER},
     .job = JOB_FILL,
     .settings = "top targets overflow",
     .open = fill_open,

@@ -272,6 +272,7 @@ const struct task_row row_rerank = {
               .has_rows = 1,
               .trains = 1,
               .help = "documents by their score for a query, by a cross-encoder"},
+    .tasks = {"classify rerank " TASKS_OF_ENCODER},
     .job = JOB_PREDICT_CLASSIFY,
     .own_size = sizeof(struct class_names),
     .open = classify_open,

@@ -808,6 +808,7 @@ const struct task_row row_tag = {
               .trains = 1,
               .help = "the entities of a text, or the labels of its words, in their order"},
     .architectures = {"ForTokenClassification"},
+    .tasks = {"tag " TASKS_OF_ENCODER},
     .job = JOB_PREDICT_TOKENS,
     .settings = "aggregation ignore_labels offsets",
     .uses_windows = 1,

@@ -156,17 +156,18 @@ struct task_verb {
 // What is put before a text, which was checked; "": nothing.
 typedef const char *prompt_finder(const struct task_model *model, const struct task_text *text);
 
+// The tasks that every encoder has, because they need no head.
+#define TASKS_OF_ENCODER "embed embed_tokens hidden tokenize"
+
 // Rows are constant, and each is in the table of tasks.c. What is always true of one (task_check):
 //
 //   - `about` has a name, a pipeline, help and the name of a text, and no other row has that name
-//   or
-//     pipeline. A text's result is items, or rows of numbers, or both; a row with numbers says
+//     or pipeline. A text's result is items, or rows of numbers, or both; a row with numbers says
 //     their `width`, and one that needs a pair has a name for it.
 //   - `open`, `run` and `write` are there. What `done` frees is in `own`, so it comes with
-//   own_size;
-//     `own` may also have nothing to free.
+//     own_size; `own` may also have nothing to free.
 //   - `job` is one job: its rows of the option table are what a model is opened with.
-//   - Each of `settings` is one of task_options.
+//   - Each of `settings` is one of task_options, and each of `tasks` a row.
 //   - A text that is too long is read in windows always (uses_windows), where it is asked for
 //     (can_use_windows), or never: not both.
 //   - There is at least one output, and a NULL name after the last.
@@ -178,13 +179,16 @@ struct task_row {
     const struct training_task
         *training;                // how it is trained, and files are evaluated; NULL: it is not
     const char *architectures[2]; // ends of the name in config.json; "": any model
-    unsigned job;                 // whose settings a model is opened with (core/options.h)
-    const char *settings;         // names of those of task_options that it follows
-    int has_rows_of_tokens;       // one row of numbers for each token of a text, not one for it
-    int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
-    int can_use_windows;          // ... or read in windows where `overflow` asks for it
-    int is_listed;                // Hugging Face's reply to one input is a list, as that to several
-    size_t own_size;              // of task_model's `own`, which is zeroed
+    // Names of the tasks that a model of this one has heads for, itself among them, separated by
+    // blanks: the usual ones, and those where it has a single score (NULL: the same).
+    const char *tasks[2];
+    unsigned job;           // whose settings a model is opened with (core/options.h)
+    const char *settings;   // names of those of task_options that it follows
+    int has_rows_of_tokens; // one row of numbers for each token of a text, not one for it
+    int uses_windows;       // texts that are too long: 1: read in windows; 0: truncated
+    int can_use_windows;    // ... or read in windows where `overflow` asks for it
+    int is_listed;          // Hugging Face's reply to one input is a list, as that to several
+    size_t own_size;        // of task_model's `own`, which is zeroed
     enum berth_status (*open)(struct task_model *model, const struct task_opening *opening,
                               struct berth_error *error);
     void (*done)(void *own); // frees what `own` refers to, also after a failure of `open`; or NULL

@@ -150,6 +150,19 @@ static const char *check_training(const struct training_task *training) {
     return NULL;
 }
 
+// Whether `names` are tasks, the row's own among them.
+static int are_tasks_of(const struct task_row *row, const char *names) {
+    char name[OPTION_NAME_SIZE];
+    int is_among_them = 0;
+    while (option_next_name(&names, name)) {
+        is_among_them |= strcmp(name, row->about.name) == 0;
+        if (strcmp(name, row->about.name) != 0 && task_find(name) == NULL) {
+            return 0;
+        }
+    }
+    return is_among_them;
+}
+
 const char *task_check(const struct task_row *row) {
     const struct berth_task *about = &row->about;
     const struct task_verb *verb = &row->verb;
@@ -178,6 +191,9 @@ const char *task_check(const struct task_row *row) {
     while (option_next_name(&settings, name)) {
         CLAUSE(task_option_find(name) != NULL, "each setting of a task is one of task_options");
     }
+    CLAUSE(row->tasks[0] != NULL && are_tasks_of(row, row->tasks[0]) &&
+               (row->tasks[1] == NULL || are_tasks_of(row, row->tasks[1])),
+           "a task names the tasks that its models have heads for, itself among them");
     while (outputs < sizeof row->outputs / sizeof *row->outputs &&
            row->outputs[outputs].name != NULL) {
         outputs++;

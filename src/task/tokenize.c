@@ -139,6 +139,7 @@ const struct task_row row_tokenize = {
               .pair = "text_pair",
               .has_items = 1,
               .help = "the pieces of a text as a model reads them; the group is the token type"},
+    .tasks = {TASKS_OF_ENCODER},
     .job = JOB_TOKENIZE,
     .settings = "offsets overflow add_special_tokens",
     .open = open_row,

@@ -13,6 +13,7 @@ import csv
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -257,6 +258,27 @@ def pages_of(root: pathlib.Path) -> list:
     return [root / "README.md", *sorted(root.glob("doc/**/*.md"))]
 
 
+def wrong_rooms(root: pathlib.Path, design: str):
+    """Rooms and files of design.md that may include other rooms than dev/check_dependencies.py allows."""
+    rules = runpy.run_path(str(root / "dev/check_dependencies.py"))
+    allowed = {**rules["INNER"], **rules["ALLOWED"], "cli": rules["CLI_MAY"] - {"cli"}}
+    described = {}
+    for room, cell in re.findall(r"^\| `(?:src/)?(\w+(?:/\w+)?)` \|[^|\n]*\|([^|\n]*)\|$", design, re.M):
+        place = room.partition("/")[0] if room.startswith("device/") else room  # whose rooms are in one row of the rules
+        described.setdefault(place, set()).update(set(re.findall(r"[a-z]\w+", cell.replace("berth.h", ""))) - {place})
+    for room in sorted({room for room in allowed if not room.startswith("device/")} | described.keys() & allowed.keys()):
+        found = described.get(room)
+        if found is None:
+            yield f"design.md: room {room} is not described"
+        elif room == "device":
+            found &= allowed.keys() | {"emulation"}  # among other words
+        if found is not None and found != allowed[room]:
+            yield f"design.md: room {room}: {sorted(found)} and check_dependencies.py's {sorted(allowed[room])} must agree"
+    files = set(re.findall(r"`(\w+\.[ch])`", design.partition("files of `cli` may look further inside")[2].partition("\n\n")[0]))
+    if files != rules["CLI_MAY_LOOK_INSIDE"]:
+        yield f"design.md: files of cli: {sorted(files ^ rules['CLI_MAY_LOOK_INSIDE'])}: design.md and check_dependencies.py must agree"
+
+
 def main(berth: str, build: str, source: str) -> int:
     root = pathlib.Path(source)
     program = Program(berth)
@@ -294,6 +316,7 @@ def main(berth: str, build: str, source: str) -> int:
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
                for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
+    problems += wrong_rooms(root, design)
     problems += wrong_keys(root)
     problems += not_in_index(root)
     problems += subprocess.run([str(root / "dev/draw-pictures"), "--check"], capture_output=True, text=True).stdout.splitlines()

@@ -614,6 +614,23 @@ stop_with() { # CODE SIGNALS...
         "$BERTH" verify "$checkpoint" >"$out" 2>>"$err" || fail "$checkpoint does not verify"
     done
 }
+# While data is read there is nothing to save, so the program ends at once. The shell waits for the program to open the
+# pipe that it is given as its data.
+for job in "finetune squad --train" "predict squad --predict_file"; do
+    what="$job stopped while it reads"
+    rm -rf "$work/stop" "$work/pipe"
+    mkfifo "$work/pipe"
+    "$BERTH" $job "$work/pipe" --model "$work/model" --output "$work/stop" $small >"$out" 2>"$err" &
+    child=$!
+    exec 9>"$work/pipe"
+    kill -USR1 "$child"
+    wait "$child"
+    code=$?
+    exec 9>&-
+    expect_code 75
+    expect_err "berth: stopped before any work was done"
+    [ -e "$work/stop" ] && fail "an output folder"
+done
 expect_checkpoint() {
     [ -d "${checkpoint:-}" ] || fail "no checkpoint"
 }

@@ -2,6 +2,7 @@
 // A signal that requests a stop leaves no trace in the code that it interrupts.
 #include "cli/cli.h"
 #include "core/harness.h"
+#include "core/stop.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ static void a_signal_keeps_errno(void **state) {
     assert_int_equal(dup2(standard_error, STDERR_FILENO), STDERR_FILENO);
     assert_int_equal(raised, 0);
     assert_int_equal(kept, ENOENT);
-    assert_int_equal(*stop, 1);
+    assert_int_equal(*stop, STOP_AND_SAVE);
     assert_int_equal(cli_signal_exit_code(), 143);
 }
 

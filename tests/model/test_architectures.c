@@ -47,6 +47,7 @@ static struct bert_config config_of(size_t architecture, int64_t embedding_size)
     config.embedding = (struct bert_embedding){.pooling = BERTH_POOL_MEAN,
                                                .objectives = {{.loss = BERT_SIMILARITIES,
                                                                .similarity = SIMILARITY_COSINE,
+                                                               .is_of_cosines = 1,
                                                                .texts = 2,
                                                                .group = 1}},
                                                .objective_count = 1};

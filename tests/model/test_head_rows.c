@@ -68,6 +68,7 @@ static struct bert_config config_of(const struct variant *variant) {
     config.embedding = (struct bert_embedding){.pooling = variant->pooling,
                                                .objectives = {{.loss = BERT_SIMILARITIES,
                                                                .similarity = SIMILARITY_COSINE,
+                                                               .is_of_cosines = 1,
                                                                .texts = 2,
                                                                .group = 1}},
                                                .objective_count = 1};

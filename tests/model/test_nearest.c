@@ -123,7 +123,7 @@ static void a_query_alone_has_the_same_scores(void **state) {
 
 static void a_search_can_be_stopped(void **state) {
     const struct corpus corpus = corpus_new(1, 5, 8, 3, 1);
-    const atomic_int stop = BERTH_STOP_AT_ONCE;
+    const atomic_int stop = STOP_AT_ONCE;
     struct device *device = open_device(1);
     struct nearest_args args = args_of(&corpus, device, 2);
     struct nearest found[2];

@@ -51,6 +51,7 @@ const struct task_row berth_added_task = {
               .has_rows = 1,
               .help = "the number of words and of bytes of a text"},
     .architectures = {"ForCounting"},
+    .tasks = {"count tokenize"},
     .job = JOB_TOKENIZE,
     .settings = "",
     .open = open_row,

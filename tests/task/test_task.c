@@ -72,6 +72,10 @@ static void each_clause_is_checked(void **state) {
     BREAKS("embed_tokens", verb.flag = NULL, "a flag belongs to");
     BREAKS("embed_tokens", verb.of = "embed_sparse", "a flag belongs to");
     BREAKS("embed", settings = "top unheard_of", "one of task_options");
+    BREAKS("embed", tasks[0] = NULL, "itself among them");
+    BREAKS("embed", tasks[0] = "fill tokenize", "itself among them");
+    BREAKS("embed", tasks[0] = "embed unheard_of", "itself among them");
+    BREAKS("classify", tasks[1] = "rerank", "itself among them");
     BREAKS("embed", outputs[0].name = NULL, "has an output");
     BREAKS("embed", about.trains = 0, "exactly if it trains");
     BREAKS("embed", training = NULL, "exactly if it trains");

@@ -248,7 +248,7 @@ static atomic_int *stopped_by_signal;
 
 static void on_sigterm(int signal) {
     (void)signal;
-    *stopped_by_signal = *stopped_by_signal + 1;
+    *stopped_by_signal = *stopped_by_signal == STOP_NONE ? STOP_AND_SAVE : STOP_AT_ONCE;
 }
 
 static void execute(const void *argument) {

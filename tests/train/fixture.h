@@ -48,11 +48,11 @@ struct fixture_run {
     struct settings config;
     fixture_job *job;
     const char *task;
-    int stop_at_step;         // > 0: *stop becomes stop_level when the next step has been reported
-    int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
-    int stop_at_start;        // *stop is set from the start
-    int stop_level;           // an enum berth_stop
-    int handles_sigterm;      // SIGTERM sets *stop to 1, a second one to 2
+    int stop_at_step;    // > 0: *stop becomes stop_level when the next step has been reported
+    int stop_in_predict; // *stop becomes stop_level at the first progress of prediction
+    int stop_at_start;   // *stop is set from the start
+    enum stop_request stop_level;
+    int handles_sigterm;      // SIGTERM asks to save and stop, a second one to stop at once
     uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
     int fail_errno;           // -1: killed there
     uint64_t fail_after_step; // fail_at counts from the report of that step on

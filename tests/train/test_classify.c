@@ -678,7 +678,7 @@ static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
         struct fixture_run stopped = straight;
         stopped.config.run.output_dir = fixture_keep(output);
         stopped.stop_at_step = step;
-        stopped.stop_level = 1;
+        stopped.stop_level = STOP_AND_SAVE;
         assert_int_equal(fixture_execute(&stopped), BERTH_INTERRUPTED);
         struct fixture_run resumed = straight;
         resumed.config.run.output_dir = fixture_keep(output);

@@ -44,7 +44,7 @@ static void make_run(const char *output) {
     struct fixture_run run = fixture_default(output);
     int64_t newest;
     run.stop_at_step = 2; // after the next update
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     assert_int_equal(fixture_good_checkpoints(output, &newest), 3);
 }

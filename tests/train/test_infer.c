@@ -6,6 +6,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/rng.h"
+#include "core/stop.h"
 #include "train/engine/infer.h"
 
 #include <pthread.h>
@@ -143,7 +144,7 @@ struct second {
 static void infer(struct engine *engine, struct outcome *outcome, struct comm *comm) {
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
-    const atomic_int stop = setting->stopped == rank && rank > 0;
+    const atomic_int stop = setting->stopped == rank && rank > 0 ? STOP_AND_SAVE : STOP_NONE;
     const struct packer_source source = {
         .get = setting->head == PARAM_HEAD_EMBEDDING ? get_unmasked : get,
         .count = setting->sequences > 0 ? setting->sequences : SEQUENCES};

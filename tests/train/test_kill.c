@@ -171,7 +171,7 @@ static void test_every_call_of_a_save(void **state) {
     struct fixture_run first = straight;
     first.config.run.output_dir = fixture_keep("base");
     first.stop_at_step = 2; // after the next update
-    first.stop_level = 1;
+    first.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&first), BERTH_INTERRUPTED);
     int stride = getenv("BERTH_KILLS") != NULL ? 1 : 17, points = 0;
     for (uint64_t call = 1;; call += (uint64_t)stride) {
@@ -183,7 +183,7 @@ static void test_every_call_of_a_save(void **state) {
         run.fail_errno = -1;
         run.fail_after_step = 4;
         run.stop_at_step = 4;
-        run.stop_level = 1;
+        run.stop_level = STOP_AND_SAVE;
         int status = fixture_execute(&run);
         if (status == BERTH_INTERRUPTED) {
             break; // the save has fewer calls than that

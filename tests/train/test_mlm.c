@@ -89,7 +89,7 @@ static void test_resume_everywhere(void **state) {
     for (int step = 1; step < 10; step += 2) {
         struct fixture_run run = default_run("stopped");
         run.stop_at_step = step;
-        run.stop_level = 1;
+        run.stop_level = STOP_AND_SAVE;
         assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
         run.stop_at_step = 0;
         run.config.run.resume_from_checkpoint = "auto";

@@ -67,6 +67,20 @@ static void test_lost_folder_stops_the_run(void **state) {
     }
 }
 
+// An evaluation may take hours, so the save of the best model after it looks at the lock again.
+static void test_a_lock_lost_in_an_evaluation_saves_nothing(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.task.validation_file = fixture_keep("dev.json");
+    run.config.run.load_best_model_at_end = 1;
+    run.config.run.save_steps = 100;
+    run.act = replace_lock;
+    run.act_in_predict = 1;
+    fixture_expect(&run, BERTH_IO, "the lock of this run is lost");
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
+    remove_folder();
+}
+
 static void test_a_lost_folder_gets_no_predictions(void **state) {
     struct fixture_run run = fixture_default("out");
     run.job = job_predict;
@@ -174,14 +188,15 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     }
     run.config.run.save_format = "hf";
     run.config.run.overwrite_output_dir = 1;
-    run.stop_at_start = run.stop_level = 1;
+    run.stop_at_start = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_true(file_exists(fixture_path("out", gone[i]))); // no update was done
     }
     run.stop_at_start = 0;
     run.stop_at_step = 1;
-    run.stop_level = 2;
+    run.stop_level = STOP_AT_ONCE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_false(file_exists(fixture_path("out", gone[i])));
@@ -375,6 +390,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_two_runs_on_one_folder),
         FIXTURE_TEST(test_lost_folder_stops_the_run),
+        FIXTURE_TEST(test_a_lock_lost_in_an_evaluation_saves_nothing),
         FIXTURE_TEST(test_a_lost_folder_gets_no_predictions),
         FIXTURE_TEST(test_predictions_beside_the_trained_model),
         FIXTURE_TEST(test_output_folder_rules),

@@ -563,7 +563,7 @@ static void stop_after_a_while(void *context, const struct berth_record *record)
     static double start;
     if (record->kind == BERTH_STEP) {
         start = start > 0 ? start : clock_now();
-        *stop |= clock_now() - start > 2.5;
+        *stop = clock_now() - start > 2.5 ? STOP_AND_SAVE : *stop;
     }
 }
 

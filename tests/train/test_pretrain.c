@@ -94,7 +94,7 @@ static void resume_everywhere(const struct fixture_run *straight, int first, int
         struct fixture_run run = *straight;
         run.config.run.output_dir = fixture_keep(output);
         run.stop_at_step = step;
-        run.stop_level = 1;
+        run.stop_level = STOP_AND_SAVE;
         assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
         run.stop_at_step = 0;
         run.config.run.resume_from_checkpoint = "auto";
@@ -433,7 +433,7 @@ static void test_phases_that_cannot_be(void **state) {
 static void test_changed_shards_are_refused(void **state) {
     struct fixture_run run = default_run("run");
     run.stop_at_step = 3;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     run.stop_at_step = 0;
     run.config.run.resume_from_checkpoint = "auto";
@@ -456,7 +456,7 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     struct fixture_run run = default_run("run");
     run.stop_at_step = 2;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     run.stop_at_step = 0;
     run.config.run.resume_from_checkpoint = "auto";

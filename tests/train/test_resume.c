@@ -295,7 +295,7 @@ static void test_auto_or_a_named_checkpoint(void **state) {
     run.config.run.resume_from_checkpoint = from;
     run.log_file = fixture_keep("log");
     run.stop_at_step = 4; // after the next update
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     fixture_expect(&run, BERTH_INTERRUPTED, "resumed from ");
     fixture_assert_logged("second: starting from ");
     run.stop_at_step = 0;
@@ -487,7 +487,7 @@ static void test_results_of_another_run(void **state) {
     run.config.engine.max_steps = FIXTURE_UPDATES;
     run.config.run.resume_from_checkpoint = "auto";
     run.stop_at_step = 5;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     assert_false(file_exists(fixture_path("out", "train_results.json")));
     assert_false(file_exists(fixture_path("out", "all_results.json")));
@@ -515,7 +515,7 @@ static void test_total_flos(void **state) {
     assert_int_equal(fixture_execute(&whole), BERTH_OK);
     parts.config.run.resume_from_checkpoint = "auto";
     parts.stop_at_step = 3;
-    parts.stop_level = 1;
+    parts.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
     parts.stop_at_step = 0;
     assert_int_equal(fixture_execute(&parts), BERTH_OK);
@@ -544,7 +544,7 @@ static void test_train_loss(void **state) {
     parts.config.run.logging_steps = 3;
     parts.config.run.resume_from_checkpoint = "auto";
     parts.stop_at_step = 3;
-    parts.stop_level = 1;
+    parts.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
     parts.stop_at_step = 0;
     assert_int_equal(fixture_execute(&parts), BERTH_OK);
@@ -580,7 +580,7 @@ static void test_going_back(void **state) {
     back.config.run.resume_from_checkpoint = fixture_keep("out/checkpoint-3");
     back.config.optimizer.learning_rate = 2e-3;
     back.stop_at_start = 1;
-    back.stop_level = 1;
+    back.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&back), BERTH_INTERRUPTED); // nothing was saved
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 8);
@@ -610,7 +610,7 @@ static void test_late_rotation(void **state) {
     run.config.run.save_total_limit = 2;
     run.config.run.resume_from_checkpoint = fixture_keep("out/checkpoint-6");
     run.stop_at_start = 1;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 4); // 5 to 8

@@ -60,9 +60,8 @@ static void resume_and_compare(struct fixture_run run, const char *output) {
 
 // --- stopping -----------------------------------------------------------------------------------
 
-// Runs until it is asked to stop after the update that follows `step`. level 1: it saves; 2: it
-// leaves at once.
-static void execute_until_stop(struct fixture_run *run, int64_t step, int level) {
+// Runs until it is asked to stop after the update that follows `step`.
+static void execute_until_stop(struct fixture_run *run, int64_t step, enum stop_request level) {
     run->stop_at_step = step;
     run->stop_level = level;
     run->log_file = fixture_keep("log");
@@ -72,7 +71,7 @@ static void execute_until_stop(struct fixture_run *run, int64_t step, int level)
 static void test_stop_saves_and_says_so(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.run.save_steps = 100; // only the stop itself saves
-    execute_until_stop(&run, 2, 1);
+    execute_until_stop(&run, 2, STOP_AND_SAVE);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
@@ -86,7 +85,7 @@ static void test_stop_saves_and_says_so(void **state) {
 static void test_stop_without_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.run.save_strategy = "no";
-    execute_until_stop(&run, 2, 1);
+    execute_until_stop(&run, 2, STOP_AND_SAVE);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
@@ -102,7 +101,7 @@ static void test_stop_without_checkpoints(void **state) {
 
     run = fixture_default("none");
     run.config.run.skip_checkpoint = 1;
-    execute_until_stop(&run, 2, 1);
+    execute_until_stop(&run, 2, STOP_AND_SAVE);
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
     fixture_assert_logged("of 8; nothing is saved: skip_checkpoint is set");
 }
@@ -110,7 +109,7 @@ static void test_stop_without_checkpoints(void **state) {
 static void test_second_signal_leaves_at_once(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.run.save_steps = 2;
-    execute_until_stop(&run, 3, 2);
+    execute_until_stop(&run, 3, STOP_AT_ONCE);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 2); // nothing was saved when leaving
@@ -119,7 +118,7 @@ static void test_second_signal_leaves_at_once(void **state) {
 }
 
 static void test_stop_before_the_first_step(void **state) {
-    for (int level = 1; level <= 2; level++) {
+    for (enum stop_request level = STOP_AND_SAVE; level <= STOP_AT_ONCE; level++) {
         struct fixture_run run = fixture_default("out");
         run.config.run.resume_from_checkpoint = "auto";
         run.stop_at_start = 1;
@@ -137,7 +136,7 @@ static void test_stop_during_evaluation(void **state) {
     run.config.task.validation_file = fixture_keep("dev.json");
     run.config.run.save_steps = 100;
     run.stop_in_predict = 1;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
@@ -166,7 +165,7 @@ static void test_finish_is_max_steps(void **state) {
         struct fixture_run run = finishing_run(names[i][0]), shorter = finishing_run(names[i][1]);
         run.config.run.save_strategy = shorter.config.run.save_strategy = strategies[i];
         run.stop_at_step = 2;
-        run.stop_level = BERTH_STOP_FINISH;
+        run.stop_level = STOP_FINISH;
         shorter.config.engine.max_steps = 3;
         fixture_expect(&run, BERTH_OK, "finished on request after update 3 of 8");
         fixture_expect(&shorter, BERTH_OK, "");
@@ -186,7 +185,7 @@ static void test_finish_is_max_steps(void **state) {
 static void test_finish_before_the_first_step(void **state) {
     struct fixture_run run = finishing_run("out");
     run.stop_at_start = 1;
-    run.stop_level = BERTH_STOP_FINISH;
+    run.stop_level = STOP_FINISH;
     fixture_expect(&run, BERTH_OK, "finished on request after update 0 of 8");
     assert_true(file_exists(fixture_path("out", "model.safetensors")));
 }
@@ -196,7 +195,7 @@ static void test_finish_during_evaluation(void **state) {
     struct fixture_run run = finishing_run("out");
     run.config.run.save_strategy = "no";
     run.stop_in_predict = 1;
-    run.stop_level = BERTH_STOP_FINISH;
+    run.stop_level = STOP_FINISH;
     fixture_expect(&run, BERTH_OK, "finished on request after update 4 of 8");
     assert_true(file_exists(fixture_path("out", "eval_results.json")));
     int64_t newest;
@@ -257,7 +256,7 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     run.config.run.save_steps = 2;
     run.config.run.on_save_error = "continue";
     run.stop_at_step = 2; // after the next update
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     run.fail_at = failing_calls[0];
     run.fail_errno = ENOSPC;
     run.fail_after_step = 3;
@@ -278,7 +277,7 @@ static void test_failures_of_an_async_save(void **state) {
     struct fixture_run base = fixture_default("base");
     base.config.run.save_steps = 100;
     base.stop_at_step = 1; // after the next update
-    base.stop_level = 1;
+    base.stop_level = STOP_AND_SAVE;
     assert_int_equal(fixture_execute(&base), BERTH_INTERRUPTED);
     struct fixture_run run = base;
     run.config.run.output_dir = fixture_keep("out");
@@ -320,7 +319,7 @@ static void test_stop_at_the_start_of_a_resumed_run(void **state) {
     run.config.engine.max_steps = 2;
     run.config.run.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
     run.stop_at_start = 1;
-    run.stop_level = 1;
+    run.stop_level = STOP_AND_SAVE;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     fixture_assert_logged("no update was done");

@@ -3,6 +3,7 @@
 // the two averages of the loss, and stopping between micro-batches.
 #include "core/harness.h"
 #include "core/memory.h"
+#include "core/stop.h"
 #include "format/safetensors/safetensors.h"
 #include "settings/settings.h"
 #include "train/engine/update.h"
@@ -112,7 +113,7 @@ struct setup {
     atomic_int stop;
     double loss_scale;
     int64_t skipped;
-    int sequences_until_stop; // > 0: *stop becomes 2 after this many were packed
+    int sequences_until_stop; // > 0: *stop becomes STOP_AT_ONCE after this many were packed
     // The last update.
     uint32_t order[SEQUENCES];
     struct packer_source source;
@@ -327,7 +328,7 @@ static void test_every_update_draws_its_own_masks(void **state) {
 
 static struct packer_sequence get_and_stop(const void *data, size_t index) {
     if (current->sequences_until_stop > 0 && --current->sequences_until_stop == 0) {
-        current->stop = 2;
+        current->stop = STOP_AT_ONCE;
     }
     return get(data, index);
 }

@@ -69,27 +69,15 @@ static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t limit
     return end - first < limit ? end - first : limit;
 }
 
+// The operations (device/operations.inc), each in the source of its subject.
+#define LIST(...) __VA_ARGS__
+#define OPERATION(name, parameters, arguments) void cpu_##name(struct device *dev, LIST parameters);
+#include "device/operations.inc"
+#undef OPERATION
+#undef LIST
 // norm.c
-void cpu_embed_forward(struct device *dev, const struct embed_args *args,
-                       const struct batch *batch);
-void cpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
-                        const struct batch *batch);
-void cpu_norm_forward(struct device *dev, const struct norm_args *args, const struct batch *batch);
-void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
-                       const struct batch *batch);
 size_t cpu_norm_partial_bytes(const struct device_shape *shape);
 // linear.c
-void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
-                        const float *bias);
-void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
-                             struct mat w, const float *bias, enum activation activation);
-void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w);
-void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
-                              struct mat w, struct mat u, enum activation activation);
-void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
-                       enum activation activation);
-void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
-                                struct mat x);
 int cpu_packs(struct device *dev, struct mat w);
 void cpu_pack(struct device *dev, struct mat w);
 void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
@@ -106,61 +94,6 @@ void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
                              enum activation activation);
 size_t cpu_quantized_bytes(const struct cpu *cpu, const struct device_shape *shape);
 // attention.c
-void cpu_attention_forward(struct device *dev, const struct attention_args *args,
-                           const struct batch *batch);
-void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
-                            const struct batch *batch);
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct device_shape *shape);
-// loss.c
-void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                   float scale, const struct batch *batch);
-void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
-                    struct mat logits, float scale, const int32_t *labels, int64_t count);
-void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
-                    double weight);
-void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_weighting *weighting, const int32_t *labels,
-                       int64_t count);
-void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, float positive_weight, const float *targets, int64_t count);
-void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count);
-// rows.c
-void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
-                     int64_t count);
-void cpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                          int64_t count);
-void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                      int64_t count);
-void cpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
-                   const struct batch *batch);
-void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
-                      struct dropout dropout, const struct batch *batch);
-void cpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
-                         const struct batch *batch);
-void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
-                       struct dropout dropout, const struct batch *batch);
-// embedding.c
-void cpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
-                      const struct batch *batch);
-void cpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct mat x,
-                       enum berth_pooling pooling, const struct batch *batch);
-void cpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
-                           float radius, int64_t count);
-void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
-                            const float *lengths, float radius, int64_t count);
-void cpu_similarity_loss(struct device *dev, const struct similarity_args *args);
-// optimizer.c
-void cpu_squares(struct device *dev, double *sums, const float *values,
-                 const struct device_range *ranges, int64_t range_count);
-void cpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
-               const int64_t *blocks, int64_t groups, double scale);
-void cpu_adamw(struct device *dev, const struct adamw_args *args);
-void cpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums);
-void cpu_lamb_apply(struct device *dev, const struct lamb_args *args);
-void cpu_add(struct device *dev, float *to, const float *from, int64_t count);
-void cpu_convert(struct device *dev, struct mat to, const float *from);
-void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_checksum_range *ranges, int64_t count);
 
 #endif

@@ -420,44 +420,9 @@ static void fill_table(struct device *device) {
     device->status = gpu_status;
     device->mark = mark;
     device->times = times;
-    device->embed_forward = gpu_embed_forward;
-    device->embed_backward = gpu_embed_backward;
-    device->norm_forward = gpu_norm_forward;
-    device->norm_backward = gpu_norm_backward;
-    device->linear_forward = gpu_linear_forward;
-    device->linear_gelu_forward = gpu_linear_gelu_forward;
-    device->linear_backward_input = gpu_linear_backward_input;
-    device->linear_gelu_backward = gpu_linear_gelu_backward;
-    device->linear_backward_weight = gpu_linear_backward_weight;
-    device->attention_forward = gpu_attention_forward;
-    device->attention_backward = gpu_attention_backward;
-    device->span_loss = gpu_span_loss;
-    device->gather_rows = gpu_gather_rows;
-    device->scatter_rows = gpu_scatter_rows;
-    device->scatter_add_rows = gpu_scatter_add_rows;
-    device->gelu_backward = gpu_gelu_backward;
-    device->drop_rows = gpu_drop_rows;
-    device->tanh_forward = gpu_tanh_forward;
-    device->tanh_backward = gpu_tanh_backward;
-    device->drop_first_rows = gpu_drop_first_rows;
-    device->class_loss = gpu_class_loss;
-    device->weighted_loss = gpu_weighted_loss;
-    device->squared_loss = gpu_squared_loss;
-    device->sigmoid_loss = gpu_sigmoid_loss;
-    device->pool_forward = gpu_pool_forward;
-    device->pool_backward = gpu_pool_backward;
-    device->normalize_forward = gpu_normalize_forward;
-    device->normalize_backward = gpu_normalize_backward;
-    device->similarity_loss = gpu_similarity_loss;
-    device->add_losses = gpu_add_losses;
-    device->squares = gpu_squares;
-    device->norms = gpu_norms;
-    device->adamw = gpu_adamw;
-    device->lamb_moments = gpu_lamb_moments;
-    device->lamb_apply = gpu_lamb_apply;
-    device->add = gpu_add;
-    device->convert = gpu_convert;
-    device->checksums = gpu_checksums;
+#define OPERATION(name, ...) device->name = gpu_##name;
+#include "device/operations.inc"
+#undef OPERATION
     device->measure_peak = gpu_measure_peak;
 }
 

@@ -387,11 +387,14 @@ void gpu_similarity_loss(struct device *dev, const struct similarity_args *args)
         gpu_run(gpu, {"similarity_loss", rest, EMBEDDING_THREADS}, vectors_kernel, similarity_cost,
                 *args);
         break;
-    default:
+    case SIMILARITY_ORDER:
         gpu_run(gpu, shape, products_kernel, similarity_cost, *args);
         gpu_run(gpu, {"similarity_loss", groups, EMBEDDING_THREADS}, order_kernel, similarity_cost,
                 *args);
         gpu_run(gpu, shape, order_backward_kernel, similarity_cost, *args);
+        break;
+    case SIMILARITY_COUNT: // no loss; without a default the compiler names one that has no case
+        break;
     }
     dev->zero(dev, args->losses + rest, (size_t)(args->count - rest) * sizeof *args->losses);
     gpu_zero_rows(gpu, args->dx, rest);

@@ -171,14 +171,13 @@ size_t attention_cudnn_bytes(void);
 
 // --- operations ---------------------------------------------------------------------------------
 
+// The operations (device/operations.inc), each in the source of its subject.
+#define LIST(...) __VA_ARGS__
+#define OPERATION(name, parameters, arguments) void gpu_##name(struct device *dev, LIST parameters);
+#include "device/operations.inc"
+#undef OPERATION
+#undef LIST
 // norm.cu
-void gpu_embed_forward(struct device *dev, const struct embed_args *args,
-                       const struct batch *batch);
-void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
-                        const struct batch *batch);
-void gpu_norm_forward(struct device *dev, const struct norm_args *args, const struct batch *batch);
-void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
-                       const struct batch *batch);
 size_t gpu_norm_partial_bytes(const struct device_shape *shape);
 // tables.cu
 // Adds args->scratch, the gradient of each row of the batch, to the tables' gradients.
@@ -186,77 +185,10 @@ void gpu_add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
                        const struct batch *batch);
 size_t gpu_tables_partial_bytes(const struct device_shape *shape);
 // linear.cu
-void gpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
-                        const float *bias);
-void gpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
-                             struct mat w, const float *bias, enum activation activation);
-void gpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w);
-void gpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
-                              struct mat w, struct mat u, enum activation activation);
-void gpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
-                                struct mat x);
-void gpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
-                       enum activation activation);
 size_t gpu_linear_partial_bytes(const struct device_shape *shape);
 // attention.cu
-void gpu_attention_forward(struct device *dev, const struct attention_args *args,
-                           const struct batch *batch);
-void gpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
-                            const struct batch *batch);
 size_t gpu_attention_partial_bytes(const struct device_shape *shape);
-// loss.cu
-void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                   float scale, const struct batch *batch);
-void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
-                    struct mat logits, float scale, const int32_t *labels, int64_t count);
-void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const float *targets, int64_t count);
-void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_weighting *weighting, const int32_t *labels,
-                       int64_t count);
-void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, float positive_weight, const float *targets, int64_t count);
-void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
-                    double weight);
-// rows.cu
-void gpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
-                     int64_t count);
-void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                      int64_t count);
-void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                          int64_t count);
-void gpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
-                   const struct batch *batch);
-void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
-                      struct dropout dropout, const struct batch *batch);
-void gpu_drop_first_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
-                         const struct batch *batch);
-void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
-                       struct dropout dropout, const struct batch *batch);
-// embedding.cu
-void gpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
-                      const struct batch *batch);
-void gpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct mat x,
-                       enum berth_pooling pooling, const struct batch *batch);
-void gpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
-                           float radius, int64_t count);
-void gpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
-                            const float *lengths, float radius, int64_t count);
-void gpu_similarity_loss(struct device *dev, const struct similarity_args *args);
-// optimizer.cu
-void gpu_squares(struct device *dev, double *sums, const float *values,
-                 const struct device_range *ranges, int64_t range_count);
-void gpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
-               const int64_t *blocks, int64_t groups, double scale);
-void gpu_adamw(struct device *dev, const struct adamw_args *args);
-void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums);
-void gpu_lamb_apply(struct device *dev, const struct lamb_args *args);
-void gpu_add(struct device *dev, float *to, const float *from, int64_t count);
-void gpu_convert(struct device *dev, struct mat to, const float *from);
 // peak.cu: also NaN where memory is short
 double gpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
-// checksums.cu
-void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_checksum_range *ranges, int64_t count);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: <output_dir>/checkpoint-<step>/ with config.json, model.safetensors, the tokenizer's
 // files, optimizer.safetensors (both moments, a slice per parameter), trainer_state.json
-// (progress.h) and manifest.json (manifest.h).
+// (progress.h) and manifest.json (checkpoint_manifest.h).
 //
 // A checkpoint is written to a temporary folder in output_dir, synced and renamed. An old one is
 // removed only after a new one is durable and verified. So a run that is killed at any moment
@@ -110,7 +110,7 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
 // Verifies sizes and hashes of a checkpoint folder; BERTH_BAD_DATA names the first difference.
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error);
 // The same for a checkpoint that is to be used: files that do not belong to it and that nothing
-// reads are only noted (manifest.h).
+// reads are only noted (checkpoint_manifest.h).
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error);
 

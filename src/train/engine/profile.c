@@ -77,21 +77,11 @@ void profile_add(struct profile *profile, const char *category, const char *name
         profile_add(profile, category, #name, begin);                                              \
     }
 #define OPERATION(name, parameters, arguments) TRACED("operation", name, parameters, arguments)
-#include "train/engine/operations.inc"
+#include "device/operations.inc"
 #undef OPERATION
 TRACED("copy", upload, (void *to, const void *from_host, size_t bytes), (to, from_host, bytes))
 TRACED("copy", download, (void *to_host, const void *from, size_t bytes), (to_host, from, bytes))
 TRACED("copy", fetch_wait, (int64_t fetch), (fetch))
-
-enum {
-#define OPERATION(name, ...) OPERATION_##name,
-#include "train/engine/operations.inc"
-#undef OPERATION
-    OPERATION_COUNT
-};
-_Static_assert(offsetof(struct device, measure_peak) ==
-                   offsetof(struct device, embed_forward) + OPERATION_COUNT * sizeof(void *),
-               "operations.inc has every operation");
 
 static void end_phase(struct profile *profile) {
     static const char *const names[DEVICE_PHASES] = {NULL, "forward", "backward", "step"};
@@ -116,7 +106,7 @@ static void observe_device(struct profile *profile, struct device *device) {
     profile->saved_device = *device;
     device->wrapper = profile;
 #define OPERATION(name, ...) device->name = traced_##name;
-#include "train/engine/operations.inc"
+#include "device/operations.inc"
 #undef OPERATION
     device->upload = traced_upload;
     device->download = traced_download;

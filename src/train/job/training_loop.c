@@ -3,7 +3,8 @@
 // it (train/engine/update.c), and decides what becomes of it: applied, skipped, rolled back, or the
 // end of the run. Between two updates it logs, saves, evaluates and obeys a request to stop, which
 // all ranks agree on. Reports are written in loop_records.c, checkpoints in loop_saving.c, spikes
-// handled in loop_spikes.c.
+// handled in loop_spikes.c. Before it writes anything, rank 0 checks that it still has the lock of
+// the output folder.
 #include "train/job/training_loop.h"
 
 #include "core/clock.h"
@@ -20,6 +21,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+// Rank 0 holds the lock of the output folder.
+static enum berth_status check_lock(const struct training_loop *loop, struct berth_error *error) {
+    return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
+}
 
 // A request to finish makes the update before it the last one.
 static void obey_finish(struct run *run) {
@@ -165,7 +171,11 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
         run->result->is_complete = 1;
     }
     const int is_end = ends_early || run->is_finished;
-    return is_best || (is_end && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
+    if (!is_best && !(is_end && loop_save_is_due(run))) {
+        return BERTH_OK;
+    }
+    TRY(check_lock(run->loop, error)); // the evaluation may have taken hours
+    return loop_save(run, error);
 }
 
 // --- stops and errors ---------------------------------------------------------------------------
@@ -412,11 +422,6 @@ static void advance_profile(struct run *run) {
 }
 
 // --- the run ------------------------------------------------------------------------------------
-
-// Rank 0 holds the lock of the output folder.
-static enum berth_status check_lock(const struct training_loop *loop, struct berth_error *error) {
-    return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
-}
 
 // Saves, even where the run has no other checkpoints, unless this step is saved or no update was
 // done, and stops.

@@ -170,7 +170,7 @@ static void send_requests(void *context, double *own) {
 static void receive_requests(void *context, const double *sums) {
     struct worker *worker = context;
     if (sums[INTERRUPT] > 0) {
-        worker->stop = sums[INTERRUPT_AT_ONCE] > 0 ? BERTH_STOP_AT_ONCE : BERTH_STOP_AND_SAVE;
+        worker->stop = sums[INTERRUPT_AT_ONCE] > 0 ? STOP_AT_ONCE : STOP_AND_SAVE;
     }
 }
 

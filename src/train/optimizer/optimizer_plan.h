@@ -46,7 +46,7 @@ void optimizer_plan_done(struct optimizer_plan *plan);
 void optimizer_norm(const struct optimizer_plan *plan, double scale);
 
 struct optimizer_step {
-    int64_t number; // number of previous updates, without skipped ones
+    int64_t number; // of earlier updates that the moments count
     double rate;
     double gradient_scale; // 1 / loss scale
     double grad_norm;      // of all gradients, scaled; plan->norm holds its square
