@@ -13,7 +13,7 @@
 struct bench_data {
     const struct training_task *task; // SQuAD, or classification if the settings name such a task;
                                       // NULL: pre-training
-    struct model_files files; // without weights
+    struct model_files files;         // without weights
     struct task_set set;
     struct instances instances;  // only for pre-training
     struct packer_source real;   // the sequences without padding
