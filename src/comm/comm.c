@@ -27,10 +27,10 @@ const char *comm_check(const struct comm *comm) {
     CLAUSE(comm->local_size <= comm->size && comm->host_count <= comm->size,
            "hosts and their ranks are no more than all ranks");
     CLAUSE(comm->host_names != NULL || comm->size == 1, "several ranks have names of hosts");
-    CLAUSE(comm->close != NULL && comm->status != NULL && comm->enter != NULL &&
-               comm->agree != NULL && comm->broadcast != NULL && comm->sum != NULL &&
-               comm->reduce_begin != NULL && comm->gather_begin != NULL && comm->wait != NULL &&
-               comm->stats != NULL,
+    CLAUSE(comm->close != NULL && comm->status != NULL && comm->find_silent != NULL &&
+               comm->enter != NULL && comm->agree != NULL && comm->broadcast != NULL &&
+               comm->sum != NULL && comm->reduce_begin != NULL && comm->gather_begin != NULL &&
+               comm->wait != NULL && comm->stats != NULL,
            "a communicator has every operation");
     return NULL;
 }

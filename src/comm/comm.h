@@ -76,6 +76,11 @@ struct comm {
     void (*close)(struct comm *comm);
     // The first error, which is sticky, or BERTH_OK.
     enum berth_status (*status)(struct comm *comm, struct berth_error *error);
+    // After a wait of the caller's own for all other ranks: asks each of them, which has 2 seconds,
+    // whether it is alive. If one does not answer, that is the communicator's error, and returned:
+    // the rank "did not arrive at `what`".
+    enum berth_status (*find_silent)(struct comm *comm, const char *what,
+                                     struct berth_error *error);
     // Sets the phase that the rank is in from now on; `update` counts from 1.
     void (*enter)(struct comm *comm, enum comm_phase phase, int64_t update);
 

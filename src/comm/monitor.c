@@ -413,6 +413,19 @@ static enum berth_status find_silent(struct monitor *monitor, struct suspect *su
     return BERTH_OK;
 }
 
+enum berth_status monitor_find_silent(struct monitor *monitor, const char *what,
+                                      struct berth_error *error) {
+    struct suspect suspect = {.awaited = -1};
+    pthread_mutex_lock(&monitor->query_mutex);
+    enum berth_status status = find_silent(monitor, &suspect, error);
+    if (status == BERTH_OK && suspect.is_silent) {
+        status = fail(monitor, &suspect, what, error);
+    }
+    fault_set(monitor->fault, status, error);
+    pthread_mutex_unlock(&monitor->query_mutex);
+    return status;
+}
+
 static enum berth_status check_wait(struct monitor *monitor, struct suspect *suspect,
                                     const char *what, double *seconds, struct berth_error *error) {
     TRY(fault_status(monitor->fault, error));

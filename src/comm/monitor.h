@@ -92,6 +92,10 @@ void monitor_wait(struct monitor *monitor, enum transport_channel channel, int r
 // One more caller waits for a range (more = 1), or one fewer (-1).
 void monitor_wait_range(struct monitor *monitor, int more);
 
+// Finds a rank that does not reply, as find_silent of comm.h. Call only while the monitor runs.
+enum berth_status monitor_find_silent(struct monitor *monitor, const char *what,
+                                      struct berth_error *error);
+
 // Called near the deadline of a wait for `rank` on the channel, in the operation `what`. Finds the
 // rank that keeps all others waiting. BERTH_OK: it may take *seconds longer. Otherwise an error
 // that names it, or one that was met meanwhile.

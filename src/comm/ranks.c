@@ -39,6 +39,11 @@ static enum berth_status ranks_status(struct comm *comm, struct berth_error *err
     return fault_status(&ranks_of(comm)->fault, error);
 }
 
+static enum berth_status ranks_find_silent(struct comm *comm, const char *what,
+                                           struct berth_error *error) {
+    return monitor_find_silent(&ranks_of(comm)->monitor, what, error);
+}
+
 static void ranks_enter(struct comm *comm, enum comm_phase phase, int64_t update) {
     monitor_enter(&ranks_of(comm)->monitor, phase, update);
 }
@@ -362,6 +367,7 @@ static void fill_comm(struct ranks *ranks) {
                                 .library_is_linear = ranks->transport->prefers_all_reduce,
                                 .close = ranks_close,
                                 .status = ranks_status,
+                                .find_silent = ranks_find_silent,
                                 .enter = ranks_enter,
                                 .agree = ranks_agree,
                                 .broadcast = ranks_broadcast,

@@ -568,9 +568,10 @@ struct device_options {
     // Index of the GPU among those of its kind that the process sees; -1: assigned in turn by
     // local_rank
     int index;
-    int local_rank; // among the ranks of this host
-    int ranks;      // of the job; several: memory to exchange with other ranks' devices is counted
-    int tf32;       // 1: products of f32 matrices in TF32, where the device has it
+    int local_rank;  // among the ranks of this host
+    int ranks;       // of the job; several: memory to exchange with other ranks' devices is counted
+    int local_ranks; // of these, on this host
+    int tf32;        // 1: products of f32 matrices in TF32, where the device has it
 };
 
 // NULL, or what is not true of an open device (core/check.h).

@@ -8,16 +8,20 @@
 //
 // BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version is too old), `refused` (it
 // gets no communicator; with -1 no rank does), `alone` (it never joins), `silent` (its tenth group
-// makes no progress), `broken` (its tenth group has an error).
+// makes no progress), `broken` (its tenth group has an error), `stopped` (the process stops at its
+// tenth group). BERTH_TEST_NCCL_SENT=PREFIX: writes to PREFIX and the rank's number how many bytes
+// went to each rank.
 #include "emulation/emulation_stream.h"
 
 #include <atomic>
 #include <fcntl.h>
 #include <functional>
 #include <memory>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -61,7 +65,21 @@ struct comm {
     size_t bytes;
     int rank, size, groups;
     std::atomic<bool> ended;
+    std::vector<uint64_t> sent; // bytes, to each rank
+    void report() const {
+        const char *prefix = getenv("BERTH_TEST_NCCL_SENT");
+        FILE *file = prefix != NULL ? fopen((prefix + std::to_string(rank)).c_str(), "w") : NULL;
+        for (uint64_t bytes : sent) {
+            if (file != NULL) {
+                fprintf(file, "%llu\n", (unsigned long long)bytes);
+            }
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
     ~comm() {
+        report();
         munmap(shared, bytes);
         unlink_name(id); // the name still exists if not all ranks joined
     }
@@ -163,7 +181,8 @@ EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id
     if (memory == NULL) {
         return SYSTEM_ERROR;
     }
-    *made = new handle{std::shared_ptr<comm>(new comm{id, memory, bytes, rank, size, 0, {false}})};
+    *made = new handle{std::shared_ptr<comm>(
+        new comm{id, memory, bytes, rank, size, 0, {false}, std::vector<uint64_t>((size_t)size)})};
     if (!has_fault("alone", rank) && memory->joined.fetch_add(1) + 1 == size) {
         unlink_name(id); // all have it
     }
@@ -258,6 +277,7 @@ static int add(bool is_sent, void *data, uint64_t count, int type, int peer, str
     require(is_in_group && count > 0, "a message alone, or an empty one");
     require(group.empty() || (group_comm == handle && group_stream == stream), "two streams");
     group.push_back(message_of(comm, is_sent, data, count, type, peer));
+    comm.sent[(size_t)peer] += is_sent ? bytes_of({count, type}) : 0;
     group_comm = handle;
     group_stream = stream;
     return OK;
@@ -280,17 +300,36 @@ EXPORTED int ncclGroupStart(void) {
     return OK;
 }
 
+// Messages from one rank to another pass one after the other.
+static bool is_next(const std::vector<struct message> &messages, const struct message &message) {
+    for (const struct message &each : messages) {
+        if (each.ring == message.ring) {
+            if (&each == &message) {
+                return true;
+            }
+            if (each.done < sizeof(struct greeting) + bytes_of(each.greeting)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 // Exchanges the messages in the stream, then calls `complete`.
 static int begin(const std::shared_ptr<struct comm> &comm, struct emulated_stream *stream,
                  const std::vector<struct message> &begun, const std::function<void()> &complete) {
     const std::shared_ptr<std::vector<struct message>> messages(
         new std::vector<struct message>(begun));
     const bool is_silent = ++comm->groups == FAULTY_GROUP && has_fault("silent", comm->rank);
+    if (comm->groups == FAULTY_GROUP && has_fault("stopped", comm->rank)) {
+        raise(SIGSTOP);
+    }
     emulated_stream_add(stream, {[](int) {},
                                  [=] {
                                      bool all = !is_silent;
                                      for (struct message &each : *messages) {
-                                         all = !is_silent && !comm->ended && advance(&each) && all;
+                                         all = !is_silent && !comm->ended &&
+                                               is_next(*messages, each) && advance(&each) && all;
                                      }
                                      if (all && !comm->ended) {
                                          complete();

@@ -65,6 +65,34 @@ for type in fp32 bf16; do
     done
 done
 
+# Two hosts of two ranks, which are names here: the ranks of a host add first, and only ranks of the same number exchange
+# between hosts. The bytes are those of one process; of gradients in half precision, those through the hosts' memory.
+if unshare --uts true 2>/dev/null; then
+    on_hosts() { # NAME WORDS...
+        local name=$1
+        shift
+        BERTH_TEST_NCCL_SENT=$work/sent. launch_program "$mpi" 4 bash -c \
+            'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec unshare --uts bash -c "hostname part$((rank / 2)) && exec \"\$@\"" run "$@"' \
+            run "$BERTH" $settings "$@" --output "$work/$name" --verbose
+        expect_code 0
+    }
+    for stage in 0 1 2; do
+        precision=$([ $stage = 1 ] && echo bf16 || echo fp32)
+        on_hosts "hosts-$stage" --precision $precision --virtual_ranks 4 --zero_stage $stage --reduce_bucket_size 700
+        expect_err "the GPUs exchange gradients and weights by NCCL"
+        cmp "$work/alone-$precision/model.safetensors" "$work/hosts-$stage/model.safetensors" ||
+            fail "other bytes than those of one process"
+        [ "$(sed -n 4p "$work/sent.0")" = 0 ] && [ "$(sed -n 3p "$work/sent.0")" -gt 0 ] && [ "$(sed -n 2p "$work/sent.0")" -gt 0 ] ||
+            fail "rank 0 has sent $(paste -sd, "$work/sent.0") bytes to the ranks"
+        on_hosts "half-$stage" --precision bf16 --zero_stage $stage --communication_data_type bf16
+        on_hosts "half-mpi-$stage" --precision bf16 --zero_stage $stage --communication_data_type bf16 --gpu_exchange mpi
+        cmp "$work/half-$stage/model.safetensors" "$work/half-mpi-$stage/model.safetensors" ||
+            fail "other bytes than those of the exchange through the hosts' memory"
+    done
+else
+    echo "no names of hosts can be given here: not tried with several hosts" >&2
+fi
+
 # A library that one of the ranks cannot use.
 export BERTH_TEST_NCCL
 BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --zero_stage 1 --output "$work/old"
@@ -85,16 +113,17 @@ for fault in refused:1 refused:-1 alone:1; do
     expect_err "through the hosts' memory (rank 0: "
     cmp "$work/alone-fp32/model.safetensors" "$work/$fault/model.safetensors" || fail "other bytes by the other way"
 done
-for fault in silent broken silent-native broken-native; do
+for fault in silent stopped broken silent-native broken-native; do
     reduce=$([ "${fault#*-}" = native ] && echo native || echo exact)
     BERTH_TEST_NCCL=${fault%-native}:1 launch "$mpi" 2 $settings --precision fp32 --comm_timeout 5 --reduce $reduce \
         --output "$work/$fault"
     [ $code -ne 0 ] || fail "it trains on"
     [ $code -ne 124 ] || fail "it does not end"
     case $fault in
-    silent*) expect_err "did not arrive before the deadline" ;;
+    silent*) expect_err "did not arrive before the deadline (comm_timeout), and all processes answer" ;;
+    stopped) expect_err "rank 1 on host $(hostname) did not arrive at an exchange of the GPUs" ;;
     broken*) expect_err "remote process exited or there was a network error" ;;
     esac
-    expect_err "exchange with other ranks"
+    [ $fault = stopped ] || expect_err "exchange with other ranks"
 done
 finish

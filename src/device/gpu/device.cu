@@ -283,7 +283,8 @@ static size_t partial_bytes(const struct device_shape *shape) {
 }
 
 static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
-    const size_t peers = gpu_of(dev)->ranks > 1 ? gpu_peers_bytes() : 0;
+    const size_t peers =
+        gpu_of(dev)->ranks > 1 ? gpu_peers_bytes(gpu_of(dev)->ranks, gpu_of(dev)->local_ranks) : 0;
     const size_t cudnn = gpu_of(dev)->cudnn != NULL ? attention_cudnn_bytes() : 0;
     return partial_bytes(shape) + gemm_workspace_bytes() + cudnn + peers + GPU_CODE_BYTES;
 }
@@ -528,6 +529,7 @@ static enum berth_status open_all(struct gpu *gpu, const struct device_options *
     }
     fill_table(&gpu->device);
     gpu->ranks = options->ranks;
+    gpu->local_ranks = options->local_ranks;
     gpu->device.gpu_id = gpu_id_of(gpu->index);
     gpu->device.tf32 = options->tf32 && GPU_HAS_TF32;
     *device = &gpu->device;

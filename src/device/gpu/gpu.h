@@ -58,7 +58,7 @@ struct gpu {
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     struct gpu_peers *peers; // NULL: no exchanges with other ranks' GPUs
-    int ranks;
+    int ranks, local_ranks;  // of the job, of this host
 
     float *partials; // scratch: sums of blocks of threads in the current operation
     size_t partial_bytes;
@@ -154,7 +154,7 @@ int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range);
 int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range);
 void gpu_peers_wait(struct device *dev, int64_t ticket);
 // The device memory that exchanges with other ranks take.
-size_t gpu_peers_bytes(void);
+size_t gpu_peers_bytes(int ranks, int local_ranks);
 // The host waits for the event, or for the whole of the device's stream (NULL). These may wait for
 // other ranks; the wait also ends if one of them is lost.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);

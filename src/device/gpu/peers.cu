@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. Sums are left to the
-// library, which has its own order, only in ranges that say so (`native`). In others every rank
-// sends each owner its part, and the owner adds what it receives along the tree of
-// core/reduction_tree.h. So the bytes are those of an exchange through the host in which each rank
-// is a host of its own.
+// library, which has its own order, only in ranges that say so (`native`). In others the ranks of a
+// host first give each other the parts to add, and then ranks of the same number on all hosts
+// exchange the sums, so that a part leaves a host once. Sums follow the tree of
+// core/reduction_tree.h, in which the ranks of a host are a branch: the bytes are those of an
+// exchange through the hosts. Where hosts have different numbers of ranks, or one that is no power
+// of two, all ranks count as those of one host.
 //
 // Calls are nonblocking, and while the host waits, it keeps asking the library and the communicator
 // whether the other ranks are still there: a lost rank ends the wait.
@@ -27,12 +29,27 @@ static_assert(sizeof(struct nccl_id) == DEVICE_PEERS_ID, "of the contract");
 
 enum { EXCHANGE_EVENTS = 64, LEVELS = 16, PART_THREADS = 256 }; // at most 2^LEVELS ranks
 static constexpr size_t HALF_BYTES = 16 << 20;                  // of the memory for parts in flight
-static constexpr size_t LIBRARY_BYTES = 512 << 20; // that NCCL takes for its channels: an estimate
+// What NCCL takes. With each peer of the host it has P2P_CHANNELS connections, with a buffer of
+// 10 MiB to receive and one of 2 MiB to send; those to other hosts share NET_BYTES. Of 8 H100s:
+// https://github.com/NVIDIA/nccl/issues/1685, 3.3 GB more after the first messages between all.
+static constexpr size_t BASE_BYTES = 512 << 20, PEER_BYTES = 12 << 20, NET_BYTES = 8 << 20;
+static constexpr size_t P2P_CHANNELS = 32;
+
+// Ranks first, first + stride, ...: those of a host, or those of one number on all hosts. `own` is
+// this rank's place among them.
+struct circle {
+    int first, stride, size, own;
+};
+
+static int rank_at(const struct circle *circle, int place) {
+    return circle->first + place % circle->size * circle->stride;
+}
 
 struct gpu_peers {
     nccl_comm library; // NULL: aborted
     struct comm *comm;
     double timeout_seconds;
+    struct circle host, across; // this rank's
     gpu_stream stream;
     bool is_open;                         // the stream
     gpu_event computed, waited;           // the data of the next exchange; what the host waits for
@@ -80,7 +97,13 @@ static void check_for_errors(struct gpu *gpu, double since) {
                (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS))) {
         fail(gpu, NCCL(GetErrorString)(result));
     } else if (clock_now() - since > peers->timeout_seconds) {
-        fail(gpu, "the other ranks' GPUs did not arrive before the deadline (comm_timeout)");
+        if (peers->comm->find_silent(peers->comm, "an exchange of the GPUs", &met) != BERTH_OK) {
+            check_for_errors(gpu, since); // which the communicator now has
+        } else {
+            fail(gpu,
+                 "the other ranks' GPUs did not arrive before the deadline (comm_timeout), and "
+                 "all processes answer");
+        }
     }
 }
 
@@ -195,6 +218,24 @@ void gpu_peers_close(struct device *dev) {
     gpu->peers = NULL;
 }
 
+// Whether every `ranks` ranks are a host, all with the same answer. A sum within the host has to be
+// a branch of the tree of all.
+static bool has_equal_hosts(const struct comm *comm, int ranks) {
+    bool equal = (ranks & (ranks - 1)) == 0 && comm->host_count * ranks == comm->size;
+    for (int r = 0; equal && r < comm->size; r++) {
+        equal = strcmp(comm->host_names[r], comm->host_names[r - r % ranks]) == 0;
+    }
+    return equal;
+}
+
+static void place_rank(struct gpu_peers *peers) {
+    const struct comm *comm = peers->comm;
+    const int ranks = has_equal_hosts(comm, comm->local_size) ? comm->local_size : comm->size;
+    const int number = comm->rank % ranks, host = comm->rank / ranks;
+    peers->host = circle{host * ranks, 1, ranks, number};
+    peers->across = circle{number, ranks, comm->size / ranks, host};
+}
+
 enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
                                  const char id[DEVICE_PEERS_ID], struct berth_error *error) {
     struct gpu *gpu = gpu_of(dev);
@@ -207,6 +248,7 @@ enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
     gpu->peers = peers;
     peers->comm = comm;
     peers->timeout_seconds = comm->timeout_seconds;
+    place_rank(peers);
     memcpy(given.bytes, id, sizeof given.bytes);
     gpu_fail(gpu, "opening a stream", open_stream(peers));
     if (gpu->status == BERTH_OK) {
@@ -220,8 +262,10 @@ enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
     return status;
 }
 
-size_t gpu_peers_bytes(void) {
-    return nccl_load() == NULL ? 2 * HALF_BYTES + LIBRARY_BYTES : 0;
+size_t gpu_peers_bytes(int ranks, int local_ranks) {
+    const size_t near = (size_t)(local_ranks - 1) * PEER_BYTES;
+    const size_t far = ranks > local_ranks ? NET_BYTES : 0;
+    return nccl_load() == NULL ? 2 * HALF_BYTES + BASE_BYTES + P2P_CHANNELS * (near + far) : 0;
 }
 
 // --- kernels ------------------------------------------------------------------------------------
@@ -358,20 +402,24 @@ static bool may_exchange(struct gpu *gpu) {
     return gpu->status == BERTH_OK;
 }
 
-// Sends outgoing(r) to rank r and receives incoming(r) from it.
+// Sends outgoing(r, m) to each rank r of the circle and receives incoming(r, m) from it, for m from
+// 0 to `messages` - 1.
 template <class Outgoing, class Incoming>
-static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
+static void exchange(struct gpu *gpu, const struct circle *circle, int messages, Outgoing outgoing,
+                     Incoming incoming) {
     struct gpu_peers *peers = gpu->peers;
-    const int size = peers->comm->size;
-    if (!may_exchange(gpu)) {
+    if (circle->size == 1 || !may_exchange(gpu)) {
         return;
     }
     nccl_result result = NCCL(GroupStart)();
-    for (int i = 1; i < size && result == NCCL(SUCCESS); i++) {
-        const int next = (peers->comm->rank + i) % size;
-        const int previous = (peers->comm->rank + size - i) % size;
-        result = send(peers, outgoing(next), next);
-        result = result == NCCL(SUCCESS) ? receive(peers, incoming(previous), previous) : result;
+    for (int i = 1; i < circle->size; i++) {
+        const int next = rank_at(circle, circle->own + i);
+        const int previous = rank_at(circle, circle->own + circle->size - i);
+        for (int m = 0; m < messages && result == NCCL(SUCCESS); m++) {
+            result = send(peers, outgoing(next, m), next);
+            result =
+                result == NCCL(SUCCESS) ? receive(peers, incoming(previous, m), previous) : result;
+        }
     }
     const nccl_result ended = NCCL(GroupEnd)();
     wait_for_call(gpu, result == NCCL(SUCCESS) ? ended : result);
@@ -379,47 +427,75 @@ static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
 
 // --- steps --------------------------------------------------------------------------------------
 
+// The numbers of other ranks, in the order of the tree, of which `own` becomes the sum; row `place`
+// is this rank's and stays unread.
+static void add_rows(struct gpu *gpu, struct mat own, const char *rows, int64_t count,
+                     const struct step *step, int64_t place) {
+    if (count == 1) {
+        return;
+    }
+    const struct mat parts = {(void *)rows, count, own.cols, step->max_count, step->range->wire};
+    launch(gpu, "sum_parts", own.cols, sum_parts_kernel, sum_parts_cost, own, parts, place);
+}
+
 static void reduce_step(struct gpu *gpu, const struct step *step) {
     struct gpu_peers *peers = gpu->peers;
     const struct comm_range *range = step->range;
-    const int64_t rank = peers->comm->rank, size = peers->comm->size;
+    const struct circle *host = &peers->host, *across = &peers->across;
+    const int rank = peers->comm->rank, size = peers->comm->size;
+    const size_t row = (size_t)step->max_count * dtype_size(range->wire);
     const bool converts = range->wire != range->dtype;
-    for (int64_t r = 0; converts && r < size; r++) {
+    for (int r = 0; converts && r < size; r++) {
         if (r != rank) {
             copy_numbers(gpu, in_transit(step, peers->sent, r), in_buffer(step, r));
         }
     }
-    // Every sender's numbers have the size of this rank's part.
-    const int64_t own = count_of(step, rank);
-    const auto row = [&](int64_t r) {
-        const size_t skipped = (size_t)(r * step->max_count) * dtype_size(range->wire);
-        return mat_of(peers->received + skipped, 1, own, range->wire);
+    // This rank's numbers of an owner's part, then those of its host.
+    const auto given = [&](int owner) {
+        return converts ? in_transit(step, peers->sent, owner) : in_buffer(step, owner);
     };
+    // Ranks of the host: the parts of the owners that have the receiver's number on each host.
     exchange(
-        gpu,
-        [&](int r) { return converts ? in_transit(step, peers->sent, r) : in_buffer(step, r); },
-        row);
-    const struct mat parts = {peers->received, size, own, step->max_count, range->wire};
-    launch(gpu, "sum_parts", own, sum_parts_kernel, sum_parts_cost, in_buffer(step, rank), parts,
-           rank);
+        gpu, host, across->size, [&](int r, int m) { return given(rank_at(across, m) - rank + r); },
+        [&](int r, int m) {
+            const int place = m * host->size + r - host->first;
+            return mat_of(peers->received + (size_t)place * row, 1,
+                          count_of(step, rank_at(across, m)), range->wire);
+        });
+    for (int m = 0; m < across->size; m++) {
+        const int owner = rank_at(across, m);
+        add_rows(gpu, owner == rank ? in_buffer(step, rank) : given(owner),
+                 peers->received + (size_t)(m * host->size) * row, host->size, step, host->own);
+    }
+    // Hosts: the sums.
+    exchange(
+        gpu, across, 1, [&](int r, int) { return given(r); },
+        [&](int r, int) {
+            return mat_of(peers->received + (size_t)(r / host->size) * row, 1, count_of(step, rank),
+                          range->wire);
+        });
+    add_rows(gpu, in_buffer(step, rank), peers->received, across->size, step, across->own);
 }
 
 static void gather_step(struct gpu *gpu, const struct step *step) {
     struct gpu_peers *peers = gpu->peers;
-    const int64_t rank = peers->comm->rank, size = peers->comm->size;
+    const struct circle *across = &peers->across;
+    const int rank = peers->comm->rank, size = peers->comm->size;
     const bool converts = step->range->wire != step->range->dtype;
-    if (!converts) {
-        exchange(
-            gpu, [&](int) { return in_buffer(step, rank); },
-            [&](int r) { return in_buffer(step, r); });
-        return;
+    const auto part_of = [&](int owner) {
+        return converts ? in_transit(step, peers->received, owner) : in_buffer(step, owner);
+    };
+    if (converts) {
+        copy_numbers(gpu, part_of(rank), in_buffer(step, rank));
     }
-    copy_numbers(gpu, in_transit(step, peers->received, rank), in_buffer(step, rank));
     exchange(
-        gpu, [&](int) { return in_transit(step, peers->received, rank); },
-        [&](int r) { return in_transit(step, peers->received, r); });
-    for (int64_t r = 0; r < size; r++) {
-        copy_numbers(gpu, in_buffer(step, r), in_transit(step, peers->received, r));
+        gpu, across, 1, [&](int, int) { return part_of(rank); },
+        [&](int r, int) { return part_of(r); });
+    exchange(
+        gpu, &peers->host, across->size, [&](int, int m) { return part_of(rank_at(across, m)); },
+        [&](int r, int m) { return part_of(rank_at(across, m) - rank + r); });
+    for (int r = 0; converts && r < size; r++) {
+        copy_numbers(gpu, in_buffer(step, r), part_of(r));
     }
 }
 

@@ -244,6 +244,7 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
                                      .index = -1,
                                      .local_rank = comm->local_rank,
                                      .ranks = comm->size,
+                                     .local_ranks = comm->local_size,
                                      .tf32 = settings->tf32};
     TRY(machine_start_threads(options.threads, error));
     if (cores_is_forked_child()) {
