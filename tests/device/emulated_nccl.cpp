@@ -69,9 +69,9 @@ struct comm {
     void report() const {
         const char *prefix = getenv("BERTH_TEST_NCCL_SENT");
         FILE *file = prefix != NULL ? fopen((prefix + std::to_string(rank)).c_str(), "w") : NULL;
-        for (uint64_t bytes : sent) {
+        for (uint64_t each : sent) {
             if (file != NULL) {
-                fprintf(file, "%llu\n", (unsigned long long)bytes);
+                fprintf(file, "%llu\n", (unsigned long long)each);
             }
         }
         if (file != NULL) {
