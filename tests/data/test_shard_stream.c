@@ -4,26 +4,11 @@
 #include "core/memory.h"
 #include "core/scratch.h"
 #include "data/pretraining/shard_stream.h"
-#include "data/shard_order.golden.h"
-#include "data/synthetic_shards.h"
+#include "data/shard_fixture.h"
 #include "format/hdf5/hdf5.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"
-enum { WORDS = 300, LENGTH = 20, MOST = 200 };
-
-static void put_shard(const char *name, int first, int count) {
-    const struct synthetic_shard shard = {first, count, WORDS, LENGTH};
-    make_shard(scratch(name), &shard);
-}
-
-static struct shard_list open_list(const char *path, enum shard_use use) {
-    struct shard_list list;
-    struct berth_error error = {0};
-    if (shard_list_open(&list, path, use, 0, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    return list;
-}
+enum { MOST = 200 };
 
 static struct shard_stream *open_stream(const struct shard_list *list, uint64_t seed) {
     const struct shard_stream_settings settings = {
@@ -31,27 +16,6 @@ static struct shard_stream *open_stream(const struct shard_list *list, uint64_t 
     struct shard_stream *stream;
     assert_int_equal(shard_stream_open(list, &settings, &stream, NULL), BERTH_OK);
     return stream;
-}
-
-// Reads the indices of the instances [first, first + count) of the stream.
-static void take(struct shard_stream *stream, int64_t first, size_t count, int *numbers) {
-    struct shard_taken taken;
-    struct berth_error error = {0};
-    if (shard_stream_take(stream, first, count, &taken, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    assert_int_equal(taken.source.count, count);
-    for (size_t i = 0; i < count; i++) {
-        struct packer_sequence sequence = taken.source.get(taken.source.data, taken.order[i]);
-        numbers[i] = sequence.ids[1] - 5;
-        assert_int_equal(sequence.length, 8 + numbers[i] % (LENGTH - 7));
-        assert_int_equal(sequence.label, numbers[i] % 2);
-        int masked = 1 + numbers[i] % SYNTHETIC_PREDICTIONS;
-        assert_int_equal(sequence.masked_count, masked < 2 ? masked : 2);
-        assert_int_equal(sequence.ids[sequence.masked_positions[0]], 4);
-        assert_int_equal(sequence.type_ids[0], 0);
-        assert_int_equal(sequence.type_ids[sequence.length - 1], 1);
-    }
 }
 
 static void assert_each_once(const int *numbers, int count) {
@@ -115,15 +79,6 @@ static void test_one_shard(void **state) {
 
 // --- what is left out ----------------------------------------------------------------------------
 
-static struct shard_stream *open_with(const struct shard_list *list,
-                                      struct shard_stream_settings settings) {
-    struct shard_stream *stream;
-    settings.vocab_size = WORDS;
-    settings.max_predictions = 2;
-    assert_int_equal(shard_stream_open(list, &settings, &stream, NULL), BERTH_OK);
-    return stream;
-}
-
 // An epoch of 78 sequences in updates of 25: three, whatever the sizes of the files.
 static void test_the_rest_of_an_epoch_is_left_out(void **state) {
     static const int sizes[] = {40, 7, 1, 30};
@@ -154,98 +109,8 @@ static void test_the_rest_of_an_epoch_is_left_out(void **state) {
     shard_list_done(&list);
 }
 
-// --- files by rank -------------------------------------------------------------------------------
-
-enum { FILE_ROOM = 20 }; // file f has the instances from f * FILE_ROOM on
-
-static int size_of(int file) {
-    return 6 + file;
-}
-
-static struct shard_list put_files(int count) {
-    char name[32];
-    for (int i = 0; i < 9; i++) {
-        snprintf(name, sizeof name, "%d_training.hdf5", i);
-        (void)file_remove(scratch(name), NULL);
-    }
-    for (int i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "%d_training.hdf5", i);
-        put_shard(name, i * FILE_ROOM, size_of(i));
-    }
-    return open_list(scratch("."), SHARD_TRAIN);
-}
-
-// The visit's sequences are `count` different ones of the file.
-static void assert_of_file(const int *numbers, int file, int count) {
-    char seen[FILE_ROOM] = {0};
-    for (int i = 0; i < count; i++) {
-        const int row = numbers[i] - file * FILE_ROOM;
-        if (row < 0 || row >= size_of(file) || seen[row]++) {
-            fail_msg("sequence %d of file %d", numbers[i], file);
-        }
-    }
-}
-
-static void check_order(size_t which, int batch) {
-    const int files = shard_orders[which].files;
-    const struct shard_stream_settings settings = {.seed = (uint64_t)shard_orders[which].seed,
-                                                   .by_rank = 1,
-                                                   .rank = shard_orders[which].rank,
-                                                   .ranks = shard_orders[which].ranks,
-                                                   .batch = batch};
-    static int numbers[ORDER_VISITS * FILE_ROOM], piece[ORDER_VISITS * FILE_ROOM];
-    struct shard_list list = put_files(files);
-    struct shard_stream *stream = open_with(&list, settings);
-    int at = 0;
-    for (int visit = 0; visit < ORDER_EPOCHS * files; visit++) {
-        const int size = size_of(shard_orders[which].visits[visit]);
-        at += batch > 0 ? size - size % batch : size;
-    }
-    take(stream, 0, (size_t)at, numbers);
-    for (int first = 0; first + 7 <= at; first += 7) {
-        take(stream, first, 7, piece);
-        assert_memory_equal(piece, numbers + first, 7 * sizeof(int));
-    }
-    at = 0;
-    for (int visit = 0; visit < ORDER_EPOCHS * files; visit++) {
-        const int file = shard_orders[which].visits[visit], size = size_of(file);
-        const int count = batch > 0 ? size - size % batch : size;
-        if (count > 0) { // otherwise it has no position
-            const struct shard_position position = shard_stream_locate(stream, at);
-            assert_int_equal(position.file, file);
-            assert_int_equal(position.epoch, visit / files);
-            assert_int_equal(position.visit, visit % files);
-        }
-        assert_of_file(numbers + at, file, count);
-        at += count;
-    }
-    shard_stream_close(stream);
-    shard_list_done(&list);
-}
-
-static void test_files_by_rank(void **state) {
-    for (size_t i = 0; i < sizeof shard_orders / sizeof *shard_orders; i++) {
-        check_order(i, 0);
-        check_order(i, 4);
-    }
-    check_order(0, 8); // two of four files are too small
-}
-
-// Two ranks read the same file, and one reads it twice, each time in another order.
-static void test_orders_within_a_file_by_rank(void **state) {
-    struct shard_list list = put_files(1);
-    int numbers[2][12];
-    for (int rank = 0; rank < 2; rank++) {
-        struct shard_stream *stream = open_with(
-            &list,
-            (struct shard_stream_settings){.seed = 3, .by_rank = 1, .rank = rank, .ranks = 2});
-        take(stream, 0, 12, numbers[rank]);
-        shard_stream_close(stream);
-        assert_memory_not_equal(numbers[rank], numbers[rank] + 6, 6 * sizeof(int));
-    }
-    assert_memory_not_equal(numbers[0], numbers[1], 6 * sizeof(int));
-    shard_list_done(&list);
-}
+// --- positions, names and sizes
+// -------------------------------------------------------------------
 
 static void test_positions(void **state) {
     int numbers[60];
@@ -547,8 +412,6 @@ int main(void) {
         SCRATCH_TEST(test_one_shard),
         SCRATCH_TEST(test_each_file_has_its_order),
         SCRATCH_TEST(test_the_rest_of_an_epoch_is_left_out),
-        SCRATCH_TEST(test_files_by_rank),
-        SCRATCH_TEST(test_orders_within_a_file_by_rank),
         SCRATCH_TEST(test_positions),
         SCRATCH_TEST(test_names_of_parts),
         SCRATCH_TEST(test_only_held_out),

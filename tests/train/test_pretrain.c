@@ -442,7 +442,7 @@ static void test_changed_shards_are_refused(void **state) {
     fixture_expect(&masks, BERTH_CONFIG,
                    "had max_predictions_per_seq as in the shards, not 3; resume with the same");
     put_shard("short/a_training_3.hdf5", 14, 1, 16);
-    fixture_expect(&run, BERTH_CONFIG, "train_features was 26");
+    fixture_expect(&run, BERTH_CONFIG, "the run to resume had 3 shards, and there are now 4");
     assert_int_equal(file_remove(in_folder("short/a_training_3.hdf5"), NULL), BERTH_OK);
     put_shard("short/a_training_0.hdf5", 0, 12, 16); // as many sequences in all
     put_shard("short/a_training_1.hdf5", 12, 5, 16);

@@ -73,6 +73,38 @@ enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t 
     return BERTH_OK;
 }
 
+enum berth_status instances_select(const struct instances *from, const uint32_t *chosen,
+                                   size_t count, struct instances *to, struct berth_error *error) {
+    size_t tokens = 0, predictions = 0;
+    for (size_t i = 0; i < count; i++) {
+        tokens += from->items[chosen[i]].length;
+        predictions += from->items[chosen[i]].prediction_count;
+    }
+    to->items = memory_array(count + 1, sizeof *to->items);
+    to->tokens = memory_array(tokens + 1, sizeof *to->tokens);
+    to->positions = memory_array(predictions + 1, sizeof *to->positions);
+    to->labels = memory_array(predictions + 1, sizeof *to->labels);
+    if (to->items == NULL || to->tokens == NULL || to->positions == NULL || to->labels == NULL) {
+        return no_memory(tokens, sizeof *to->tokens, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct instance *item = &from->items[chosen[i]];
+        struct instance *copy = &to->items[to->count++];
+        *copy = *item;
+        copy->tokens = to->token_count;
+        copy->predictions = to->prediction_count;
+        memcpy(to->tokens + to->token_count, from->tokens + item->tokens,
+               item->length * sizeof *to->tokens);
+        memcpy(to->positions + to->prediction_count, from->positions + item->predictions,
+               item->prediction_count * sizeof *to->positions);
+        memcpy(to->labels + to->prediction_count, from->labels + item->predictions,
+               item->prediction_count * sizeof *to->labels);
+        to->token_count += item->length;
+        to->prediction_count += item->prediction_count;
+    }
+    return BERTH_OK;
+}
+
 void instances_done(struct instances *instances) {
     memory_free(instances->items);
     memory_free(instances->tokens);

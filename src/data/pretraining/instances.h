@@ -72,6 +72,10 @@ enum berth_status instances_make(const struct documents *documents,
 // Reserves memory for one more instance with so many tokens and predictions, or BERTH_NO_MEMORY.
 enum berth_status instances_reserve(struct instances *instances, size_t tokens, size_t predictions,
                                     struct berth_error *error);
+// Copies `count` of the instances, in the order of their numbers `chosen`, to `to`, which is
+// zero-initialised; instances_done frees it, also after a failure.
+enum berth_status instances_select(const struct instances *from, const uint32_t *chosen,
+                                   size_t count, struct instances *to, struct berth_error *error);
 void instances_done(struct instances *instances);
 
 // The instances as a source for the packer. The class says whether the second segment is random.

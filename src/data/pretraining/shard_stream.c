@@ -8,19 +8,17 @@
 #include "core/memory.h"
 #include "core/thread.h"
 #include "data/pretraining/instances.h"
-#include "data/pretraining/python_random.h"
 
 #include <string.h>
 
-// A file in memory, shared by the visits that use it.
+// A file in memory, shared by the visits that use it, or what a visit has left of one.
 struct loaded {
     struct loaded *next;
-    size_t file;
+    size_t file; // NO_FILE: only a part
     int users;
     struct instances instances;
 };
 
-// One pass through one file: visit n is file n % count of epoch n / count.
 struct visit {
     int64_t number;
     struct loaded *loaded;
@@ -41,22 +39,19 @@ struct reader {
     struct berth_error error;
 };
 
+#define NO_FILE SIZE_MAX
+
 struct pick {
     const struct loaded *loaded;
     uint32_t instance;
 };
 
 struct shard_stream {
-    const struct shard_list *list;
-    struct shard_stream_settings settings;
+    struct shard_order order;
     struct reader reader;
     struct loaded *loaded;
     struct visit *visits; // [visit_count], consecutive numbers
     size_t visit_count, visit_capacity;
-    uint32_t *files; // order of the files in epoch files_epoch
-    int64_t files_epoch;
-    int64_t last_visit,
-        last_first;     // by_rank: the visit that was found last, and its first sequence
     struct pick *picks; // [pick_capacity]
     uint32_t *identity; // 0, 1, 2, ...
     size_t pick_capacity;
@@ -79,8 +74,9 @@ static void *run_reader(void *context) {
         struct instances instances = {0};
         struct berth_error error = {0};
         pthread_mutex_unlock(&reader->lock);
-        enum berth_status status = shard_list_read(stream->list, file, stream->settings.vocab_size,
-                                                   stream->settings.max_length, &instances, &error);
+        const struct shard_stream_settings *settings = &stream->order.settings;
+        enum berth_status status = shard_list_read(stream->order.list, file, settings->vocab_size,
+                                                   settings->max_length, &instances, &error);
         pthread_mutex_lock(&reader->lock);
         reader->instances = instances;
         reader->error = error;
@@ -155,16 +151,12 @@ enum berth_status shard_stream_open(const struct shard_list *list,
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "the stream of shards");
     }
-    opened->list = list;
-    opened->settings = *settings;
-    opened->files_epoch = -1;
-    opened->files = memory_array(list->count, sizeof *opened->files);
-    enum berth_status status =
-        opened->files != NULL
-            ? start_reader(opened, error)
-            : error_no_memory(error, list->count * sizeof *opened->files, "the shards' order");
+    enum berth_status status = shard_order_init(&opened->order, list, settings, error);
+    if (status == BERTH_OK) {
+        status = start_reader(opened, error);
+    }
     if (status != BERTH_OK) {
-        memory_free(opened->files);
+        shard_order_done(&opened->order);
         memory_free(opened);
         return status;
     }
@@ -200,130 +192,33 @@ void shard_stream_close(struct shard_stream *stream) {
     drop_visits(stream, 0, stream->visit_count);
     drop_unused(stream);
     memory_free(stream->visits);
-    memory_free(stream->files);
+    shard_order_done(&stream->order);
     memory_free(stream->picks);
     memory_free(stream->identity);
     memory_free(stream);
 }
 
-// --- the order ----------------------------------------------------------------------------------
-
-static void shuffle_files(struct shard_stream *stream, int64_t epoch) {
-    const size_t count = stream->list->count;
-    struct python_random random;
-    if (!stream->settings.by_rank) {
-        packer_shuffle(stream->settings.seed, epoch, count, stream->files);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        stream->files[i] = (uint32_t)i;
-    }
-    python_random_seed(&random, stream->settings.seed + (uint64_t)epoch);
-    python_random_shuffle(&random, stream->files, count);
-}
-
-// The index of a visit's file in the order of its epoch.
-static int64_t index_in_order(const struct shard_stream *stream, int64_t visit) {
-    const int64_t count = (int64_t)stream->list->count, round = visit % count;
-    const int64_t ranks = stream->settings.ranks;
-    if (!stream->settings.by_rank) {
-        return round;
-    }
-    const int64_t shift = ranks > count ? round * (ranks % count) : 0;
-    return (round * ranks + stream->settings.rank + shift) % count;
-}
-
-size_t shard_stream_file(struct shard_stream *stream, int64_t visit) {
-    const int64_t epoch = visit / (int64_t)stream->list->count;
-    if (epoch != stream->files_epoch) {
-        shuffle_files(stream, epoch);
-        stream->files_epoch = epoch;
-    }
-    return stream->files[index_in_order(stream, visit)];
-}
-
-// Permutes a visit's sequences, independently of the order of the files and of the other files'
-// permutations.
-static void shuffle_rows(const struct shard_stream *stream, size_t file, struct visit *visit,
-                         size_t count) {
-    const struct shard_stream_settings *settings = &stream->settings;
-    const uint64_t seed = settings->seed + (settings->by_rank ? (uint64_t)settings->rank : 0);
-    const int64_t epoch = visit->number / (int64_t)stream->list->count;
-    packer_shuffle(seed ^ UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)file + 1),
-                   settings->by_rank ? visit->number : epoch, count, visit->order);
-}
-
-static int64_t whole_batches(int64_t sequences, int64_t batch) {
-    return batch > 0 ? sequences - sequences % batch : sequences;
-}
-
-int64_t shard_stream_sequences(const struct shard_list *list,
-                               const struct shard_stream_settings *settings) {
-    int64_t sum = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        sum += whole_batches(list->items[i].sequences, settings->batch);
-    }
-    return settings->by_rank ? sum : whole_batches(list->sequences, settings->batch);
-}
-
-static int64_t file_sequences(struct shard_stream *stream, int64_t visit) {
-    return stream->list->items[shard_stream_file(stream, visit)].sequences;
-}
-
-// The number of sequences of a visit that are used.
-static int64_t sequence_count(struct shard_stream *stream, int64_t visit) {
-    const int64_t own = file_sequences(stream, visit);
-    if (stream->settings.by_rank) {
-        return whole_batches(own, stream->settings.batch);
-    }
-    int64_t left = shard_stream_sequences(stream->list, &stream->settings);
-    for (int64_t i = visit - visit % (int64_t)stream->list->count; i < visit; i++) {
-        left -= file_sequences(stream, i);
-    }
-    return left < 0 ? 0 : left < own ? left : own;
-}
-
-// The visit that contains sequence `index` of the stream; *row is the sequence's index in it.
-static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_t *row) {
-    const int64_t all = shard_stream_sequences(stream->list, &stream->settings);
-    int64_t visit = index / all * (int64_t)stream->list->count, rest = index % all;
-    for (;; visit++) {
-        int64_t own = file_sequences(stream, visit);
-        if (rest < own) {
-            *row = rest;
-            return visit;
-        }
-        rest -= own;
-    }
-}
-
-// The passes of a rank differ in length, so the search continues from the visit found last.
-static int64_t visit_of_rank(struct shard_stream *stream, int64_t index, int64_t *row) {
-    if (index < stream->last_first) {
-        stream->last_visit = stream->last_first = 0;
-    }
-    for (;; stream->last_visit++) {
-        int64_t own = sequence_count(stream, stream->last_visit);
-        if (index - stream->last_first < own) {
-            *row = index - stream->last_first;
-            return stream->last_visit;
-        }
-        stream->last_first += own;
-    }
-}
-
-static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row) {
-    return stream->settings.by_rank ? visit_of_rank(stream, index, row)
-                                    : visit_in_epoch(stream, index, row);
-}
+// --- positions ----------------------------------------------------------------------------------
 
 struct shard_position shard_stream_locate(struct shard_stream *stream, int64_t index) {
-    struct shard_position position;
-    int64_t visit = visit_of(stream, index, &position.row);
-    position.epoch = visit / (int64_t)stream->list->count;
-    position.visit = (size_t)(visit % (int64_t)stream->list->count);
-    position.file = shard_stream_file(stream, visit);
-    return position;
+    struct shard_order *order = &stream->order;
+    const int64_t files = (int64_t)order->list->count;
+    int64_t row;
+    const struct shard_visit visit = shard_order_visit(order, shard_order_find(order, index, &row));
+    return (struct shard_position){.epoch = visit.round / files,
+                                   .visit = (size_t)(visit.round % files),
+                                   .file = shard_order_file(order, &visit),
+                                   .row = visit.row + row,
+                                   .rank = visit.rank,
+                                   .ranks = visit.ranks};
+}
+
+size_t shard_stream_file(struct shard_stream *stream, const struct shard_position *position,
+                         size_t round) {
+    const int64_t before = position->epoch * (int64_t)stream->order.list->count;
+    const struct shard_visit visit = {
+        .round = before + (int64_t)round, .rank = position->rank, .ranks = position->ranks};
+    return shard_order_file(&stream->order, &visit);
 }
 
 // --- loaded files -------------------------------------------------------------------------------
@@ -373,31 +268,64 @@ static enum berth_status reserve_visit(struct shard_stream *stream, struct berth
     return BERTH_OK;
 }
 
-static enum berth_status add_visit(struct shard_stream *stream, int64_t number, double *waited,
+// Keeps only the sequences that a visit still has, so that an update which takes the rests of many
+// files does not hold these files.
+static enum berth_status keep_rest(struct shard_stream *stream, struct visit *visit, int64_t row,
                                    struct berth_error *error) {
-    size_t file = shard_stream_file(stream, number);
-    struct loaded *loaded = find_loaded(stream, file);
-    TRY(reserve_visit(stream, error));
-    if (loaded == NULL) {
-        double begin = clock_now();
-        TRY(load(stream, file, &loaded, error));
+    struct loaded *part = memory_array_zeroed(1, sizeof *part);
+    if (part == NULL) {
+        return error_no_memory(error, sizeof *part, "the rest of a shard");
+    }
+    part->file = NO_FILE;
+    part->next = stream->loaded;
+    stream->loaded = part;
+    TRY(instances_select(&visit->loaded->instances, visit->order + row, (size_t)visit->count,
+                         &part->instances, error));
+    for (int64_t i = 0; i < visit->count; i++) {
+        visit->order[i] = (uint32_t)i;
+    }
+    visit->loaded->users--;
+    visit->loaded = part;
+    part->users++;
+    drop_unused(stream);
+    return BERTH_OK;
+}
+
+// Gets the file of visit `number` into memory, if it is not there.
+static enum berth_status find_file(struct shard_stream *stream, size_t file, struct loaded **loaded,
+                                   double *waited, struct berth_error *error) {
+    *loaded = find_loaded(stream, file);
+    if (*loaded == NULL) {
+        const double begin = clock_now();
+        TRY(load(stream, file, loaded, error));
         *waited += clock_now() - begin;
     }
-    size_t count = loaded->instances.count;
-    struct visit visit = {
-        .number = number, .loaded = loaded, .count = sequence_count(stream, number)};
+    return BERTH_OK;
+}
+
+static enum berth_status add_visit(struct shard_stream *stream, int64_t number, double *waited,
+                                   struct berth_error *error) {
+    const struct shard_visit place = shard_order_visit(&stream->order, number);
+    const size_t file = shard_order_file(&stream->order, &place);
+    struct visit visit = {.number = number, .count = shard_order_count(&stream->order, number)};
+    TRY(reserve_visit(stream, error));
+    TRY(find_file(stream, file, &visit.loaded, waited, error));
+    const size_t count = visit.loaded->instances.count;
     visit.order = memory_array(count + 1, sizeof *visit.order);
     if (visit.order == NULL) {
         return error_no_memory(error, count * sizeof *visit.order, "a shard's order");
     }
-    shuffle_rows(stream, file, &visit, count);
-    loaded->users++;
+    shard_order_rows(&stream->order, &place, file, count, visit.order);
+    visit.loaded->users++;
+    const enum berth_status status =
+        place.row > 0 && visit.count > 0 ? keep_rest(stream, &visit, place.row, error) : BERTH_OK;
     stream->visits[stream->visit_count++] = visit;
-    return BERTH_OK;
+    return status;
 }
 
 static void read_ahead(struct shard_stream *stream, int64_t visit) {
-    size_t file = shard_stream_file(stream, visit);
+    const struct shard_visit place = shard_order_visit(&stream->order, visit);
+    const size_t file = shard_order_file(&stream->order, &place);
     if (find_loaded(stream, file) == NULL) {
         request_file(&stream->reader, file);
     }
@@ -433,7 +361,7 @@ static struct packer_sequence get(const void *data, size_t index) {
     const struct pick *pick = &stream->picks[index];
     struct packer_source source = instance_source(&pick->loaded->instances);
     struct packer_sequence sequence = source.get(source.data, pick->instance);
-    int32_t limit = stream->settings.max_predictions;
+    int32_t limit = stream->order.settings.max_predictions;
     sequence.masked_count = sequence.masked_count < limit ? sequence.masked_count : limit;
     return sequence;
 }
@@ -473,8 +401,8 @@ enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, 
     int64_t row, last_row;
     *taken = (struct shard_taken){.source = {.get = get, .data = stream, .count = count}};
     TRY(reserve_picks(stream, count, error));
-    int64_t begin = visit_of(stream, first, &row);
-    int64_t last = visit_of(stream, first + (int64_t)count - 1, &last_row);
+    int64_t begin = shard_order_find(&stream->order, first, &row);
+    int64_t last = shard_order_find(&stream->order, first + (int64_t)count - 1, &last_row);
     TRY(move_to(stream, begin, last, &taken->waited, error));
     pick(stream, row, count);
     taken->order = stream->identity;
@@ -483,7 +411,7 @@ enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, 
 
 // --- memory -------------------------------------------------------------------------------------
 
-uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
+uint64_t shard_stream_bytes(const struct shard_list *list, int by_rank, int64_t sequences) {
     uint64_t row = (uint64_t)list->length * sizeof(int32_t) + sizeof(struct instance) +
                    (uint64_t)list->predictions * (sizeof(uint16_t) + sizeof(int32_t));
     int64_t largest = 0;
@@ -491,9 +419,10 @@ uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
         int64_t own = list->items[i].sequences;
         largest = own > largest ? own : largest;
     }
-    // An update may begin and end in the middle of a file, and the next file is read ahead.
-    int64_t at_once = sequences + 3 * largest;
-    int64_t held = at_once < list->sequences + largest ? at_once : list->sequences + largest;
+    // An update may begin and end in the middle of a file, and the next file is read ahead. Of a
+    // rank's own visits, several that were left unfinished may be to one file.
+    int64_t at_once = sequences + 3 * largest, all = list->sequences + largest;
+    int64_t held = by_rank || at_once < all ? at_once : all;
     return (uint64_t)held * row + (uint64_t)at_once * sizeof(uint32_t) +
            (uint64_t)sequences * (sizeof(struct pick) + sizeof(uint32_t));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four kinds of feed, one section each: features in memory, several data sets in turn, text
-// whose masks are drawn for each update, and shards read while the run computes. Each answers which
+// Three of the four kinds of feed, one section each: features in memory, several data sets in turn,
+// and text whose masks are drawn for each update; shards are in feed_shards.c. Each answers which
 // sequences update n has; making batches of them is left to update_split.c and the packer.
 #include "train/engine/feed.h"
 
@@ -10,7 +10,6 @@
 #include "data/batches/epoch_order.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static int64_t min(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -246,210 +245,6 @@ enum berth_status feed_open_text(struct feed *feed, const struct text_sequences 
     return BERTH_OK;
 }
 
-// --- shards -------------------------------------------------------------------------------------
-
-static enum berth_status check_by_rank(const struct batching *batching,
-                                       const struct batching_request *request, int64_t ranks,
-                                       struct berth_error *error) {
-    if (request->settings->virtual_ranks > 0) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "shard_order rank cannot be combined with virtual_ranks, because it makes the "
-            "sequences of an update depend on the number of processes; omit one of them");
-    }
-    return batching->update_sequences % ranks == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "shard_order rank: train_batch_size %" PRId64
-                           " is not a multiple of the number of processes, %" PRId64,
-                           batching->update_sequences, ranks);
-}
-
-// The number of sequences of an update that this rank gets.
-static int64_t own_sequences(const struct feed *feed, const struct batching *batching) {
-    return feed->settings.by_rank ? batching->update_sequences / feed->settings.ranks
-                                  : batching->update_sequences;
-}
-
-// Drops what remains of an epoch after its whole updates; of a rank's own files, what remains of
-// each file after its whole micro-batches, if these are limited by sequences.
-static enum berth_status drop_last(struct feed *feed, struct batching *batching,
-                                   const struct batching_request *request,
-                                   struct berth_error *error) {
-    struct shard_stream_settings *settings = &feed->settings;
-    const int counts_micro = settings->by_rank && batching->micro.tokens == INT64_MAX;
-    settings->batch = counts_micro ? batching->micro.sequences : own_sequences(feed, batching);
-    if (!settings->by_rank) {
-        TRY(batching_drop_last(batching, request->settings, error));
-    }
-    batching->features = shard_stream_sequences(feed->shards, settings);
-    return batching->features > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "no shard has %" PRId64 " sequences, so dataloader_drop_last drops them "
-                           "all; use a smaller train_batch_size",
-                           settings->batch);
-}
-
-static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
-                                        const struct batching_request *request,
-                                        const struct comm *comm, struct berth_error *error) {
-    struct shard_stream_settings *settings = &feed->settings;
-    settings->by_rank = strcmp(request->settings->shard_order, "rank") == 0;
-    settings->rank = comm->rank;
-    settings->ranks = comm->size;
-    TRY(batching_resolve(batching, request, feed->shards->sequences, comm->size, error));
-    if (settings->by_rank) {
-        TRY(check_by_rank(batching, request, comm->size, error));
-    }
-    if (request->settings->dataloader_drop_last) {
-        TRY(drop_last(feed, batching, request, error));
-    }
-    TRY(batching_cross_epochs(batching, request->settings, feed->max_predictions, error));
-    return shard_stream_open(feed->shards, settings, &feed->stream, error);
-}
-
-// Lengths are known only when sequences are read, so these are upper bounds.
-static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
-                                         const struct batching_rank *rank,
-                                         struct batching_worst *worst, struct berth_error *error) {
-    const struct batch_extent *micro = &batching->micro;
-    const int64_t parts = batching->parts, own_parts = parts / rank->size;
-    int64_t all = micro->sequences * feed->max_length;
-    int64_t tokens = micro->tokens > feed->max_length ? micro->tokens : feed->max_length;
-    worst->micro = (struct batch_extent){
-        .tokens = min(tokens, all),
-        .sequences = micro->sequences,
-        .masked = min(micro->masked, micro->sequences * feed->max_predictions),
-        .max_length = feed->max_length,
-    };
-    worst->micro_batches =
-        batching->accumulation > 0
-            ? batching->accumulation
-            : own_parts * divide_up(divide_up(batching->update_sequences, parts) * feed->max_length,
-                                    tokens);
-    return BERTH_OK;
-}
-
-static enum berth_status get_shards_update(struct feed *feed, const struct batching *batching,
-                                           int64_t step, struct feed_update *update,
-                                           struct berth_error *error) {
-    struct shard_taken *taken = &feed->taken;
-    const int64_t count = own_sequences(feed, batching);
-    TRY(shard_stream_take(feed->stream, step * count, (size_t)count, taken, error));
-    *update = (struct feed_update){.source = &taken->source,
-                                   .order = taken->order,
-                                   .count = (size_t)count,
-                                   .others = (size_t)(batching->update_sequences - count),
-                                   .waited = taken->waited};
-    return BERTH_OK;
-}
-
-static json *record_shards(struct feed *feed, const struct batching *batching, int64_t step) {
-    const struct shard_list *shards = feed->shards;
-    struct shard_position position =
-        shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
-    json *files = json_new_array();
-    int failed = 0;
-    for (size_t i = 0; i < shards->count; i++) {
-        const struct shard *shard = &shards->items[i];
-        failed |=
-            json_append(files, JSON_OBJECT({"name", json_new_path(shard->name)},
-                                           {"bytes", json_new_integer(shard->bytes)},
-                                           {"sequences", json_new_integer(shard->sequences)}));
-    }
-    return JSON_OBJECT(
-        {feed->settings.by_rank ? "ranks" : NULL, json_new_integer(feed->settings.ranks)},
-        {"files", json_unless_failed(files, failed)},
-        {"next_epoch", json_new_integer(position.epoch)},
-        {"next_file", json_new_path(shards->items[position.file].name)},
-        {"next_row", json_new_integer(position.row)});
-}
-
-static enum berth_status check_file(const struct shard *shard, const json *file, size_t number,
-                                    const char *path, struct berth_error *error) {
-    const char *name = json_text(json_member(file, "name"));
-    int64_t bytes = -1, sequences = -1;
-    TRY(json_get_integer(file, path, "bytes", &bytes, error));
-    TRY(json_get_integer(file, path, "sequences", &sequences, error));
-    if (name != NULL && strcmp(name, shard->name) == 0 && bytes == shard->bytes &&
-        sequences == shard->sequences) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: shard %zu of the run to resume was %s (%" PRId64 " bytes, %" PRId64
-                     " sequences) and is now %s (%" PRId64 " bytes, %" PRId64
-                     " sequences); resume with the same shards or start over",
-                     path, number + 1, name != NULL ? name : "unnamed", bytes, sequences,
-                     shard->path, shard->bytes, shard->sequences);
-}
-
-static enum berth_status check_shards(const struct feed *feed, const json *record, const char *path,
-                                      struct berth_error *error) {
-    const json *files = json_member(record, "files");
-    const struct shard_list *shards = feed->shards;
-    if (feed->settings.by_rank) {
-        int64_t ranks = 0;
-        TRY(json_get_integer(record, path, "ranks", &ranks, error));
-        if (ranks != feed->settings.ranks) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: with shard_order rank a run must be resumed with the same "
-                             "number of processes: expected %" PRId64 ", found %d",
-                             path, ranks, feed->settings.ranks);
-        }
-    }
-    if (!json_is_array_value(files) || json_length(files) != shards->count) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: the run to resume had %zu shards, and there are now %zu; resume with "
-                         "the same shards or start over",
-                         path, json_is_array_value(files) ? json_length(files) : 0, shards->count);
-    }
-    for (size_t i = 0; i < shards->count; i++) {
-        TRY(check_file(&shards->items[i], json_at(files, i), i, path, error));
-    }
-    return BERTH_OK;
-}
-
-static const struct feed_ops shards_ops = {.resolve = resolve_shards,
-                                           .find_worst = worst_of_shards,
-                                           .get_update = get_shards_update,
-                                           .record = record_shards,
-                                           .check = check_shards};
-
-void feed_open_shards(struct feed *feed, const struct shard_list *shards,
-                      const struct shard_stream_settings *settings) {
-    *feed = (struct feed){
-        .ops = &shards_ops,
-        .shards = shards,
-        .settings = *settings,
-        .max_length = shards->length,
-        .max_predictions = min(shards->predictions, settings->max_predictions),
-    };
-}
-
-enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
-                                  struct feed_files *files, struct berth_error *error) {
-    *files = (struct feed_files){0};
-    if (feed->shards == NULL) {
-        return BERTH_OK;
-    }
-    const size_t count = feed->shards->count;
-    const struct shard_position position =
-        shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
-    files->paths = memory_array(count, sizeof *files->paths);
-    if (files->paths == NULL) {
-        return error_no_memory(error, count * sizeof *files->paths, "the list of shards");
-    }
-    files->epoch = position.epoch;
-    files->current = position.visit;
-    files->count = count;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t visit = position.epoch * (int64_t)count + (int64_t)i;
-        files->paths[i] = feed->shards->items[shard_stream_file(feed->stream, visit)].path;
-    }
-    return BERTH_OK;
-}
-
 // --- every feed ---------------------------------------------------------------------------------
 
 void feed_done(struct feed *feed) {
@@ -463,6 +258,7 @@ void feed_done(struct feed *feed) {
     memory_free(feed->copy_order);
     word_masks_done(&feed->masks);
     shard_stream_close(feed->stream);
+    shard_rest_done(&feed->rest);
     *feed = (struct feed){0};
 }
 
@@ -475,8 +271,8 @@ const char *feed_check(const struct feed *feed) {
     CLAUSE((feed->order != NULL) + is_of_sets + is_of_shards == 1,
            "a feed is of one source, of several data sets, or of shards");
     CLAUSE((feed->ops->record != NULL) == is_of_shards &&
-               (feed->ops->check != NULL) == is_of_shards,
-           "only shards have a position of their own to record and check");
+               (feed->ops->restore != NULL) == is_of_shards,
+           "only shards have a position of their own to record and restore");
     CLAUSE((feed->copy_order != NULL) == is_of_text && (!is_of_text || feed->threads > 0),
            "text has an order of its masked copies, and threads that make them");
     CLAUSE(!is_of_shards || (feed->checksum == 0 && feed->source.count == 0),
@@ -491,7 +287,7 @@ const char *feed_check(const struct feed *feed) {
 
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {
     if (feed->shards != NULL) {
-        return shard_stream_bytes(feed->shards, own_sequences(feed, batching));
+        return feed_shards_bytes(feed, batching);
     }
     const int64_t sequences = min(batching->update_sequences, (int64_t)feed->source.count);
     return feed->masks.all != NULL

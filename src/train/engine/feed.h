@@ -10,6 +10,7 @@
 
 #include "comm/comm.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "data/batches/packer.h"
 #include "data/masked/word_masks.h"
 #include "data/pretraining/shard_stream.h"
@@ -27,6 +28,13 @@ struct feed_update {
     size_t count;
     size_t others; // sequences of the update that only other ranks have
     double waited; // seconds spent waiting for data
+};
+
+// What ops->record returned, of a checkpoint; the path is for messages.
+struct feed_record {
+    const json *object;
+    const char *path;
+    const struct berth_log *log;
 };
 
 struct feed_ops {
@@ -47,9 +55,11 @@ struct feed_ops {
     // `step`; the caller frees it. NULL: out of memory. The function is NULL if the step alone
     // determines the position.
     json *(*record)(struct feed *feed, const struct batching *batching, int64_t step);
-    // Compares the data with a record (NULL: there was none). BERTH_CONFIG names what has changed.
-    enum berth_status (*check)(const struct feed *feed, const json *record, const char *path,
-                               struct berth_error *error);
+    // Compares the data with the record of update `step` (NULL: there was none), and continues as
+    // that record says; updates before `step` may no longer be asked for. BERTH_CONFIG names what
+    // has changed. On failure only feed_done may follow.
+    enum berth_status (*restore)(struct feed *feed, const struct batching *batching, int64_t step,
+                                 const struct feed_record *record, struct berth_error *error);
 };
 
 // Opened by one of the functions below, then resolved once (ops->resolve), which fixes the sizes in
@@ -74,6 +84,9 @@ struct feed {
     struct shard_stream_settings settings;
     struct shard_stream *stream;
     struct shard_taken taken;
+    // By rank: what earlier numbers of ranks have left, and the update that begins with it.
+    struct shard_rest rest;
+    int64_t rest_step;
     int64_t max_length, max_predictions; // of a sequence; for text only max_length is set
     // For several data sets:
     struct feed_set *sets; // [set_count]
@@ -127,5 +140,7 @@ enum berth_status feed_list_files(struct feed *feed, const struct batching *batc
 
 // Upper bound of the bytes that the updates will allocate in addition to what is already in memory.
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching);
+// The same of a feed of shards.
+uint64_t feed_shards_bytes(const struct feed *feed, const struct batching *batching);
 
 #endif

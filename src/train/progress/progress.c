@@ -557,16 +557,18 @@ static enum berth_status check_same_run(struct progress *found,
     const struct batching *batching = source->batching;
     TRY(check_number(progress_sizes(state), path, "train_batch_size", batching->update_sequences,
                      error));
-    TRY(check_number(own, path, "train_features", batching->features, error));
     TRY(check_settings(source, error));
     if (found->files != NULL) {
         TRY(class_names_check(found->files, own, path, error));
     }
-    warn_of_changed_data(found, source);
     if (found->feed != NULL && found->feed->ops->record != NULL) {
-        const json *record = json_member(progress_own_keys(source->state), "data");
-        TRY(found->feed->ops->check(found->feed, record, path, error));
+        const struct feed_record record = {json_member(own, "data"), path, source->log};
+        const int64_t step = progress_data_step(found, batching, found->step - found->phase_start);
+        TRY(found->feed->ops->restore(found->feed, batching, step, &record, error));
     }
+    // After the checks that say why it has changed.
+    TRY(check_number(own, path, "train_features", batching->features, error));
+    warn_of_changed_data(found, source);
     // If the run restarted its schedule and is itself resumed, that schedule continues.
     if (source->config->optimizer.rewarmup && !was_set(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
