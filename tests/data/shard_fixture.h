@@ -23,8 +23,8 @@ static inline struct shard_list open_list(const char *path, enum shard_use use) 
     return list;
 }
 
-static struct shard_stream *open_with(const struct shard_list *list,
-                                      struct shard_stream_settings settings) {
+static inline struct shard_stream *open_with(const struct shard_list *list,
+                                             struct shard_stream_settings settings) {
     struct shard_stream *stream;
     settings.vocab_size = WORDS;
     settings.max_predictions = 2;
