@@ -10,7 +10,6 @@ import json
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ work = tempfile.TemporaryDirectory()
 os.chdir(work.name)
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
 import tensor_file  # noqa: E402
+from tfrecord_file import FLOATS, INTEGERS, record  # noqa: E402
 
 
 def run(*words):
@@ -56,44 +56,6 @@ def supported(*options):
 
 # --- the same examples as TFRecord and as numbers -------------------------------------------------
 
-TABLE = []
-for byte in range(256):
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    TABLE.append(byte)
-
-
-def checksum(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
-    crc ^= 0xFFFFFFFF
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def varint(number):
-    found = b""
-    while number >= 0x80:
-        found += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return found + bytes([number])
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def record(features):
-    """A tf.train.Example in the frame of a TFRecord."""
-    entries = b""
-    for name, (kind, numbers) in features.items():
-        packed = struct.pack(f"<{len(numbers)}f", *numbers) if kind == 2 else b"".join(map(varint, numbers))
-        entries += field(1, field(1, name.encode()) + field(2, field(kind, field(1, packed))))
-    data = field(1, entries)
-    size = struct.pack("<Q", len(data))
-    return size + checksum(size) + data + checksum(data)
-
-
 class Example:
     """[CLS] a [SEP] b [SEP], some of whose tokens are to be predicted. Their ids follow from their neighbours', so that
     there is something to learn."""
@@ -114,13 +76,13 @@ class Example:
 
     def record(self):
         def padded(numbers, width):
-            return (3, [*numbers, *[0] * (width - len(numbers))])
+            return (INTEGERS, [*numbers, *[0] * (width - len(numbers))])
         length, most = len(self.ids), LONGEST // 6
         return record({"input_ids": padded(self.ids, LONGEST), "input_mask": padded([1] * length, LONGEST),
                        "segment_ids": padded([int(i >= self.second) for i in range(length)], LONGEST),
                        "masked_lm_positions": padded(self.places, most), "masked_lm_ids": padded(self.labels, most),
-                       "masked_lm_weights": (2, [float(i < len(self.places)) for i in range(most)]),
-                       "next_sentence_labels": (3, [self.next])})
+                       "masked_lm_weights": (FLOATS, [float(i < len(self.places)) for i in range(most)]),
+                       "next_sentence_labels": (INTEGERS, [self.next])})
 
     def line(self):
         words = dict(zip(self.places, self.labels))

@@ -91,8 +91,53 @@ make_whole() {
     expect_code 0
 }
 
+# Six files of 20 sequences; an update of 12 tells which ones it had.
+reads=$(dirname "$0")/read_by_update.py
+python3 "$reads" make "$work/numbered" 6 20
+by_rank="pretrain --input_dir $work/numbered/shards --config_file $work/numbered/config.json --precision fp32 --max_steps 40
+         --vocab_file $work/numbered/vocab.txt --shard_order rank --train_batch_size 12 --save_steps 1 --save_total_limit 100
+         --optimizer adamw --learning_rate 0 --adam_beta1 0 --max_grad_norm 0 --do_eval false --threads 1"
+# FROM ranks do some updates, which end in the middle of files; TO ranks continue up to update LAST.
+change() { # MPI FROM UPDATES TO LAST
+    local folder=$work/$1-$2-to-$4
+    launch "$1" "$2" $by_rank --steps_this_run "$3" --output "$folder"
+    expect_code 0
+    launch "$1" "$4" $by_rank --steps_this_run $(($5 - $3)) --resume_from_checkpoint auto --output "$folder"
+    expect_code 0
+    once "$4 processes share the files that $2 processes have left of pass 1 through the shards"
+}
+# How often the sequences were read in updates 1 to LAST: "108x2" are 108 sequences that were read two times.
+expect_reads() { # FOLDER LAST TEXT
+    local found
+    found=$(python3 "$reads" show "$work/$1" 12 1 "$2" | tr ' ' '\n' | sort | uniq -c | awk '{ n[$1]++ }
+            END { for (i = 1; i < 99; i++) if (i in n) printf "%s%dx%d", k++ ? " " : "", n[i], i }')
+    [ "$found" = "$3" ] || fail "up to update $2 the sequences were read $found, expected $3"
+}
+
 mpis=$(find_mpis)
 for mpi in $mpis; do
+    # The ranks' shares of a pass, which reads every sequence as often as there were ranks, differ by the 12 sequences
+    # of a file that were read before; so one share is one update longer, or three with a third of it in each.
+    change "$mpi" 4 4 1 10
+    expect_reads "$mpi-4-to-1" 10 120x1
+    change "$mpi" 2 2 3 22
+    expect_reads "$mpi-2-to-3" 19 "12x1 108x2"
+    expect_reads "$mpi-2-to-3" 22 "96x2 24x3"
+    change "$mpi" 3 3 2 31
+    expect_reads "$mpi-3-to-2" 29 "12x2 108x3"
+    expect_reads "$mpi-3-to-2" 31 "108x3 12x4"
+    what="$mpi, three ranks that continue for two"
+    python3 "$reads" show "$work/$mpi-2-to-3" 12 3 22 >"$work/continued"
+    cp -r "$work/$mpi-2-to-3" "$work/$mpi-again"
+    rm -r "$work/$mpi-again"/checkpoint-9 "$work/$mpi-again"/checkpoint-[12]?
+    launch "$mpi" 3 $by_rank --steps_this_run 14 --resume_from_checkpoint auto --output "$work/$mpi-again"
+    expect_code 0
+    python3 "$reads" show "$work/$mpi-again" 12 3 22 | cmp -s - "$work/continued" || fail "interrupted again, they read others"
+    launch "$mpi" 3 $by_rank --steps_this_run 22 --output "$work/$mpi-of-three"
+    expect_code 0
+    python3 "$reads" show "$work/$mpi-of-three" 12 3 22 >"$work/alone"
+    [ "$(sort "$work/alone" "$work/continued" | uniq -d | wc -l)" -eq 0 ] || fail "an update as if they had begun the run"
+
     launch "$mpi" 2 $prepare --output "$work/$mpi-2"
     expect_code 0
     once "ranks: 2 on 1 host, connected by $mpi"
@@ -147,10 +192,6 @@ for mpi in $mpis; do
     launch "$mpi" 2 $settings --shard_order rank --resume_from_checkpoint auto --output "$work/$mpi-resumed"
     expect_code 0
     same "$mpi-rank" "$mpi-resumed"
-    rm -r "$work/$mpi-resumed/checkpoint-6"
-    run $settings --shard_order rank --resume_from_checkpoint auto --output "$work/$mpi-resumed" --overwrite_output_dir
-    expect_code 78
-    once "a run must be resumed with the same number of processes: expected 2"
     launch "$mpi" 3 $settings --shard_order rank --output "$work/none"
     expect_code 78
     once "train_batch_size 16 is not a multiple of the number of processes, 3"
