@@ -165,7 +165,7 @@ def main():
         worker(a)
         return
     a.berth, a.data, a.vocab = (os.path.abspath(path) for path in (shutil.which(a.berth) or a.berth, a.data, a.vocab))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # the hosts have /dev/shm for themselves
         config = os.path.join(folder, "config.json")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({**geometry(a), "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu",

@@ -349,7 +349,7 @@ static const struct feed_ops shards_ops = {.resolve = resolve_shards,
                                            .record = record_shards,
                                            .restore = restore_shards};
 
-// --- opening, and listing the files -----------------------------------------------------------
+// --- opening, and listing the files -------------------------------------------------------------
 
 void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings) {
