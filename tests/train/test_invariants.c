@@ -282,8 +282,8 @@ static json *record(struct feed *feed, const struct batching *batching, int64_t 
     return NULL;
 }
 
-static enum berth_status check_record(const struct feed *feed, const json *object, const char *path,
-                                      struct berth_error *error) {
+static enum berth_status restore(struct feed *feed, const struct batching *batching, int64_t step,
+                                 const struct feed_record *found, struct berth_error *error) {
     return BERTH_OK;
 }
 
@@ -298,7 +298,7 @@ static void feed_is_checked(void **state) {
     assert_null(feed_check(&sets));
     const struct feed_ops none = {0};
     struct feed_ops recording = *good.ops, of_shards = *good.ops;
-    recording.check = of_shards.check = check_record;
+    recording.restore = of_shards.restore = restore;
     of_shards.record = record;
     const struct text_sequences text = {0};
     const struct shard_list shards = {0};
@@ -307,7 +307,7 @@ static void feed_is_checked(void **state) {
          "a feed resolves its sizes, knows its largest micro-batch and returns updates");
     FEED(good, broken.order = NULL, "a feed is of one source, of several data sets, or of shards");
     FEED(good, broken.ops = &recording,
-         "only shards have a position of their own to record and check");
+         "only shards have a position of their own to record and restore");
     FEED(good, broken.masks.all = &text,
          "text has an order of its masked copies, and threads that make them");
     FEED(good, (broken.order = NULL, broken.shards = &shards, broken.ops = &of_shards),
