@@ -73,19 +73,16 @@ static void read_peak(struct bench *bench) {
 
 // --- ranks ---------------------------------------------------------------------------------------
 
-static enum berth_status open_cluster(struct bench *bench, struct berth_error *error) {
-    const struct bench_cluster *asked = bench->settings->cluster;
-    const struct comm_cluster cluster = {
-        .hosts = asked->hosts, .ranks_per_host = asked->ranks_per_host, .link = asked->links[0]};
-    TRY(comm_forecast_open(&cluster, &bench->cluster, error));
-    bench->comm = bench->cluster;
-    return BERTH_OK;
-}
-
 // A prediction and a forecast are measured in a single process.
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
     if (forecasts(bench)) {
-        return open_cluster(bench, error);
+        const struct bench_cluster *asked = bench->settings->cluster;
+        const struct comm_cluster cluster = {.hosts = asked->hosts,
+                                             .ranks_per_host = asked->ranks_per_host,
+                                             .link = asked->links[0]};
+        TRY(comm_forecast_open(&cluster, &bench->cluster, error));
+        bench->comm = bench->cluster;
+        return BERTH_OK;
     }
     return trains(bench) ? machine_comm_open("bench", bench->settings->config, &bench->log,
                                              &bench->comm, error)
@@ -125,25 +122,6 @@ static struct update_rules rules_of(const struct bench *bench) {
                                                 bench->data.files.table.head, bench->state.compute);
     rules.exchange.native = bench->reduce.native;
     return rules;
-}
-
-static struct engine_shape shape_of(const struct bench *bench) {
-    struct engine_shape shape = {.gradient_checkpointing =
-                                     bench->settings->config->engine.gradient_checkpointing,
-                                 .attention_dropout = rules_of(bench).attention_dropout};
-    *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
-    return shape;
-}
-
-static enum berth_status make_engine(struct bench *bench, const struct engine_shape *shape,
-                                     struct berth_error *error) {
-    const struct bert_config *model = &bench->data.files.shape;
-    TRY(engine_init(&bench->engine, &bench->state, bench->comm, model, shape, error));
-    if (!trains(bench)) {
-        return BERTH_OK;
-    }
-    const struct update_rules rules = rules_of(bench);
-    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error);
 }
 
 static enum berth_status init_state(struct bench *bench, struct berth_error *error) {
@@ -204,22 +182,6 @@ static struct bench_replay replay_of(struct bench *bench, const struct rank_time
     return replay;
 }
 
-// There is no engine: nothing is computed, so weights and gradients may have any values.
-static enum berth_status prepare_replay(struct bench *bench, struct berth_error *error) {
-    const struct bench_replay replay = replay_of(bench, &bench->read);
-    TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
-    TRY(init_state(bench, error));
-    return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules, error);
-}
-
-static enum berth_status replay_step(struct bench *bench, int64_t step,
-                                     struct update_result *update, struct berth_error *error) {
-    const struct bench_replay replay = replay_of(bench, &bench->read);
-    TRY(bench_replay_step(&replay, &bench->all_reduce, step, error));
-    update->imbalance = division_imbalance(&bench->division);
-    return BERTH_OK;
-}
-
 static enum berth_status forecast_link(struct bench *bench, struct comm_cluster *cluster,
                                        size_t link, struct berth_error *error) {
     const struct bench_cluster *asked = bench->settings->cluster;
@@ -252,7 +214,10 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     const struct settings *config = bench->settings->config;
     const struct bench_data *data = &bench->data;
     struct comm *comm = bench->comm;
-    const struct engine_shape shape = shape_of(bench);
+    struct engine_shape shape = {.gradient_checkpointing =
+                                     bench->settings->config->engine.gradient_checkpointing,
+                                 .attention_dropout = rules_of(bench).attention_dropout};
+    *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
     const struct update_rules rules = rules_of(bench);
     const size_t levels = updater_level_bytes(&data->files.table, (int)(bench->parts / comm->size));
     struct plan_args plan = {
@@ -266,7 +231,12 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     uint64_t total;
     TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->max_sequences, error));
     if (replays(bench)) {
-        return prepare_replay(bench, error);
+        // There is no engine: nothing is computed, so weights and gradients may have any values.
+        const struct bench_replay replay = replay_of(bench, &bench->read);
+        TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
+        TRY(init_state(bench, error));
+        return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules,
+                               error);
     }
     TRY(plan_memory_admit(&plan, &total, error)); // before anything is allocated
     figures->plan_bytes = (int64_t)total;
@@ -274,7 +244,12 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
         comm->local_size * (int64_t)(total - plan.shared) + (int64_t)comm->host_bytes;
     TRY(init_state(bench, error));
     TRY(model_files_initialise(&data->files, (uint64_t)config->run.seed, &bench->state, error));
-    return make_engine(bench, &shape, error);
+    const struct bert_config *model = &bench->data.files.shape;
+    TRY(engine_init(&bench->engine, &bench->state, bench->comm, model, &shape, error));
+    if (!trains(bench)) {
+        return BERTH_OK;
+    }
+    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error);
 }
 
 // --- measuring -----------------------------------------------------------------------------------
@@ -355,35 +330,13 @@ static double quantile(const struct bench *bench, int64_t count, double part) {
     return bench->step_seconds[(int64_t)ceil(part * (double)count) - 1];
 }
 
-static void finish(struct bench *bench, const struct sums *sums, struct bench_figures *figures) {
-    bench->comm->sum(bench->comm, &bench->peak, 1);
-    qsort(bench->step_seconds, (size_t)figures->steps, sizeof *bench->step_seconds,
-          compare_seconds);
-    figures->p50_seconds = quantile(bench, figures->steps, 0.5);
-    figures->p99_seconds = quantile(bench, figures->steps, 0.99);
-    figures->samples_per_second = (double)figures->sequences / figures->seconds;
-    figures->tokens_per_second = (double)figures->tokens / figures->seconds;
-    figures->model_gflops = sums->flops / figures->seconds / 1e9;
-    figures->peak_gflops = bench->peak / 1e9;
-    figures->mfu = sums->flops / figures->seconds / bench->peak;
-    figures->imbalance = sums->imbalance / (double)figures->steps;
-    figures->fill = (double)figures->tokens / (double)(figures->sequences * bench->data.row_length);
-    figures->peak_rss_bytes = (int64_t)machine_peak_resident();
-}
-
-static void count_exchanges(struct bench *bench, const struct comm_stats *before,
-                            struct bench_figures *figures) {
-    const struct comm_stats now = bench->comm->stats(bench->comm);
-    const double exposed = now.exposed_seconds - before->exposed_seconds;
-    figures->comm_exposed_seconds += exposed;
-    figures->comm_hidden_seconds += now.busy_seconds - before->busy_seconds - exposed;
-    figures->comm_bytes += (int64_t)(now.bytes - before->bytes);
-}
-
 static enum berth_status run_step(struct bench *bench, int64_t step, struct update_result *update,
                                   struct berth_error *error) {
     if (replays(bench)) {
-        return replay_step(bench, step, update, error);
+        const struct bench_replay replay = replay_of(bench, &bench->read);
+        TRY(bench_replay_step(&replay, &bench->all_reduce, step, error));
+        update->imbalance = division_imbalance(&bench->division);
+        return BERTH_OK;
     }
     return trains(bench) ? train_step(bench, step, update, error)
                          : predict_step(bench, step, error);
@@ -418,7 +371,11 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
         figures->seconds += seconds;
         bench->step_seconds[figures->steps] = seconds;
         count_step(bench, step, &update, figures, sums);
-        count_exchanges(bench, &before, figures);
+        const struct comm_stats now = bench->comm->stats(bench->comm);
+        const double exposed = now.exposed_seconds - before.exposed_seconds;
+        figures->comm_exposed_seconds += exposed;
+        figures->comm_hidden_seconds += now.busy_seconds - before.busy_seconds - exposed;
+        figures->comm_bytes += (int64_t)(now.bytes - before.bytes);
     }
     if (bench->pairs) {
         TRY(silent_step(bench, step, &silent, error));
@@ -450,7 +407,19 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
                                                    : &bench->updater.all_reduce);
     }
     read_peak(bench);
-    finish(bench, &sums, figures);
+    bench->comm->sum(bench->comm, &bench->peak, 1);
+    qsort(bench->step_seconds, (size_t)figures->steps, sizeof *bench->step_seconds,
+          compare_seconds);
+    figures->p50_seconds = quantile(bench, figures->steps, 0.5);
+    figures->p99_seconds = quantile(bench, figures->steps, 0.99);
+    figures->samples_per_second = (double)figures->sequences / figures->seconds;
+    figures->tokens_per_second = (double)figures->tokens / figures->seconds;
+    figures->model_gflops = sums.flops / figures->seconds / 1e9;
+    figures->peak_gflops = bench->peak / 1e9;
+    figures->mfu = sums.flops / figures->seconds / bench->peak;
+    figures->imbalance = sums.imbalance / (double)figures->steps;
+    figures->fill = (double)figures->tokens / (double)(figures->sequences * bench->data.row_length);
+    figures->peak_rss_bytes = (int64_t)machine_peak_resident();
     return BERTH_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/bert.h"
 #include "model/folder.h"
@@ -54,25 +54,6 @@ static char *find_vocabulary(const struct bench_settings *settings) {
                                    : path_format("%s", settings->config->task.data_dir);
     path = path != NULL ? path : vocabulary_in(beside.text);
     return path != NULL ? path : vocabulary_in(path_in(beside.text, "../vocab").text);
-}
-
-static enum berth_status open_tokenizer(struct bench_data *data,
-                                        const struct bench_settings *settings,
-                                        struct berth_error *error) {
-    const char *path = data->files.vocab_path = find_vocabulary(settings);
-    if (path == NULL) {
-        return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with vocab_file",
-                         settings->data != NULL ? settings->data : settings->config->task.data_dir);
-    }
-    TRY(model_files_open_tokenizer(&data->files, &settings->config->model, NULL, error));
-    if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s has %zu tokens, but the geometry %s has only %" PRId64
-                         "; name another one with vocab_file",
-                         path, tokenizer_size(data->files.tokenizer), settings->geometry,
-                         data->files.shape.vocab_size);
-    }
-    return BERTH_OK;
 }
 
 // --- shards -------------------------------------------------------------------------------------
@@ -178,18 +159,6 @@ static void cut_once(struct bench_data *data, const struct bench_settings *setti
     }
 }
 
-static void cut_steps(struct bench_data *data, const struct bench_settings *settings,
-                      const struct batch_extent *limits, size_t epochs) {
-    const size_t features = data->real.count;
-    for (size_t i = 0; i < epochs; i++) {
-        shuffle_into(data, settings->config->run.seed, (int64_t)i, i * features);
-    }
-    data->warm_up = settings->warm_up_steps;
-    while (data->updates < settings->steps + settings->warm_up_steps) {
-        cut_update(data, limits, epochs * features);
-    }
-}
-
 static enum berth_status make_order(struct bench_data *data, const struct bench_settings *settings,
                                     struct berth_error *error) {
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
@@ -212,18 +181,15 @@ static enum berth_status make_order(struct bench_data *data, const struct bench_
     if (once) {
         cut_once(data, settings, &limits);
     } else {
-        cut_steps(data, settings, &limits, epochs);
+        for (size_t i = 0; i < epochs; i++) {
+            shuffle_into(data, settings->config->run.seed, (int64_t)i, i * features);
+        }
+        data->warm_up = settings->warm_up_steps;
+        while (data->updates < settings->steps + settings->warm_up_steps) {
+            cut_update(data, &limits, epochs * features);
+        }
     }
     return BERTH_OK;
-}
-
-static void widen_worst(struct bench_data *data, const struct division *division) {
-    for (size_t part = 0; part < division->parts; part++) {
-        const size_t first = division->starts[part];
-        const struct batch_extent own = packer_extent(&data->source, division->order + first,
-                                                      division->starts[part + 1] - first);
-        data->worst = batch_extent_larger(&data->worst, &own);
-    }
 }
 
 static enum berth_status find_worst(struct bench_data *data, int64_t parts,
@@ -239,7 +205,12 @@ static enum berth_status find_worst(struct bench_data *data, int64_t parts,
         const size_t first = data->cuts[i], count = data->cuts[i + 1] - first;
         division_make(&division, &data->source, data->order + first, count, &data->files.shape,
                       count);
-        widen_worst(data, &division);
+        for (size_t part = 0; part < division.parts; part++) {
+            const size_t begin = division.starts[part];
+            const struct batch_extent own = packer_extent(&data->source, division.order + begin,
+                                                          division.starts[part + 1] - begin);
+            data->worst = batch_extent_larger(&data->worst, &own);
+        }
     }
     division_done(&division);
     return status;
@@ -259,17 +230,6 @@ static enum berth_status check(const struct bench_data *data, const struct bench
                          " positions",
                          longest, data->files.shape.max_position_embeddings);
     }
-    return BERTH_OK;
-}
-
-static enum berth_status read_set(struct bench_data *data, struct settings *config,
-                                  const struct berth_log *log, enum task_use use,
-                                  struct berth_error *error) {
-    TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
-    struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
-    TRY(task_set_open(&data->set, data->task, &args, error));
-    data->real = data->set.source;
-    data->row_length = data->files.length;
     return BERTH_OK;
 }
 
@@ -307,8 +267,26 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
         .source = settings->geometry};
     TRY(task_fit_length(config, &limits, &data->files.length, &settings->log, error));
     TRY(check(data, settings, data->files.length, error));
-    TRY(open_tokenizer(data, settings, error));
-    return read_set(data, config, &settings->log, use, error);
+    const char *path = data->files.vocab_path = find_vocabulary(settings);
+    if (path == NULL) {
+        return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with vocab_file",
+                         settings->data != NULL ? settings->data : settings->config->task.data_dir);
+    }
+    TRY(model_files_open_tokenizer(&data->files, &settings->config->model, NULL, error));
+    if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s has %zu tokens, but the geometry %s has only %" PRId64
+                         "; name another one with vocab_file",
+                         path, tokenizer_size(data->files.tokenizer), settings->geometry,
+                         data->files.shape.vocab_size);
+    }
+    TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
+    struct task_open args = {
+        .use = use, .config = config, .files = &data->files, .log = &settings->log};
+    TRY(task_set_open(&data->set, data->task, &args, error));
+    data->real = data->set.source;
+    data->row_length = data->files.length;
+    return BERTH_OK;
 }
 
 // A forecast is of pre-training if its data is.

@@ -77,18 +77,14 @@ int rank_event_scales_with_load(enum rank_event event) {
     return events[event].scales_with_load;
 }
 
-static int64_t max_summed(const struct rank_times *times) {
+enum berth_status rank_times_replay(const struct rank_times *times,
+                                    const struct rank_replay *replay, struct berth_error *error) {
     int64_t max = 1;
     for (size_t i = 0; i < times->count; i++) {
         const struct rank_moment *moment = &times->moments[i];
         max = moment->event == RANK_SUMS && moment->index > max ? moment->index : max;
     }
-    return max;
-}
-
-enum berth_status rank_times_replay(const struct rank_times *times,
-                                    const struct rank_replay *replay, struct berth_error *error) {
-    const size_t capacity = (size_t)max_summed(times);
+    const size_t capacity = (size_t)max;
     struct step step = {.all_reduce = replay->all_reduce,
                         .numbers = memory_array_zeroed(capacity, sizeof(double)),
                         .error = error};

@@ -10,7 +10,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 
 #include <stdio.h>

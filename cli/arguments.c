@@ -56,9 +56,12 @@ int cli_requires(const struct cli_verb *verb, const char *name) {
     return 0;
 }
 
-// The verb that has the row and is nearest to `verb`: with the same words, the same name, or any.
-static const struct cli_verb *find_owner(const struct cli_verb *verb,
-                                         const struct option_row *row) {
+// What else the name is: an option of other verbs, or of another program.
+static void describe_elsewhere(const struct cli_verb *verb, const char *name, char *text,
+                               size_t size) {
+    // The verb that has the row and is nearest to `verb`: with the same words, the same name, or
+    // any.
+    const struct option_row *row = option_find(name);
     const struct cli_verb *other, *owner = NULL;
     int best = -1;
     for (size_t i = 0; row != NULL && (other = cli_verb_at(i)) != NULL; i++) {
@@ -72,13 +75,6 @@ static const struct cli_verb *find_owner(const struct cli_verb *verb,
             best = nearness;
         }
     }
-    return owner;
-}
-
-// What else the name is: an option of other verbs, or of another program.
-static void describe_elsewhere(const struct cli_verb *verb, const char *name, char *text,
-                               size_t size) {
-    const struct cli_verb *owner = find_owner(verb, option_find(name));
     text[0] = '\0';
     if (owner != NULL) {
         char words[64];
@@ -162,24 +158,21 @@ static enum berth_status require_word(struct reader *reader, const char **value,
     return BERTH_OK;
 }
 
-// Refuses 0 and 1 after a flag: elsewhere they are its value, in this verb files.
-static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
-                                      const char *word, struct berth_error *error) {
-    int ignored;
-    return word == NULL || is_truth(call, word) || !number_parse_boolean(word, &ignored)
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_USAGE,
-                     "option %s: write --%s=%s for that value, or ./%s for a file of that name",
-                     row->name, row->name, word, word);
-}
-
 // The value of the current option. A flag takes the next word only if that is true, false, ...
 static enum berth_status read_value(const struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, const char **value,
                                     struct berth_error *error) {
     const char *word = next_word(reader);
-    TRY(row->type == OPTION_FLAG ? refuse_digit(call, row, word, error) : BERTH_OK);
+    // Refuses 0 and 1 after a flag: elsewhere they are its value, in this verb files.
+    if (row->type == OPTION_FLAG) {
+        int ignored;
+        if (word != NULL && !is_truth(call, word) && number_parse_boolean(word, &ignored)) {
+            return error_set(
+                error, BERTH_USAGE,
+                "option %s: write --%s=%s for that value, or ./%s for a file of that name",
+                row->name, row->name, word, word);
+        }
+    }
     *value = row->type == OPTION_FLAG ? "true" : row->alone;
     int is_value = row->type == OPTION_FLAG
                        ? word != NULL && is_truth(call, word)
@@ -187,15 +180,6 @@ static enum berth_status read_value(const struct cli_call *call, struct reader *
     return *value != NULL && reader->attached == NULL && !is_value
                ? BERTH_OK
                : require_word(reader, value, error);
-}
-
-// The list overwrites words that were already parsed.
-static void read_list(struct cli_call *call, struct reader *reader, const char *first) {
-    call->list = (const char *const *)reader->words;
-    reader->words[call->list_count++] = (char *)first;
-    while (next_word(reader) != NULL && !is_option(next_word(reader))) {
-        reader->words[call->list_count++] = reader->words[reader->next++];
-    }
 }
 
 // The message of a wrong value names the option as it was typed.
@@ -215,7 +199,12 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
     TRY(check_value(reader->name, row, value, error));
     call->values[index] = value;
     if (row->type == OPTION_LIST) {
-        read_list(call, reader, value);
+        // The list overwrites words that were already parsed.
+        call->list = (const char *const *)reader->words;
+        reader->words[call->list_count++] = (char *)value;
+        while (next_word(reader) != NULL && !is_option(next_word(reader))) {
+            reader->words[call->list_count++] = reader->words[reader->next++];
+        }
     }
     return BERTH_OK;
 }
@@ -226,20 +215,6 @@ static const struct option_row *row_of_value(const struct option_row *row, const
     const int is_fraction = number_parse_real(value, &number) && number > 0 && number < 1;
     return is_fraction && strcmp(row->name, "warmup_steps") == 0 ? option_find("warmup_proportion")
                                                                  : row;
-}
-
-static enum berth_status set_row(struct cli_call *call, struct reader *reader,
-                                 const struct option_row *row, struct berth_error *error) {
-    const char *value;
-    TRY(read_value(call, reader, row, &value, error));
-    row = row_of_value(row, value);
-    TRY(check_value(reader->name, row, value, error));
-    if (row->unit != NULL && strcmp(row->unit, "FILE") == 0 &&
-        settings_row_is_given(&call->config, row)) {
-        cli_note(call, "--%s replaces the file that was given before: only one is read",
-                 reader->name);
-    }
-    return settings_set_row(&call->config, row, value, error);
 }
 
 // --- one option ----------------------------------------------------------------------------------
@@ -279,19 +254,18 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     }
     const struct option_row *row = option_find(name);
     if (row != NULL && cli_row_applies(call->verb, row)) {
-        return set_row(call, reader, row, error);
+        const char *value;
+        TRY(read_value(call, reader, row, &value, error));
+        row = row_of_value(row, value);
+        TRY(check_value(reader->name, row, value, error));
+        if (row->unit != NULL && strcmp(row->unit, "FILE") == 0 &&
+            settings_row_is_given(&call->config, row)) {
+            cli_note(call, "--%s replaces the file that was given before: only one is read",
+                     reader->name);
+        }
+        return settings_set_row(&call->config, row, value, error);
     }
     return unknown(call, name, error);
-}
-
-// A negated flag is the flag with the value false.
-static void spell_out_negation(const struct cli_call *call, struct reader *reader) {
-    const char *name = reader->name, *flag = negated(call->verb, name);
-    const int is_known = option_find(name) != NULL || find_option(call->verb, name) != NULL;
-    if (flag != NULL && reader->attached == NULL && !is_known) {
-        memmove(reader->name, flag, strlen(flag) + 1);
-        reader->attached = "false";
-    }
 }
 
 // Parses a word without its dashes: a name and, after "=", its value.
@@ -304,7 +278,13 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     memcpy(reader->name, word, length);
     reader->name[length] = '\0';
     reader->attached = word[length] == '=' ? word + length + 1 : NULL;
-    spell_out_negation(call, reader);
+    // A negated flag is the flag with the value false.
+    const char *name = reader->name, *flag = negated(call->verb, name);
+    const int is_known = option_find(name) != NULL || find_option(call->verb, name) != NULL;
+    if (flag != NULL && reader->attached == NULL && !is_known) {
+        memmove(reader->name, flag, strlen(flag) + 1);
+        reader->attached = "false";
+    }
     return set_option(call, reader, error);
 }
 
@@ -327,16 +307,6 @@ const char *cli_option_name(const char *word) {
     const int is_long = word[0] == '-' && word[1] == '-' && word[2] != '\0';
     const struct letter *letter = word[0] == '-' && word[1] != '\0' ? find_letter(word) : NULL;
     return is_long ? word + 2 : letter != NULL ? letter->option : NULL;
-}
-
-static enum berth_status read_short(struct cli_call *call, struct reader *reader, const char *word,
-                                    struct berth_error *error) {
-    const struct letter *found = find_letter(word);
-    if (found == NULL) {
-        return error_set(error, BERTH_USAGE,
-                         "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
-    }
-    return read_option(call, reader, found->option, error);
 }
 
 #define USAGE_SIZE 512
@@ -387,7 +357,12 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
         return read_option(call, reader, word, error);
     }
     if (is_option(word)) {
-        return read_short(call, reader, word, error);
+        const struct letter *found = find_letter(word);
+        if (found == NULL) {
+            return error_set(error, BERTH_USAGE,
+                             "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
+        }
+        return read_option(call, reader, found->option, error);
     }
     return read_argument(call, word, error);
 }
@@ -435,15 +410,6 @@ enum berth_status cli_check_output(const struct cli_call *call, const char *name
     return error_set(error, BERTH_USAGE,
                      "%s -: `berth %s` does not write this to standard output; give it a name",
                      name, words);
-}
-
-static enum berth_status check_outputs(const struct cli_call *call, struct berth_error *error) {
-    static const char *const names[] = {"--output", "--output_dir", "--output_file",
-                                        "--profile_output"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRY(cli_check_output(call, names[i], text_of(call, names[i] + strlen("--")), error));
-    }
-    return BERTH_OK;
 }
 
 static enum berth_status read_words(struct cli_call *call, struct reader *reader,
@@ -495,7 +461,11 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
         return reader.next <= of_file ? error_prefix(error, status, "%s", file) : status;
     }
     TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
-    TRY(check_outputs(call, error));
+    static const char *const names[] = {"--output", "--output_dir", "--output_file",
+                                        "--profile_output"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(cli_check_output(call, names[i], text_of(call, names[i] + strlen("--")), error));
+    }
     return check_required(call, error);
 }
 

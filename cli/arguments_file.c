@@ -6,38 +6,22 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 #include "settings/settings.h"
 
 #include <string.h>
-
-static enum berth_status put_text(struct buffer *word, const json *value,
-                                  struct berth_error *error) {
-    if (strlen(json_text(value)) != json_text_length(value)) {
-        return error_set(error, BERTH_BAD_DATA, "the text contains a NUL character");
-    }
-    buffer_put_text(word, json_text(value));
-    return BERTH_OK;
-}
-
-// The value of such a key is the object as one line of JSON.
-static enum berth_status put_object(struct buffer *word, const json *value,
-                                    struct berth_error *error) {
-    OWNED char *text = json_write(value, JSON_COMPACT);
-    if (text == NULL) {
-        return error_no_memory(error, 0, "an option");
-    }
-    buffer_put_text(word, text);
-    return BERTH_OK;
-}
 
 // Appends the value of an option as the command line has it. A list has commas.
 static enum berth_status put_value(struct buffer *word, const char *key, const json *value,
                                    struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE];
     if (json_is_text(value)) {
-        return put_text(word, value, error);
+        if (strlen(json_text(value)) != json_text_length(value)) {
+            return error_set(error, BERTH_BAD_DATA, "the text contains a NUL character");
+        }
+        buffer_put_text(word, json_text(value));
+        return BERTH_OK;
     }
     if (json_is_boolean(value)) {
         buffer_put_text(word, json_truth(value) ? "true" : "false");
@@ -50,7 +34,13 @@ static enum berth_status put_value(struct buffer *word, const char *key, const j
             TRY(put_value(word, key, json_at(value, i), error));
         }
     } else {
-        return put_object(word, value, error);
+        // The value of such a key is the object as one line of JSON.
+        OWNED char *text = json_write(value, JSON_COMPACT);
+        if (text == NULL) {
+            return error_no_memory(error, 0, "an option");
+        }
+        buffer_put_text(word, text);
+        return BERTH_OK;
     }
     return BERTH_OK;
 }

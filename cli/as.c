@@ -7,7 +7,7 @@
 #include "core/file.h"
 #include "core/launcher.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -140,17 +140,6 @@ static enum berth_status run_script(size_t count, const char *const *words, int 
     return start(all, "bash", 0, error);
 }
 
-static enum berth_status list_programs(struct berth_error *error) {
-    struct buffer text DONE_BY(buffer_done) = {0};
-    buffer_put_text(&text,
-                    "usage: berth as [--print_command] [--OPTION=VALUE...] PROGRAM ...\n\n"
-                    "Put `berth as` in the place of `python` or `bash`. PROGRAM is one of\n");
-    compat_put_programs(&text);
-    buffer_put_text(&text, "\n`berth as SYSTEM/PROGRAM --help` lists its flags and what each "
-                           "becomes.\n");
-    return put(&text, error);
-}
-
 static int asks_for_help(size_t count, const char *const *words) {
     for (size_t i = 1; i < count; i++) {
         if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) {
@@ -221,9 +210,16 @@ static enum berth_status take(size_t count, const char *const *given, struct ber
     return status;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_as(struct cli_call *call, struct berth_error *error) {
     (void)call;
-    return list_programs(error);
+    struct buffer text DONE_BY(buffer_done) = {0};
+    buffer_put_text(&text,
+                    "usage: berth as [--print_command] [--OPTION=VALUE...] PROGRAM ...\n\n"
+                    "Put `berth as` in the place of `python` or `bash`. PROGRAM is one of\n");
+    compat_put_programs(&text);
+    buffer_put_text(&text, "\n`berth as SYSTEM/PROGRAM --help` lists its flags and what each "
+                           "becomes.\n");
+    return put(&text, error);
 }
 
 const struct cli_verb cli_as = {
@@ -243,5 +239,5 @@ const struct cli_verb cli_as = {
     .argument_at = compat_program_name,
     .processes = CLI_FIRST,
     .take = take,
-    .run = run,
+    .run = run_as,
 };

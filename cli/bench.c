@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "report/run.h"
 #include "rows.h"
 #include "train/machine/machine.h"
@@ -125,22 +125,6 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
 
 // --- train, predict, pretrain --------------------------------------------------------------------
 
-static void put_exchanges(struct json_line *line, int as_json,
-                          const struct bench_figures *figures) {
-    if (figures->ranks > 1) {
-        put_number(line, as_json, "ranks", figures->ranks, "");
-        put_number(line, as_json, "imbalance", figures->imbalance, "of the mean part");
-        put_number(line, as_json, "comm_exposed_seconds", figures->comm_exposed_seconds, "s");
-        put_number(line, as_json, "comm_hidden_seconds", figures->comm_hidden_seconds, "s");
-        put_number(line, as_json, "comm_bytes", (double)figures->comm_bytes, "");
-    }
-    if (figures->no_exchange_seconds > 0) {
-        put_number(line, as_json, "no_exchange_seconds", figures->no_exchange_seconds, "s");
-        put_number(line, as_json, "exchange_ratio", figures->seconds / figures->no_exchange_seconds,
-                   "");
-    }
-}
-
 static void put_figures(struct json_line *line, int as_json, const struct bench_figures *figures) {
     if (figures->masked > 0) {
         put_number(line, as_json, "masked_tokens", (double)figures->masked, "");
@@ -162,7 +146,18 @@ static void put_figures(struct json_line *line, int as_json, const struct bench_
     put_number(line, as_json, "forward_seconds", figures->forward_seconds, "s");
     put_number(line, as_json, "backward_seconds", figures->backward_seconds, "s");
     put_number(line, as_json, "step_seconds", figures->step_seconds, "s");
-    put_exchanges(line, as_json, figures);
+    if (figures->ranks > 1) {
+        put_number(line, as_json, "ranks", figures->ranks, "");
+        put_number(line, as_json, "imbalance", figures->imbalance, "of the mean part");
+        put_number(line, as_json, "comm_exposed_seconds", figures->comm_exposed_seconds, "s");
+        put_number(line, as_json, "comm_hidden_seconds", figures->comm_hidden_seconds, "s");
+        put_number(line, as_json, "comm_bytes", (double)figures->comm_bytes, "");
+    }
+    if (figures->no_exchange_seconds > 0) {
+        put_number(line, as_json, "no_exchange_seconds", figures->no_exchange_seconds, "s");
+        put_number(line, as_json, "exchange_ratio", figures->seconds / figures->no_exchange_seconds,
+                   "");
+    }
 }
 
 static enum berth_status check_options(const struct cli_call *call, enum bench_kind kind,
@@ -334,22 +329,6 @@ static enum berth_status put_forecast(const struct cli_call *call,
     return BERTH_OK;
 }
 
-static void put_head(const struct cli_call *call) {
-    if (!cli_flag(call, "json")) {
-        printf("%6s %6s %8s %11s %10s %9s %10s %9s %9s %9s\n", "hosts", "ranks/", "Gbit/s",
-               "samples/s", "efficiency", "s/update", "waiting, s", "sent, MB", "rank, GB",
-               "host, GB");
-    }
-}
-
-// If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's threads.
-static int64_t threads_of(const struct cli_call *call) {
-    const int64_t ranks = cli_integer(call, "ranks_per_host"),
-                  all = machine_threads(&call->config.machine);
-    const int is_chosen = call->config.machine.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
-    return is_chosen ? call->config.machine.threads : all > ranks ? all / ranks : 1;
-}
-
 static enum berth_status forecast_hosts(struct cli_call *call, const struct requested *requested,
                                         size_t i, struct berth_reporter *reporter,
                                         struct berth_error *error) {
@@ -365,8 +344,10 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct requ
     struct bench_figures figures;
     settings.cluster = &cluster;
     TRY(bench_run(&settings, &figures, error));
-    if (i == 0) {
-        put_head(call);
+    if (i == 0 && !cli_flag(call, "json")) {
+        printf("%6s %6s %8s %11s %10s %9s %10s %9s %9s %9s\n", "hosts", "ranks/", "Gbit/s",
+               "samples/s", "efficiency", "s/update", "waiting, s", "sent, MB", "rank, GB",
+               "host, GB");
     }
     for (size_t link = 0; link < requested->gbits.count; link++) {
         TRY(put_forecast(call, &cluster, requested->gbits.values[link], &figures, &forecasts[link],
@@ -381,7 +362,14 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     enum berth_status status = BERTH_OK;
     TRY(check_options(call, BENCH_RANKS, error));
     TRY(read_request(call, &requested, error));
-    call->config.machine.threads = threads_of(call);
+    // If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's
+    // threads.
+    const int64_t ranks = cli_integer(call, "ranks_per_host"),
+                  all = machine_threads(&call->config.machine);
+    const int is_chosen = call->config.machine.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
+    call->config.machine.threads = is_chosen     ? call->config.machine.threads
+                                   : all > ranks ? all / ranks
+                                                 : 1;
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     for (size_t i = 0; i < requested.hosts.count && status == BERTH_OK; i++) {
         status = forecast_hosts(call, &requested, i, reporter, error);
@@ -471,7 +459,7 @@ static enum berth_status write_report(const struct cli_call *call, struct berth_
                                 : BERTH_OK;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_bench(struct cli_call *call, struct berth_error *error) {
     const struct benchmark *benchmark = benchmark_of(call);
     if (benchmark == NULL) {
         return error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
@@ -511,5 +499,5 @@ const struct cli_verb cli_bench = {
     .arguments_max = 1,
     .argument_at = benchmark_at,
     .processes_of = processes_of,
-    .run = run,
+    .run = run_bench,
 };

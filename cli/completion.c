@@ -162,17 +162,6 @@ static const struct option_row *takes_value(const struct cli_verb *verb, size_t 
                                                                                           : NULL;
 }
 
-static void offer_arguments(struct candidates *out, const struct cli_verb *verb,
-                            const char *before) {
-    if (verb->argument_at != NULL && cli_find_verb(before, NULL, NULL) == verb) {
-        offer_each(out, verb->argument_at);
-    } else if (verb->argument_at != NULL) {
-        offer_tasks(out, before); // of `berth help finetune`
-    } else if (verb->arguments_max > 0) {
-        out->expected = EXPECT_FILES;
-    }
-}
-
 // "--name=value", of which only the value is completed; 0: it is no such word.
 static int offer_assigned(struct candidates *out, const struct cli_verb *verb) {
     char name[OPTION_NAME_SIZE + 2];
@@ -205,7 +194,13 @@ static void offer_words(struct candidates *out, size_t count, const char *const 
     } else if (!offer_assigned(out, verb) && out->typed[0] == '-') {
         offer_options(out, verb);
     } else if (out->typed[0] != '-') {
-        offer_arguments(out, verb, before);
+        if (verb->argument_at != NULL && cli_find_verb(before, NULL, NULL) == verb) {
+            offer_each(out, verb->argument_at);
+        } else if (verb->argument_at != NULL) {
+            offer_tasks(out, before); // of `berth help finetune`
+        } else if (verb->arguments_max > 0) {
+            out->expected = EXPECT_FILES;
+        }
     }
 }
 
@@ -236,7 +231,7 @@ static const char *shell_at(size_t index) {
     return index < sizeof shells / sizeof *shells ? shells[index].name : NULL;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_completion(struct cli_call *call, struct berth_error *error) {
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
         if (strcmp(call->arguments[0], shells[i].name) == 0) {
             fputs(shells[i].script, stdout);
@@ -261,5 +256,5 @@ const struct cli_verb cli_completion = {
     .arguments_max = 1,
     .argument_at = shell_at,
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_completion,
 };

@@ -7,7 +7,7 @@
 #include "comm/mpi.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/settings.h"
 #include "train/machine/machine.h"
 
@@ -39,35 +39,35 @@ static const struct option_row options[] = {
 };
 
 // Prints one fact at a time, for people or as a member of an object.
-struct facts {
+struct machine_info {
     int json;
     struct json_line line;
 };
 
-static void put_text(struct facts *facts, const char *key, const char *value) {
-    if (facts->json) {
-        json_line_text(&facts->line, key, value);
+static void put_text(struct machine_info *info, const char *key, const char *value) {
+    if (info->json) {
+        json_line_text(&info->line, key, value);
     } else {
         printf("%-24s %s\n", key, value);
     }
 }
 
 // People see the value divided by 1 << shift, with its unit; JSON has the value itself.
-static void put_number(struct facts *facts, const char *key, int64_t value, int shift,
+static void put_number(struct machine_info *info, const char *key, int64_t value, int shift,
                        const char *unit) {
-    if (facts->json) {
-        json_line_integer(&facts->line, key, value);
+    if (info->json) {
+        json_line_integer(&info->line, key, value);
     } else {
         printf("%-24s %" PRId64 "%s\n", key, value >> shift, unit);
     }
 }
 
-static void put_integer(struct facts *facts, const char *key, int64_t value) {
-    put_number(facts, key, value, 0, "");
+static void put_integer(struct machine_info *info, const char *key, int64_t value) {
+    put_number(info, key, value, 0, "");
 }
 
-static void put_memory(struct facts *facts, const char *key, uint64_t bytes) {
-    put_number(facts, key, (int64_t)bytes, 20, " MiB");
+static void put_memory(struct machine_info *info, const char *key, uint64_t bytes) {
+    put_number(info, key, (int64_t)bytes, 20, " MiB");
 }
 
 // The value of the first line of a /proc file that begins with `key`.
@@ -95,7 +95,7 @@ static void add_word(char *list, size_t size, const char *word) {
     snprintf(list + used, size - used, "%s%s", used > 0 ? " " : "", word);
 }
 
-static void put_processor(struct facts *facts) {
+static void put_processor(struct machine_info *info) {
     static const char *const wanted[] = {
         "sse2",        "avx2",        "fma",      "avx_vnni", "avx512f", "avx512bw", "avx512vl",
         "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8", "asimd",   "bf16"};
@@ -109,13 +109,13 @@ static void put_processor(struct facts *facts) {
             add_word(found, sizeof found, wanted[i]);
         }
     }
-    put_text(facts, "processor", model);
-    put_text(facts, "processor_features", found);
-    put_integer(facts, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
+    put_text(info, "processor", model);
+    put_text(info, "processor_features", found);
+    put_integer(info, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 // The instruction sets that this machine supports: "generic avx2 avx512".
-static void put_instructions(struct facts *facts) {
+static void put_instructions(struct machine_info *info) {
     static const char *const sets[] = {"generic",    "fma", "avx2",    "avx512",
                                        "avx512bf16", "amx", "neonbf16"};
     char usable[128] = "", portable[128] = "";
@@ -130,8 +130,8 @@ static void put_instructions(struct facts *facts) {
             device->close(device);
         }
     }
-    put_text(facts, "instruction_sets", usable);
-    put_text(facts, "same_bytes", portable); // in fp32 and int8, here and elsewhere
+    put_text(info, "instruction_sets", usable);
+    put_text(info, "same_bytes", portable); // in fp32 and int8, here and elsewhere
 }
 
 // The GPUs of a kind: "cuda:0, NVIDIA H200, ...; ...", or why there are none: "no
@@ -151,18 +151,8 @@ static void describe_gpus(const char *kind, char *text, size_t size) {
     }
 }
 
-// Prints a line for each kind of GPU: which ones there are, or why there is none.
-static void put_gpus(struct facts *facts) {
-    char key[32], text[2048];
-    for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {
-        snprintf(key, sizeof key, "device_%s", *kind);
-        describe_gpus(*kind, text, sizeof text);
-        put_text(facts, key, text);
-    }
-}
-
 // The number formats that a device predicts in: "fp32 bf16 int8".
-static void put_precisions(struct facts *facts, const struct device *device) {
+static void put_precisions(struct machine_info *info, const struct device *device) {
     char found[64] = "";
     for (enum berth_precision i = 0; i < BERTH_PRECISION_AUTO; i++) {
         struct settings config = {.machine.precision = i};
@@ -172,64 +162,36 @@ static void put_precisions(struct facts *facts, const struct device *device) {
             add_word(found, sizeof found, machine_precision_name(i));
         }
     }
-    put_text(facts, "precisions", found);
+    put_text(info, "precisions", found);
 }
 
-static enum berth_status put_device(struct facts *facts, struct settings *config,
+static enum berth_status put_device(struct machine_info *info, struct settings *config,
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
     char processors[1024] = "unknown";
     TRY(machine_device_open(&config->machine, comm_self(), NULL, &device, error));
-    put_text(facts, "device", device->describe(device));
-    put_gpus(facts);
+    put_text(info, "device", device->describe(device));
+    // Prints a line for each kind of GPU: which ones there are, or why there is none.
+    char key[32], text[2048];
+    for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {
+        snprintf(key, sizeof key, "device_%s", *kind);
+        describe_gpus(*kind, text, sizeof text);
+        put_text(info, key, text);
+    }
     find_proc_line("/proc/self/status", "Cpus_allowed_list", processors, sizeof processors);
-    put_text(facts, "processors_usable", processors);
-    put_integer(facts, "threads", machine_threads(&config->machine));
+    put_text(info, "processors_usable", processors);
+    put_integer(info, "threads", machine_threads(&config->machine));
     enum berth_status status =
         machine_inference_dtype(&config->machine, comm_self(), device, NULL, &compute, error);
-    put_text(facts, "precision", machine_precision_name(config->machine.precision));
-    put_precisions(facts, device);
+    put_text(info, "precision", machine_precision_name(config->machine.precision));
+    put_precisions(info, device);
     device->close(device);
     return status;
 }
 
-static void put_memories(struct facts *facts) {
-    const char *limit = NULL;
-    uint64_t available = machine_memory_available(&limit);
-    put_memory(facts, "memory_total",
-               (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
-    if (available != UINT64_MAX) {
-        put_memory(facts, "memory_available", available);
-    }
-    if (limit != NULL) {
-        put_text(facts, "memory_limit", limit);
-    }
-}
-
-// "openmpi (Open MPI v4.1.4), mpich (MPICH 4.0.2)"
-static void put_modules(struct facts *facts) {
-    char found[512] = "", version[COMM_VERSION_SIZE];
-    for (const char *const *name = mpi_modules; *name != NULL; name++) {
-        size_t used = strlen(found);
-        if (mpi_module_version(*name, version)) {
-            snprintf(found + used, sizeof found - used, "%s%s (%s)", used > 0 ? ", " : "", *name,
-                     version);
-        }
-    }
-    put_text(facts, "comm_modules", found[0] != '\0' ? found : "none");
-}
-
-static void put_launch(struct facts *facts) {
-    struct launch launch = launch_find();
-    put_text(facts, "launcher", launch.launcher != NULL ? launch.launcher->name : "none");
-    put_integer(facts, "processes", launch.size);
-    put_integer(facts, "process_rank", launch.rank);
-    put_modules(facts);
-}
-
 // Opens it, so that `mpirun berth doctor` tells whether jobs of several processes would start.
-static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
+static enum berth_status put_comm(struct machine_info *info, struct cli_call *call,
                                   struct berth_error *error) {
     struct berth_log log = cli_log(call);
     const char *name = cli_value(call, "comm");
@@ -238,49 +200,67 @@ static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
     call->config.machine.comm = name != NULL ? name : "auto";
     call->config.machine.comm_timeout = call->config.machine.start_timeout = COMM_SECONDS;
     gethostname(host, sizeof host - 1);
-    put_text(facts, "host", host);
+    put_text(info, "host", host);
     TRY(machine_comm_open("doctor", &call->config, &log, &comm, error));
-    put_text(facts, "comm", comm->name);
-    put_integer(facts, "ranks", comm->size);
-    put_integer(facts, "rank", comm->rank);
-    put_integer(facts, "ranks_of_host", comm->local_size);
-    put_integer(facts, "hosts", comm->host_count);
+    put_text(info, "comm", comm->name);
+    put_integer(info, "ranks", comm->size);
+    put_integer(info, "rank", comm->rank);
+    put_integer(info, "ranks_of_host", comm->local_size);
+    put_integer(info, "hosts", comm->host_count);
     int stop = 0;
     enum berth_status status = comm->agree(comm, BERTH_OK, &stop, error);
     comm->close(comm);
     return status;
 }
 
-static void put_build(struct facts *facts) {
-    put_text(facts, "version", berth_version());
-    put_text(facts, "compiler", __VERSION__);
-    put_text(facts, "build_type", BERTH_BUILD_TYPE);
-    put_text(facts, "build_options", BERTH_BUILD_OPTIONS);
-    put_text(facts, "libraries", BERTH_BUILD_LIBRARIES);
-}
-
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct facts facts = {.json = cli_flag(call, "json")};
-    if (facts.json) {
-        json_line_open(&facts.line, NULL, '{');
+static enum berth_status run_doctor(struct cli_call *call, struct berth_error *error) {
+    struct machine_info info = {.json = cli_flag(call, "json")};
+    if (info.json) {
+        json_line_open(&info.line, NULL, '{');
     }
-    put_build(&facts);
-    put_processor(&facts);
-    put_instructions(&facts);
-    put_memories(&facts);
-    put_launch(&facts);
+    put_text(&info, "version", berth_version());
+    put_text(&info, "compiler", __VERSION__);
+    put_text(&info, "build_type", BERTH_BUILD_TYPE);
+    put_text(&info, "build_options", BERTH_BUILD_OPTIONS);
+    put_text(&info, "libraries", BERTH_BUILD_LIBRARIES);
+    put_processor(&info);
+    put_instructions(&info);
+    const char *limit = NULL;
+    uint64_t available = machine_memory_available(&limit);
+    put_memory(&info, "memory_total",
+               (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    if (available != UINT64_MAX) {
+        put_memory(&info, "memory_available", available);
+    }
+    if (limit != NULL) {
+        put_text(&info, "memory_limit", limit);
+    }
+    struct launch launch = launch_find();
+    put_text(&info, "launcher", launch.launcher != NULL ? launch.launcher->name : "none");
+    put_integer(&info, "processes", launch.size);
+    put_integer(&info, "process_rank", launch.rank);
+    // "openmpi (Open MPI v4.1.4), mpich (MPICH 4.0.2)"
+    char found[512] = "", version[COMM_VERSION_SIZE];
+    for (const char *const *name = mpi_modules; *name != NULL; name++) {
+        size_t used = strlen(found);
+        if (mpi_module_version(*name, version)) {
+            snprintf(found + used, sizeof found - used, "%s%s (%s)", used > 0 ? ", " : "", *name,
+                     version);
+        }
+    }
+    put_text(&info, "comm_modules", found[0] != '\0' ? found : "none");
     enum berth_status status = cli_set(call, "precision", cli_value(call, "precision"), error);
     if (status == BERTH_OK) {
-        status = put_comm(&facts, call, error);
+        status = put_comm(&info, call, error);
     }
     if (status == BERTH_OK) {
-        status = put_device(&facts, &call->config, error);
+        status = put_device(&info, &call->config, error);
     }
-    if (facts.json && status == BERTH_OK) {
-        json_line_close(&facts.line, '}');
-        status = cli_put_json(&facts.line, error);
+    if (info.json && status == BERTH_OK) {
+        json_line_close(&info.line, '}');
+        status = cli_put_json(&info.line, error);
     }
-    json_line_done(&facts.line);
+    json_line_done(&info.line);
     return status;
 }
 
@@ -291,5 +271,5 @@ const struct cli_verb cli_doctor = {
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     CLI_OWN_OPTIONS(options),
     .processes = CLI_EACH,
-    .run = run,
+    .run = run_doctor,
 };

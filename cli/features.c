@@ -66,40 +66,24 @@ static void add_label(struct json_line *line, const char *key, const struct feat
     }
 }
 
-static enum berth_status put_feature(const struct features *job,
-                                     const struct squad_feature *feature, struct json_line *line,
-                                     struct berth_error *error) {
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "example_id", job->dataset.examples[feature->example].id);
-    json_line_integer(line, "unique_id", feature->unique_id);
-    add_array(line, "input_ids", job, feature, IDS);
-    add_array(line, "token_type_ids", job, feature, TYPES);
-    add_label(line, "start", job, feature->start);
-    add_label(line, "end", job, feature->end);
-    json_line_integer(line, "doc_span_start", feature->document_start);
-    add_array(line, "token_to_orig", job, feature, WORDS);
-    add_array(line, "is_max_context", job, feature, MAX_CONTEXT);
-    json_line_close(line, '}');
-    return cli_put_json(line, error);
-}
-
 static enum berth_status put_features(const struct features *job, struct berth_error *error) {
     struct json_line line DONE_BY(json_line_done) = {0};
     for (size_t i = 0; i < job->set.count && !ferror(stdout); i++) {
-        TRY(put_feature(job, &job->set.features[i], &line, error));
+        const struct squad_feature *feature = &job->set.features[i];
+        json_line_open(&line, NULL, '{');
+        json_line_text(&line, "example_id", job->dataset.examples[feature->example].id);
+        json_line_integer(&line, "unique_id", feature->unique_id);
+        add_array(&line, "input_ids", job, feature, IDS);
+        add_array(&line, "token_type_ids", job, feature, TYPES);
+        add_label(&line, "start", job, feature->start);
+        add_label(&line, "end", job, feature->end);
+        json_line_integer(&line, "doc_span_start", feature->document_start);
+        add_array(&line, "token_to_orig", job, feature, WORDS);
+        add_array(&line, "is_max_context", job, feature, MAX_CONTEXT);
+        json_line_close(&line, '}');
+        TRY(cli_put_json(&line, error));
     }
     return BERTH_OK;
-}
-
-static enum berth_status put_counts(const struct features *job, struct berth_error *error) {
-    struct json_line line DONE_BY(json_line_done) = {0};
-    json_line_open(&line, NULL, '{');
-    json_line_integer(&line, "examples", (int64_t)job->dataset.count);
-    json_line_integer(&line, "features", (int64_t)job->set.count);
-    json_line_integer(&line, "tokens", (int64_t)job->set.token_count);
-    json_line_integer(&line, "cls_labelled", (int64_t)job->set.cls_labelled);
-    json_line_close(&line, '}');
-    return cli_put_json(&line, error);
 }
 
 // A vocabulary alone has no number of positions, nor has a folder without config.json.
@@ -145,7 +129,14 @@ static enum berth_status print(const struct features *job, const struct cli_call
         TRY(put_features(job, error));
     }
     if (as_json) {
-        return put_counts(job, error);
+        struct json_line line DONE_BY(json_line_done) = {0};
+        json_line_open(&line, NULL, '{');
+        json_line_integer(&line, "examples", (int64_t)job->dataset.count);
+        json_line_integer(&line, "features", (int64_t)job->set.count);
+        json_line_integer(&line, "tokens", (int64_t)job->set.token_count);
+        json_line_integer(&line, "cls_labelled", (int64_t)job->set.cls_labelled);
+        json_line_close(&line, '}');
+        return cli_put_json(&line, error);
     }
     if (!jsonl || cli_flag(call, "count")) {
         printf("examples=%zu features=%zu tokens=%zu cls_labelled=%zu\n", job->dataset.count,
@@ -154,7 +145,7 @@ static enum berth_status print(const struct features *job, const struct cli_call
     return BERTH_OK;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_features(struct cli_call *call, struct berth_error *error) {
     struct features job = {.training = cli_flag(call, "training")};
     enum berth_status status = build(&job, call, error);
     if (status == BERTH_OK) {
@@ -177,5 +168,5 @@ const struct cli_verb cli_features = {
     CLI_OWN_OPTIONS(options),
     .required = "predict_file",
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_features,
 };

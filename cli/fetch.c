@@ -40,20 +40,6 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object, with --list one for each line"},
 };
 
-static enum berth_status print_path(const struct cli_call *call, const char *name, const char *path,
-                                    struct berth_error *error) {
-    if (!cli_flag(call, "json")) {
-        puts(path);
-        return BERTH_OK;
-    }
-    struct json_line line DONE_BY(json_line_done) = {0};
-    json_line_open(&line, NULL, '{');
-    json_line_text(&line, "name", name);
-    json_line_text(&line, "path", path);
-    json_line_close(&line, '}');
-    return cli_put_json(&line, error);
-}
-
 // Only an interactive user gets a progress bar.
 static int wants_progress(const struct cli_call *call) {
     const char *disabled = getenv("HF_HUB_DISABLE_PROGRESS_BARS");
@@ -83,20 +69,7 @@ static enum berth_status print_cached(const struct fetch_cached *found, void *co
     return cli_put_json(&line, error);
 }
 
-static enum berth_status check_words(const struct cli_call *call, struct berth_error *error) {
-    const int lists = cli_flag(call, "list");
-    if (lists && (call->argument_count > 0 || cli_flag(call, "remove"))) {
-        return error_set(error, BERTH_USAGE, "--list shows the whole cache: leave out %s",
-                         call->argument_count > 0 ? call->arguments[0] : "--remove");
-    }
-    return lists || call->argument_count > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "name what to fetch: a model or data set of the hub (org/name), squad, "
-                           "squad_v2 or a URL; see `berth fetch --help`");
-}
-
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_fetch(struct cli_call *call, struct berth_error *error) {
     const struct fetch_settings settings = {.revision = cli_value(call, "revision"),
                                             .files = cli_value(call, "files"),
                                             .sha256 = cli_value(call, "sha256"),
@@ -108,7 +81,16 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const char *name = call->arguments[0];
     struct berth_reporter *reporter;
     OWNED char *path = NULL;
-    TRY(check_words(call, error));
+    const int lists = cli_flag(call, "list");
+    if (lists && (call->argument_count > 0 || cli_flag(call, "remove"))) {
+        return error_set(error, BERTH_USAGE, "--list shows the whole cache: leave out %s",
+                         call->argument_count > 0 ? call->arguments[0] : "--remove");
+    }
+    if (!lists && call->argument_count == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "name what to fetch: a model or data set of the hub (org/name), squad, "
+                         "squad_v2 or a URL; see `berth fetch --help`");
+    }
     if (cli_flag(call, "list")) {
         return fetch_list(settings.cache_dir, print_cached, call, error);
     }
@@ -123,7 +105,19 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         fetch_files(name, &settings, berth_reporter_log(reporter),
                     cli_stop_on_signals("what was downloaded is kept"), &path, error);
     berth_reporter_close(reporter);
-    return status == BERTH_OK ? print_path(call, name, path, error) : status;
+    if (status == BERTH_OK) {
+        if (!cli_flag(call, "json")) {
+            puts(path);
+            return BERTH_OK;
+        }
+        struct json_line line DONE_BY(json_line_done) = {0};
+        json_line_open(&line, NULL, '{');
+        json_line_text(&line, "name", name);
+        json_line_text(&line, "path", path);
+        json_line_close(&line, '}');
+        return cli_put_json(&line, error);
+    }
+    return status;
 }
 
 const struct cli_verb cli_fetch = {
@@ -146,5 +140,5 @@ const struct cli_verb cli_fetch = {
     CLI_OWN_OPTIONS(options),
     .arguments_max = 1,
     .processes = CLI_ALONE,
-    .run = run,
+    .run = run_fetch,
 };

@@ -151,23 +151,6 @@ static void put_verb(struct page *page, const char *before, const char *after) {
     put(page, task != NULL ? task : "", after, "");
 }
 
-static void print_example(const char *example) {
-    struct cli_line line = {.next = example};
-    while (cli_next_line(&line)) {
-        printf("  %.*s\n", (int)line.length, line.text);
-    }
-}
-
-// Each line of a usage is a command.
-static void print_usage(struct page *page) {
-    struct cli_line line = {.next = page->verb->usage};
-    while (cli_next_line(&line)) {
-        put_verb(page, "berth ", " ");
-        buffer_put(&page->text, line.text, line.length);
-        end_paragraph(page, 2);
-    }
-}
-
 static void print_more(struct page *page) {
     struct buffer groups DONE_BY(buffer_done) = {0};
     if (list_groups(page->verb, &groups)) {
@@ -180,9 +163,17 @@ static void print_more(struct page *page) {
     }
 }
 
-// Names the tasks of a verb that has several.
-static void print_tasks(struct page *page) {
+static void print_verb(struct page *page) {
     const struct cli_verb *verb = page->verb;
+    cli_wrap(stdout, verb->summary, page->width, 0, 0);
+    print_heading("usage");
+    struct cli_line usage = {.next = page->verb->usage};
+    while (cli_next_line(&usage)) {
+        put_verb(page, "berth ", " ");
+        buffer_put(&page->text, usage.text, usage.length);
+        end_paragraph(page, 2);
+    }
+    // Names the tasks of a verb that has several.
     char tasks[128];
     cli_list_tasks(verb->name, tasks, sizeof tasks);
     if (verb->task != NULL && strchr(tasks, ' ') != NULL) {
@@ -191,16 +182,11 @@ static void print_tasks(struct page *page) {
         put(page, "`berth ", verb->name, " TASK --help` shows the help of each");
         end_paragraph(page, 0);
     }
-}
-
-static void print_verb(struct page *page) {
-    const struct cli_verb *verb = page->verb;
-    cli_wrap(stdout, verb->summary, page->width, 0, 0);
-    print_heading("usage");
-    print_usage(page);
-    print_tasks(page);
     print_heading("example");
-    print_example(verb->example);
+    struct cli_line line = {.next = verb->example};
+    while (cli_next_line(&line)) {
+        printf("  %.*s\n", (int)line.length, line.text);
+    }
     print_common(page);
     if (page->topic == NULL) {
         print_more(page);
@@ -216,14 +202,6 @@ static void print_verb(struct page *page) {
              "Exit codes: `berth help exit-codes`. Where the documents are: the end of `berth "
              "--help`.",
              page->width, 0, 0);
-}
-
-static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
-                                       struct berth_error *error) {
-    struct buffer groups DONE_BY(buffer_done) = {0};
-    list_groups(verb, &groups);
-    return error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name", topic,
-                     ALL, groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
 }
 
 static int has_group(const struct cli_verb *verb, const char *group) {
@@ -243,7 +221,11 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
     const int is_whole = topic == NULL || option_same_name(topic, ALL);
     const struct option_row *option = is_whole || is_group ? NULL : cli_row_named(verb, topic);
     if (!is_whole && !is_group && option == NULL) {
-        return unknown_topic(verb, topic, error);
+        struct buffer groups DONE_BY(buffer_done) = {0};
+        list_groups(verb, &groups);
+        return error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name",
+                         topic, ALL, groups.length > 0 ? ", " : "", (int)groups.length,
+                         groups.bytes);
     }
     put_verb(&page, "berth ", "");
     buffer_put_byte(&page.text, '\0');
@@ -262,19 +244,6 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
 }
 
 // --- topics --------------------------------------------------------------------------------------
-
-static void print_topic(struct page *page, const struct cli_topic *topic) {
-    print_bold(topic->summary);
-    for (size_t i = 0; i < topic->entry_count; i++) {
-        const struct cli_entry *entry = &topic->entries[i];
-        if (entry->term == NULL) {
-            putchar('\n');
-        } else {
-            cli_wrap(stdout, entry->term, page->width, 2, 0);
-        }
-        cli_wrap(stdout, entry->text, page->width, entry->term != NULL ? 8 : 0, 0);
-    }
-}
 
 // What the option means in the verb; 0: the verb does not have it.
 static int describe(const struct cli_verb *verb, const char *name, struct buffer *text) {
@@ -346,7 +315,16 @@ static enum berth_status print_words(struct page *page, const struct cli_call *c
         return cli_help_verb(verb, read < call->argument_count ? words[read] : NULL, error);
     }
     if (topic != NULL) {
-        print_topic(page, topic);
+        print_bold(topic->summary);
+        for (size_t i = 0; i < topic->entry_count; i++) {
+            const struct cli_entry *entry = &topic->entries[i];
+            if (entry->term == NULL) {
+                putchar('\n');
+            } else {
+                cli_wrap(stdout, entry->term, page->width, 2, 0);
+            }
+            cli_wrap(stdout, entry->text, page->width, entry->term != NULL ? 8 : 0, 0);
+        }
         return BERTH_OK;
     }
     return print_option(page, words[0])
@@ -358,7 +336,7 @@ static const struct option_row objective_option[] = {
     {CLI_TEXT("objective", NULL), .unit = "WHAT", .choices = "mlm+nsp|mlm",
      .help = "which of the verbs with the same name"}};
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_help(struct cli_call *call, struct berth_error *error) {
     if (call->argument_count == 0) {
         cli_help_program(stdout);
         return BERTH_OK;
@@ -391,7 +369,7 @@ const struct cli_verb cli_help = {
     .arguments_max = 3,
     .argument_at = cli_subject_at,
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_help,
 };
 
 // --- the program ---------------------------------------------------------------------------------
@@ -405,17 +383,6 @@ static void print_topics(FILE *out, int width) {
     }
     snprintf(text + used, sizeof text - used, " or the name of an option");
     cli_wrap(out, text, width, 7, 0);
-}
-
-// Where the documents are: those that help and messages call doc/NAME.md.
-static void print_documents(FILE *out) {
-    static const char *const folders[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
-    char path[CLI_PATH_SIZE], whole[PATH_MAX];
-    const char *index =
-        cli_beside_program(folders, sizeof folders / sizeof *folders, "doc/index.md", path);
-    if (index != NULL && realpath(index, whole) != NULL) {
-        fprintf(out, "\ndocuments:\n  %s\n", whole);
-    }
 }
 
 void cli_help_program(FILE *out) {
@@ -441,5 +408,12 @@ void cli_help_program(FILE *out) {
           "  berth answer --model squad-minilm --question 'Where?' \\\n"
           "      --context 'It is in Bern.'\n",
           out);
-    print_documents(out);
+    // Where the documents are: those that help and messages call doc/NAME.md.
+    static const char *const folders[] = {BERTH_DOCUMENTS_FROM_PROGRAM, "../.."};
+    char path[CLI_PATH_SIZE], whole[PATH_MAX];
+    const char *index =
+        cli_beside_program(folders, sizeof folders / sizeof *folders, "doc/index.md", path);
+    if (index != NULL && realpath(index, whole) != NULL) {
+        fprintf(out, "\ndocuments:\n  %s\n", whole);
+    }
 }

@@ -26,19 +26,9 @@ static struct job job_of(struct cli_call *call) {
     return job;
 }
 
-static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
+static enum berth_status check_job(struct cli_call *call, struct berth_error *error) {
     struct job job = job_of(call);
     return job.row->settle != NULL ? job.row->settle(&job, error) : BERTH_OK;
-}
-
-static enum berth_status check_arguments(const struct cli_call *call, struct berth_error *error) {
-    const struct job_row *row = call->verb->job;
-    for (size_t i = 0; i < row->arguments; i++) {
-        if (strcmp(row->rows[i].unit, "OUT") == 0) {
-            TRY(cli_check_output(call, "OUT", call->arguments[i], error));
-        }
-    }
-    return BERTH_OK;
 }
 
 static enum berth_status run_and_print(struct job *job, int as_json, struct berth_error *error) {
@@ -51,10 +41,15 @@ static enum berth_status run_and_print(struct job *job, int as_json, struct bert
 }
 
 // Jobs with settings of the option table take long enough to report their progress.
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_job(struct cli_call *call, struct berth_error *error) {
     struct berth_reporter *reporter = NULL;
     TRY(cli_apply_cased(call, error));
-    TRY(check_arguments(call, error));
+    const struct job_row *row = call->verb->job;
+    for (size_t i = 0; i < row->arguments; i++) {
+        if (strcmp(row->rows[i].unit, "OUT") == 0) {
+            TRY(cli_check_output(call, "OUT", call->arguments[i], error));
+        }
+    }
     struct job job = job_of(call);
     file_limit_raise(); // for files that are written at the same time
     if (job.row->jobs != 0) {
@@ -99,7 +94,7 @@ const struct cli_verb *cli_job_verb(const struct job_row *row) {
                                                   : row->only_reads                  ? CLI_FIRST
                                                                                      : CLI_ALONE,
                                      .job = row,
-                                     .settle = settle,
-                                     .run = run};
+                                     .settle = check_job,
+                                     .run = run_job};
     return &verbs[count++];
 }

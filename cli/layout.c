@@ -60,17 +60,6 @@ static void put_character(struct highlighter *out, const char *text, size_t byte
     out->character++;
 }
 
-// A line must not end in colour: terminals would paint the rest of it.
-static void break_line(struct highlighter *out) {
-    int active = out->active;
-    switch_colour(out, 0);
-    putchar('\n');
-    out->column = 0;
-    if (active && is_inside(out)) {
-        switch_colour(out, 1);
-    }
-}
-
 static int is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -90,7 +79,14 @@ static void put_blank(struct highlighter *out, const char *text, size_t left) {
         put_character(out, *text == '\n' && out->width > 0 ? " " : text, 1, 1);
     } else {
         out->character++;
-        break_line(out);
+        // A line must not end in colour: terminals would paint the rest of it.
+        int active = out->active;
+        switch_colour(out, 0);
+        putchar('\n');
+        out->column = 0;
+        if (active && is_inside(out)) {
+            switch_colour(out, 1);
+        }
     }
 }
 

@@ -210,7 +210,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
     return status;
 }
 
-static enum berth_status run(int count, char **words, struct berth_error *error) {
+static enum berth_status run_command_line(int count, char **words, struct berth_error *error) {
     const char *topic;
     if (is_version(words[0])) {
         printf("berth %s\n", berth_version());
@@ -259,5 +259,5 @@ int main(int count, char **words) {
         cli_help_program(stderr);
         return BERTH_USAGE;
     }
-    return finish(run(count - 1, words + 1, &error), &error);
+    return finish(run_command_line(count - 1, words + 1, &error), &error);
 }

@@ -108,17 +108,6 @@ static void put_bold(struct manual *manual, const char *before, const char *text
     }
 }
 
-// Lines as they are.
-static void put_lines(struct manual *manual, const char *text) {
-    put_macro(manual, ".nf\n.RS 4");
-    struct cli_line line = {.next = text};
-    while (cli_next_line(&line)) {
-        put_characters(manual, line.text, line.length);
-        end_line(manual);
-    }
-    put_macro(manual, ".RE\n.fi");
-}
-
 static void put_title(struct manual *manual, const char *name, const char *section,
                       const char *summary) {
     put_raw(manual, ".\\\" Made by `berth man` from the tables of the program.\n.TH ");
@@ -182,19 +171,6 @@ static void put_options(struct manual *manual, const struct cli_verb *verb) {
     }
 }
 
-static void put_synopsis(struct manual *manual, const struct cli_verb *verb) {
-    char words[64];
-    struct cli_line line = {.next = verb->usage};
-    cli_verb_words(verb, " ", words, sizeof words);
-    put_macro(manual, ".SH SYNOPSIS");
-    while (cli_next_line(&line)) {
-        put_bold(manual, "berth ", words);
-        put_text(manual, " ");
-        put_words(manual, line.text, line.length);
-        put_macro(manual, *line.next != '\0' ? ".br" : "");
-    }
-}
-
 static void put_entries(struct manual *manual, const struct cli_topic *topic) {
     for (size_t i = 0; i < topic->entry_count; i++) {
         const struct cli_entry *entry = &topic->entries[i];
@@ -226,7 +202,16 @@ static void put_verb_page(struct manual *manual, const struct cli_verb *verb) {
     char name[PAGE_NAME_SIZE];
     name_page(verb, name);
     put_title(manual, name, "1", verb->summary);
-    put_synopsis(manual, verb);
+    char words[64];
+    struct cli_line usage = {.next = verb->usage};
+    cli_verb_words(verb, " ", words, sizeof words);
+    put_macro(manual, ".SH SYNOPSIS");
+    while (cli_next_line(&usage)) {
+        put_bold(manual, "berth ", words);
+        put_text(manual, " ");
+        put_words(manual, usage.text, usage.length);
+        put_macro(manual, *usage.next != '\0' ? ".br" : "");
+    }
     if (verb->notes != NULL) {
         put_macro(manual, ".SH DESCRIPTION");
         put_text(manual, verb->notes);
@@ -235,7 +220,13 @@ static void put_verb_page(struct manual *manual, const struct cli_verb *verb) {
     put_macro(manual, ".SH \"EXIT STATUS\"");
     put_entries(manual, cli_find_topic("exit-codes"));
     put_macro(manual, ".SH EXAMPLES");
-    put_lines(manual, verb->example);
+    put_macro(manual, ".nf\n.RS 4");
+    struct cli_line line = {.next = verb->example};
+    while (cli_next_line(&line)) {
+        put_characters(manual, line.text, line.length);
+        end_line(manual);
+    }
+    put_macro(manual, ".RE\n.fi");
     put_macro(manual, ".SH \"SEE ALSO\"");
     put_macro(manual, ".BR berth (1),\n.BR berth\\-options (7),\n.BR berth\\-environment (7)");
 }
@@ -347,7 +338,7 @@ static const struct option_row options[] = {
     {CLI_TEXT("objective", NULL), .unit = "WHAT", .choices = "mlm+nsp|mlm",
      .help = "which of the verbs with the same name"}};
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_man(struct cli_call *call, struct berth_error *error) {
     struct manual manual = {0};
     const char *folder = cli_value(call, "output");
     enum berth_status status =
@@ -367,5 +358,5 @@ const struct cli_verb cli_man = {
     .arguments_max = 2,
     .argument_at = cli_subject_at,
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_man,
 };

@@ -74,62 +74,46 @@ enum berth_status typed_output_calibrate(struct typed_output *output, const char
 
 // --- numbers ------------------------------------------------------------------------------------
 
-static void put_bits(const float *row, size_t width, unsigned char *to) {
-    memset(to, 0, output_type_width(OUTPUT_UBINARY, width));
-    for (size_t i = 0; i < width; i++) {
-        to[i / 8] |= (unsigned char)((row[i] > 0) << (7 - i % 8));
-    }
-}
-
-// Computes in float, as NumPy does.
-static unsigned char step_of(float value, float least, float largest) {
-    const float range = (largest - least) / 255, size = range == 0 ? 1 : range;
-    const float steps = floorf((value - least) / size);
-    return (unsigned char)(steps < 0 ? 0 : steps > 255 ? 255 : steps);
-}
-
-static void convert(enum output_type type, const struct output_ranges *ranges, const float *row,
-                    size_t width, unsigned char *to) {
-    if (rows[type].has_bits) {
-        put_bits(row, width, to);
-    }
-    for (size_t i = 0; i < width && rows[type].has_ranges; i++) {
-        to[i] = step_of(row[i], ranges->least[i], ranges->largest[i]);
-    }
-    for (size_t i = 0; i < output_type_width(type, width) && rows[type].is_signed; i++) {
-        to[i] ^= 0x80; // less 128, in two's complement
-    }
-}
-
-static int value_of(enum output_type type, unsigned char byte) {
-    return rows[type].is_signed && byte > 127 ? byte - 256 : byte;
-}
-
 // --- output -------------------------------------------------------------------------------------
-
-static void write_integers(struct json_line *line, const struct typed_output *output,
-                           const unsigned char *bytes, size_t count) {
-    json_line_open(line, NULL, '{');
-    json_line_integer(line, "index", (int64_t)output->written);
-    json_line_open(line, output->key, '[');
-    for (size_t i = 0; i < count; i++) {
-        json_line_integer(line, NULL, value_of(output->type, bytes[i]));
-    }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-    json_line_end(line);
-}
 
 static enum berth_status put_vector(struct typed_output *output, const float *vector,
                                     unsigned char *bytes, struct json_line *line,
                                     struct berth_error *error) {
     const size_t count = output_type_width(output->type, output->width);
-    convert(output->type, &output->ranges, vector, output->width, bytes);
+    const enum output_type type = output->type;
+    const size_t width = output->width;
+    if (rows[type].has_bits) {
+        memset(bytes, 0, output_type_width(OUTPUT_UBINARY, width));
+        for (size_t i = 0; i < width; i++) {
+            bytes[i / 8] |= (unsigned char)((vector[i] > 0) << (7 - i % 8));
+        }
+    }
+    for (size_t i = 0; i < width && rows[type].has_ranges; i++) {
+        // Computes in float, as NumPy does.
+        const float least = output->ranges.least[i];
+        const float range = (output->ranges.largest[i] - least) / 255,
+                    size = range == 0 ? 1 : range;
+        const float steps = floorf((vector[i] - least) / size);
+        bytes[i] = (unsigned char)(steps < 0 ? 0 : steps > 255 ? 255 : steps);
+    }
+    for (size_t i = 0; i < output_type_width(type, width) && rows[type].is_signed; i++) {
+        bytes[i] ^= 0x80; // less 128, in two's complement
+    }
     json_line_clear(line);
     if (output->npy) {
         json_line_bytes(line, bytes, count);
     } else {
-        write_integers(line, output, bytes, count);
+        json_line_open(line, NULL, '{');
+        json_line_integer(line, "index", (int64_t)output->written);
+        json_line_open(line, output->key, '[');
+        for (size_t i = 0; i < count; i++) {
+            json_line_integer(line, NULL,
+                              rows[output->type].is_signed && bytes[i] > 127 ? bytes[i] - 256
+                                                                             : bytes[i]);
+        }
+        json_line_close(line, ']');
+        json_line_close(line, '}');
+        json_line_end(line);
     }
     output->written++;
     return !line->failed ? output->put(output->context, line->text, line->length, error)

@@ -72,19 +72,6 @@ void cli_row_put_unit(struct buffer *text, const struct option_row *row) {
     }
 }
 
-// " (a, b, c)"
-static void put_choices(struct buffer *text, const char *choices) {
-    buffer_put_text(text, " (");
-    for (const char *at = choices; *at != '\0'; at++) {
-        if (*at == '|') {
-            buffer_put_text(text, ", ");
-        } else {
-            buffer_put_byte(text, *at);
-        }
-    }
-    buffer_put_text(text, ")");
-}
-
 static void put_default(struct buffer *text, const struct cli_verb *verb,
                         const struct option_row *row) {
     const struct option_default otherwise = option_default(row, verb->jobs);
@@ -93,16 +80,6 @@ static void put_default(struct buffer *text, const struct cli_verb *verb,
         buffer_put_text(text, " [");
         buffer_put_text(text, shown);
         buffer_put_text(text, "]");
-    }
-}
-
-static void put_details(struct buffer *text, const struct option_row *row) {
-    if (row->deepspeed != NULL) {
-        buffer_put_text(text, "; DeepSpeed's key: ");
-        buffer_put_text(text, row->deepspeed);
-    }
-    if (row->resume == OPTION_KEPT) {
-        buffer_put_text(text, "; a resumed run must keep it");
     }
 }
 
@@ -118,10 +95,25 @@ void cli_row_put_text(struct buffer *text, const struct cli_verb *verb,
     }
     text->failed |= only.failed;
     if (about.choices != NULL) {
-        put_choices(text, about.choices);
+        // " (a, b, c)"
+        buffer_put_text(text, " (");
+        for (const char *at = about.choices; *at != '\0'; at++) {
+            if (*at == '|') {
+                buffer_put_text(text, ", ");
+            } else {
+                buffer_put_byte(text, *at);
+            }
+        }
+        buffer_put_text(text, ")");
     }
     put_default(text, verb, row);
     if (details && (verb->jobs & JOB_TRAIN) != 0) {
-        put_details(text, row);
+        if (row->deepspeed != NULL) {
+            buffer_put_text(text, "; DeepSpeed's key: ");
+            buffer_put_text(text, row->deepspeed);
+        }
+        if (row->resume == OPTION_KEPT) {
+            buffer_put_text(text, "; a resumed run must keep it");
+        }
     }
 }

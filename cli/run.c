@@ -14,7 +14,7 @@
 #include "core/number.h"
 #include "core/string_index.h"
 #include "core/terminal.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/checksum/digest.h"
 #include "output_type.h"
 #include "settings/settings.h"
@@ -55,20 +55,6 @@ static const char *given(const struct run *run, const char *name) {
 }
 
 // --- the options ---------------------------------------------------------------------------------
-
-// The type of the numbers, and whether it has ranges to calibrate.
-static enum berth_status check_type(struct run *run, struct berth_error *error) {
-    const char *type = given(run, "output_type");
-    run->typed.npy = run->raw;
-    run->typed.key = run->task->outputs[0].name;
-    run->typed.type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
-    return given(run, "calibration_file") == NULL || output_type_has_ranges(run->typed.type)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "--calibration_file has no effect with --output_type %s; it is for int8 "
-                           "and uint8",
-                           type);
-}
 
 // Refuses options of the verb's own row that another row, which a flag asks for, does not follow.
 static enum berth_status check_flag(const struct run *run, struct berth_error *error) {
@@ -205,21 +191,6 @@ static void write_row(struct json_line *line, const char *key, const float *row,
     json_line_close(line, ']');
 }
 
-static void write_numbers(struct json_line *line, const char *key, const struct task_text *text) {
-    json_line_open(line, NULL, '{');
-    json_line_integer(line, "index", text->tokens);
-    if (text->row_count == 1) {
-        write_row(line, key, text->rows, text->width);
-    } else {
-        json_line_open(line, key, '[');
-        for (size_t i = 0; i < text->row_count; i++) {
-            write_row(line, NULL, text->rows + i * text->width, text->width);
-        }
-        json_line_close(line, ']');
-    }
-    json_line_close(line, '}');
-}
-
 static void add_json(struct run *run, const struct task_text *text) {
     const struct task_row *task = run->task;
     struct json_line *line = &run->line;
@@ -228,21 +199,20 @@ static void add_json(struct run *run, const struct task_text *text) {
     } else if (task->about.has_items) {
         task->write(line, NULL, text);
     } else {
-        write_numbers(line, task->outputs[0].name, text);
+        json_line_open(line, NULL, '{');
+        json_line_integer(line, "index", text->tokens);
+        if (text->row_count == 1) {
+            write_row(line, task->outputs[0].name, text->rows, text->width);
+        } else {
+            json_line_open(line, task->outputs[0].name, '[');
+            for (size_t i = 0; i < text->row_count; i++) {
+                write_row(line, NULL, text->rows + i * text->width, text->width);
+            }
+            json_line_close(line, ']');
+        }
+        json_line_close(line, '}');
     }
     json_line_end(line);
-}
-
-// The words of an item that is somewhere in the first text.
-static void print_place(const struct run *run, const struct task_text *text,
-                        const struct berth_item *item) {
-    if (item->start >= 0 && !run->task->about.needs_pair) {
-        struct text_position begin = {0}, end;
-        text_position_seek(&begin, text->texts[0], item->start, OFFSET_CODE_POINTS);
-        end = begin;
-        text_position_seek(&end, text->texts[0], item->end, OFFSET_CODE_POINTS);
-        printf("  %.*s", (int)(end.bytes - begin.bytes), text->texts[0] + begin.bytes);
-    }
 }
 
 static void print_items(const struct run *run, const struct task_text *text) {
@@ -259,7 +229,14 @@ static void print_items(const struct run *run, const struct task_text *text) {
             printf("%3zu. %s  ", i + 1, score);
         }
         fputs(*item->text != '\0' ? item->text : "(no answer)", stdout);
-        print_place(run, text, item);
+        // The words of an item that is somewhere in the first text.
+        if (item->start >= 0 && !run->task->about.needs_pair) {
+            struct text_position begin = {0}, end;
+            text_position_seek(&begin, text->texts[0], item->start, OFFSET_CODE_POINTS);
+            end = begin;
+            text_position_seek(&end, text->texts[0], item->end, OFFSET_CODE_POINTS);
+            printf("  %.*s", (int)(end.bytes - begin.bytes), text->texts[0] + begin.bytes);
+        }
         putchar('\n');
     }
 }
@@ -598,7 +575,17 @@ static enum berth_status check_options(struct run *run, struct berth_error *erro
                          "numbers: leave out one of them");
     }
     TRY(cli_texts_check(run->call, run->task, error));
-    TRY(check_type(run, error));
+    // The type of the numbers, and whether it has ranges to calibrate.
+    const char *type = given(run, "output_type");
+    run->typed.npy = run->raw;
+    run->typed.key = run->task->outputs[0].name;
+    run->typed.type = type != NULL ? (enum output_type)output_type_find(type) : OUTPUT_FLOAT32;
+    if (given(run, "calibration_file") != NULL && !output_type_has_ranges(run->typed.type)) {
+        return error_set(error, BERTH_USAGE,
+                         "--calibration_file has no effect with --output_type %s; it is for int8 "
+                         "and uint8",
+                         type);
+    }
     TRY(choose_row(run, error));
     return read_settings(run, error);
 }

@@ -97,7 +97,7 @@ static struct server_settings read_options(struct cli_call *call) {
         .log = cli_log(call)};
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_serve(struct cli_call *call, struct berth_error *error) {
     const struct server_settings settings = read_options(call);
     if ((settings.certificate_file == NULL) != (settings.key_file == NULL)) {
         return error_set(error, BERTH_USAGE,
@@ -106,7 +106,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return server_run(&settings, error);
 }
 #else
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_serve(struct cli_call *call, struct berth_error *error) {
     return error_set(error, BERTH_UNAVAILABLE,
                      "this program was built without libmicrohttpd, which `berth serve` needs; "
                      "install libmicrohttpd-dev and configure with -DBERTH_SERVE=ON");
@@ -130,5 +130,5 @@ const struct cli_verb cli_serve = {
     CLI_OWN_OPTIONS(options),
     .required = "model",
     .processes = CLI_ALONE,
-    .run = run,
+    .run = run_serve,
 };

@@ -55,7 +55,9 @@ static void put_rule(const struct show *show, const char *title) {
     putchar('\n');
 }
 
-static void put_title(const struct show *show, const struct berth_sample *sample) {
+static void put_sample(const struct show *show, const struct berth_sample *sample) {
+    char scores[64];
+    number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
     char title[256];
     const size_t third = show->width > 60 ? (size_t)show->width / 3 : 0;
     const size_t room = third < 200 ? third : 200;
@@ -67,12 +69,6 @@ static void put_title(const struct show *show, const struct berth_sample *sample
                  room > 0 && *sample->title != '\0' ? " · " : "", UTF8_SHOWN(sample->title, room));
     }
     put_rule(show, title);
-}
-
-static void put_sample(const struct show *show, const struct berth_sample *sample) {
-    char scores[64];
-    number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
-    put_title(show, sample);
     fputs("❓ ", stdout);
     cli_style(show->colour ? BOLD : "");
     fputs(sample->question, stdout);
@@ -121,14 +117,6 @@ static int visit(void *context, const struct berth_sample *sample) {
     return show->status != BERTH_OK || ferror(stdout);
 }
 
-static void put_means(const struct show *show) {
-    char title[96];
-    number_format(title, sizeof title, "%lld sample%s · EM %.1f · F1 %.1f", (long long)show->shown,
-                  number_plural(show->shown), show->exact_match / (double)show->shown,
-                  show->f1 / (double)show->shown);
-    put_rule(show, title);
-}
-
 static enum berth_status choose(const struct cli_call *call, struct berth_selection *samples,
                                 struct berth_error *error) {
     int64_t drawn = cli_integer(call, "random_samples");
@@ -158,12 +146,16 @@ enum berth_status cli_show_samples(struct cli_call *call, const struct settings 
     show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;
     TRY(berth_show_squad(config, samples, cli_log(call), visit, &show, error));
     if (show.status == BERTH_OK && show.shown > 0 && !show.json) {
-        put_means(&show);
+        char title[96];
+        number_format(title, sizeof title, "%lld sample%s · EM %.1f · F1 %.1f",
+                      (long long)show.shown, number_plural(show.shown),
+                      show.exact_match / (double)show.shown, show.f1 / (double)show.shown);
+        put_rule(&show, title);
     }
     return show.status;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_show(struct cli_call *call, struct berth_error *error) {
     struct berth_selection samples;
     TRY(choose(call, &samples, error));
     return cli_show_samples(call, &call->config, samples, error);
@@ -187,5 +179,5 @@ const struct cli_verb cli_show = {
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path predict_file",
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_show,
 };

@@ -207,17 +207,13 @@ static void print_scores(const struct cli_call *call, const char *text) {
     putchar('\n');
 }
 
-// Without a file all odds are 0, as in the official script.
-static void note_threshold(const struct cli_call *call) {
+static enum berth_status evaluate_squad(struct cli_call *call, struct berth_error *error) {
+    char *text = NULL;
+    // Without a file all odds are 0, as in the official script.
     if (cli_is_given(call, "null_threshold") && cli_value(call, "null_odds") == NULL &&
         cli_real(call, "null_threshold") >= 0) {
         cli_note(call, "--null_threshold has no effect without --null_odds");
     }
-}
-
-static enum berth_status evaluate_squad(struct cli_call *call, struct berth_error *error) {
-    char *text = NULL;
-    note_threshold(call);
     TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
                              cli_value(call, "null_odds"), cli_real(call, "null_threshold"),
                              cli_log(call), &text, error));

@@ -139,21 +139,6 @@ static enum berth_status read_pair_file(const struct cli_call *call, const struc
                                        cli_pair_meaning(task));
 }
 
-static enum berth_status read_one(const struct cli_call *call, const struct task_row *task,
-                                  const char *text, struct cli_texts *texts,
-                                  struct berth_error *error) {
-    const struct berth_task *about = &task->about;
-    const char *pair = given(call, about->pair);
-    if (pair == NULL && cli_has_long_pair(task)) {
-        TRY(read_pair_file(call, task, texts, &pair, error));
-    }
-    TRY(allocate(texts, 1, error));
-    texts->items[0] = (struct berth_text){.text = text, .pair = pair};
-    warn_of_ill_formed(about->text, text);
-    warn_of_ill_formed(about->pair, pair);
-    return BERTH_OK;
-}
-
 // --- the lines of a file -------------------------------------------------------------------------
 
 // Cuts the file, or standard input for "-", into lines, and makes an empty item for each.
@@ -241,7 +226,15 @@ enum berth_status cli_texts_read(const struct cli_call *call, const struct task_
     }
     if (text != NULL &&
         (!about->needs_pair || cli_has_long_pair(task) || given(call, about->pair) != NULL)) {
-        return read_one(call, task, text, texts, error);
+        const char *pair = given(call, about->pair);
+        if (pair == NULL && cli_has_long_pair(task)) {
+            TRY(read_pair_file(call, task, texts, &pair, error));
+        }
+        TRY(allocate(texts, 1, error));
+        texts->items[0] = (struct berth_text){.text = text, .pair = pair};
+        warn_of_ill_formed(about->text, text);
+        warn_of_ill_formed(about->pair, pair);
+        return BERTH_OK;
     }
     TRY(cli_texts_read_lines(call, call->argument_count > 0 ? call->arguments[0] : "-", texts,
                              error));

@@ -109,19 +109,6 @@ static enum berth_status put_json(const struct tokenizing *job, const struct ber
     return cli_put_json(&line, error);
 }
 
-static void put_line(const struct tokenizing *job, const struct berth_item *tokens, size_t count) {
-    if (job->special) {
-        put_token(job, &job->marks[0], 1);
-    }
-    for (size_t i = 0; i < count; i++) {
-        put_token(job, &tokens[i], i == 0 && !job->special);
-    }
-    if (job->special) {
-        put_token(job, &job->marks[1], 0);
-    }
-    putc_unlocked('\n', stdout);
-}
-
 static enum berth_status put_batch(struct tokenizing *job, struct berth_error *error) {
     struct berth_text texts[BATCH] = {{0}};
     for (size_t i = 0; i < job->count; i++) {
@@ -135,7 +122,16 @@ static enum berth_status put_batch(struct tokenizing *job, struct berth_error *e
         if (job->json) {
             status = put_json(job, tokens, count, error);
         } else {
-            put_line(job, tokens, count);
+            if (job->special) {
+                put_token(job, &job->marks[0], 1);
+            }
+            for (size_t k = 0; k < count; k++) {
+                put_token(job, &tokens[k], k == 0 && !job->special);
+            }
+            if (job->special) {
+                put_token(job, &job->marks[1], 0);
+            }
+            putc_unlocked('\n', stdout);
         }
     }
     berth_result_free(result);
@@ -147,30 +143,26 @@ static enum berth_status put_batch(struct tokenizing *job, struct berth_error *e
     return status;
 }
 
-// Ill-formed sequences and NUL become characters that the tokenizer drops.
-static void add_damaged(struct tokenizing *job, const char *text, size_t length) {
-    for (size_t at = 0; at < length;) {
-        uint32_t point;
-        const size_t bytes = utf8_decode(text + at, length - at, &point);
-        if (point == UTF8_ILL_FORMED) {
-            buffer_put_text(&job->lines, "\xEF\xBF\xBD");
-            job->ill_formed++;
-        } else if (point == 0) {
-            buffer_put_byte(&job->lines, 1);
-        } else {
-            buffer_put(&job->lines, text + at, bytes);
-        }
-        at += bytes;
-    }
-}
-
 static enum berth_status add_line(struct tokenizing *job, const char *text, size_t length,
                                   struct berth_error *error) {
     job->firsts[job->count++] = job->lines.length;
     if (utf8_text_prefix(text, length) == length) {
         buffer_put(&job->lines, text, length);
     } else {
-        add_damaged(job, text, length);
+        // Ill-formed sequences and NUL become characters that the tokenizer drops.
+        for (size_t at = 0; at < length;) {
+            uint32_t point;
+            const size_t bytes = utf8_decode(text + at, length - at, &point);
+            if (point == UTF8_ILL_FORMED) {
+                buffer_put_text(&job->lines, "\xEF\xBF\xBD");
+                job->ill_formed++;
+            } else if (point == 0) {
+                buffer_put_byte(&job->lines, 1);
+            } else {
+                buffer_put(&job->lines, text + at, bytes);
+            }
+            at += bytes;
+        }
     }
     buffer_put_byte(&job->lines, '\0');
     if (job->lines.failed) {
@@ -179,24 +171,6 @@ static enum berth_status add_line(struct tokenizing *job, const char *text, size
     return job->count == BATCH || job->lines.length >= BATCH_BYTES || job->is_terminal
                ? put_batch(job, error)
                : BERTH_OK;
-}
-
-// The input of a model for a text without tokens.
-static enum berth_status find_marks(struct tokenizing *job, struct berth_error *error) {
-    const struct berth_text empty = {.text = ""};
-    size_t count;
-    job->of_marks = berth_run(job->model, NULL, &empty, 1, NULL, NULL, error);
-    if (error->status != BERTH_OK) {
-        return error_set(error, error->status, "%s",
-                         berth_result_outcome(job->of_marks, 0) != NULL
-                             ? berth_result_outcome(job->of_marks, 0)->message
-                             : error->message);
-    }
-    memcpy(job->marks, berth_result_items(job->of_marks, 0, &count), sizeof job->marks);
-    for (size_t i = 0; i < 2; i++) {
-        job->marks[i].start = job->marks[i].end = 0;
-    }
-    return BERTH_OK;
 }
 
 // --- lines ---------------------------------------------------------------------------------------
@@ -304,7 +278,24 @@ static enum berth_status prepare(struct tokenizing *job, struct cli_call *call,
     job->special = cli_flag(call, "special");
     job->json = cli_flag(call, "json");
     job->is_terminal = terminal_is(STDOUT_FILENO);
-    return job->special ? find_marks(job, error) : BERTH_OK;
+    // The input of a model for a text without tokens.
+    if (job->special) {
+        const struct berth_text empty = {.text = ""};
+        size_t count;
+        job->of_marks = berth_run(job->model, NULL, &empty, 1, NULL, NULL, error);
+        if (error->status != BERTH_OK) {
+            return error_set(error, error->status, "%s",
+                             berth_result_outcome(job->of_marks, 0) != NULL
+                                 ? berth_result_outcome(job->of_marks, 0)->message
+                                 : error->message);
+        }
+        memcpy(job->marks, berth_result_items(job->of_marks, 0, &count), sizeof job->marks);
+        for (size_t i = 0; i < 2; i++) {
+            job->marks[i].start = job->marks[i].end = 0;
+        }
+        return BERTH_OK;
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status run_on(struct tokenizing *job, struct cli_call *call, struct input *input,
@@ -330,7 +321,7 @@ static enum berth_status open_text(const char *path, FILE **input, struct berth_
     return BERTH_OK;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_tokenize(struct cli_call *call, struct berth_error *error) {
     static char buffer[OUTPUT_BUFFER];
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     int standard = strcmp(path, "-") == 0;
@@ -362,5 +353,5 @@ const struct cli_verb cli_tokenize = {
     CLI_OWN_OPTIONS(options),
     .arguments_max = 1,
     .processes = CLI_FIRST,
-    .run = run,
+    .run = run_tokenize,
 };

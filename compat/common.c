@@ -4,7 +4,7 @@
 // own files while translate.c completes a command.
 #include "core/file.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "program.h"
 
 #include <inttypes.h>

@@ -59,15 +59,6 @@ static const struct compat_flag squad_flags[] = {
 
 // --- BingBert's pre-training ---------------------------------------------------------------------
 
-// A setting of the experiment's file, unless a flag has it.
-static void set_number(struct compat_line *line, const char *option, const json *value) {
-    char text[NUMBER_TEXT_SIZE];
-    if (json_is_number_value(value)) {
-        json_print_number(value, text);
-        compat_default(line, option, compat_text(line, "%s", text));
-    }
-}
-
 static void set_folder(struct compat_line *line, const char *option, const char *prefix,
                        const char *path) {
     if (path == NULL && prefix != NULL) {
@@ -95,7 +86,13 @@ static void read_experiment(struct compat_line *line, const json *root) {
         compat_rename(line, "max_steps", "steps_this_run"); // the schedule is that of the file
     }
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        set_number(line, settings[i][1], json_member(training, settings[i][0]));
+        // A setting of the experiment's file, unless a flag has it.
+        const json *value = json_member(training, settings[i][0]);
+        char text[NUMBER_TEXT_SIZE];
+        if (json_is_number_value(value)) {
+            json_print_number(value, text);
+            compat_default(line, settings[i][1], compat_text(line, "%s", text));
+        }
     }
     const json *sets = json_member(json_member(root, "data"), "mixed_seq_datasets");
     set_folder(line, "input_dir", compat_value(line, "data_path_prefix"),

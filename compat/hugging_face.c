@@ -3,7 +3,7 @@
 // Most of their flags are those of its TrainingArguments, whose names Berth's options have. The
 // command line is read by translate.c.
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "program.h"
 
 #include <string.h>
@@ -154,22 +154,6 @@ static const struct compat_flag ignored_flags[] = {
 
 // --- what several flags mean together ------------------------------------------------------------
 
-static enum berth_status set_optimizer(struct compat_line *line, struct berth_error *error) {
-    static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
-    const char *name = compat_value(line, "optim");
-    if (name == NULL) {
-        return BERTH_OK;
-    }
-    int known = strncmp(name, "adamw", 5) == 0;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        known &= strstr(name, others[i]) == NULL;
-    }
-    compat_set(line, "optimizer", "adamw");
-    return known ? BERTH_OK
-                 : error_set(error, BERTH_USAGE,
-                             "option optim: \"%s\" is not available; expected adamw_torch", name);
-}
-
 // The type of the weights there is that of computing here.
 static enum berth_status set_type(struct compat_line *line, struct berth_error *error) {
     static const char *const names[][2] = {
@@ -224,7 +208,19 @@ static enum berth_status finish_arguments(struct compat_line *line, struct berth
     }
     compat_half(line, "fp16");
     TRY(set_type(line, error));
-    TRY(set_optimizer(line, error));
+    static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
+    const char *name = compat_value(line, "optim");
+    if (name != NULL) {
+        int known = strncmp(name, "adamw", 5) == 0;
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            known &= strstr(name, others[i]) == NULL;
+        }
+        compat_set(line, "optimizer", "adamw");
+        if (!known) {
+            return error_set(error, BERTH_USAGE,
+                             "option optim: \"%s\" is not available; expected adamw_torch", name);
+        }
+    }
     TRY(set_reports(line, error));
     if (compat_value(line, "config_name") != NULL) {
         compat_default(line, "config_file", compat_value(line, "config_name"));
@@ -250,12 +246,6 @@ static void predict_test(struct compat_line *line) {
     }
 }
 
-static enum berth_status need_test_file(const struct compat_line *line, struct berth_error *error) {
-    return !compat_is_on(line, "do_predict") || compat_value(line, "test_file") != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--do_predict needs --test_file");
-}
-
 // Questions: evaluations and predictions of a test file are commands of their own, in a folder of
 // their own.
 static enum berth_status finish_qa(struct compat_line *line, struct berth_error *error) {
@@ -264,7 +254,9 @@ static enum berth_status finish_qa(struct compat_line *line, struct berth_error 
               predicts = compat_is_on(line, "do_predict");
     const char *doc_stride = compat_value(line, "doc_stride");
     TRY(finish_arguments(line, error));
-    TRY(need_test_file(line, error));
+    if (compat_is_on(line, "do_predict") && compat_value(line, "test_file") == NULL) {
+        return error_set(error, BERTH_USAGE, "--do_predict needs --test_file");
+    }
     compat_set(line, "doc_overlap", doc_stride != NULL ? doc_stride : "128");
     if (set != NULL) {
         if (strcmp(set, "squad") != 0 && strcmp(set, "squad_v2") != 0) {

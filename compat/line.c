@@ -5,7 +5,7 @@
 #include "core/launcher.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "program.h"
 #include "settings/settings.h"
 

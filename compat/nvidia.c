@@ -285,13 +285,14 @@ static enum berth_status add_texts(struct compat_line *line, const char *list,
 // follows the last command.
 static void format_articles(struct compat_line *line, int is_next, const char *source,
                             const char *articles, const char *folder, const char *file) {
-    static const char *const unused[] = {"output_dir",  "stages", "name",      "shards",
-                                         "test_shards", "books",  "extracted", "fraction_test_set"};
+    static const char *const ignored_options[] = {"output_dir", "stages",           "name",
+                                                  "shards",     "test_shards",      "books",
+                                                  "extracted",  "fraction_test_set"};
     if (is_next) {
         compat_then(line, "prepare");
     }
-    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
-        compat_drop(line, unused[i]);
+    for (size_t i = 0; i < sizeof ignored_options / sizeof *ignored_options; i++) {
+        compat_drop(line, ignored_options[i]);
     }
     compat_set(line, source, articles);
     compat_set(line, "output_file", compat_text(line, "%s/%s", folder, file));

@@ -41,37 +41,33 @@ static void put_part(struct buffer *text, size_t *line, const struct buffer *par
     buffer_put(text, part->bytes, part->length);
 }
 
-static void put_command(struct buffer *text, const struct compat_plan *plan,
-                        const struct compat_command *command) {
-    size_t line = text->length;
-    if (plan->launcher_count > 0 && geteuid() == 0) { // Open MPI asks for both
-        buffer_put_text(text, "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ");
-    }
-    for (size_t i = 0; i < plan->launcher_count; i++) {
-        put_word(text, plan->launcher[i]);
-        buffer_put_byte(text, ' ');
-    }
-    buffer_print(text, "berth %s", command->verb);
-    for (size_t i = 0; i < command->count; i++) {
-        const struct compat_option *option = &command->options[i];
-        struct buffer part = {0};
-        if (option->name != NULL) {
-            buffer_print(&part, "--%s ", option->name);
-        }
-        put_word(&part, option->value);
-        put_part(text, &line, &part);
-        text->failed |= part.failed;
-        memory_free(part.bytes);
-    }
-    buffer_put_byte(text, '\n');
-}
-
 void compat_put_commands(struct buffer *text, const struct compat_plan *plan) {
     if (plan->command_count > 1) {
         buffer_put_text(text, "set -e\n");
     }
     for (size_t i = 0; i < plan->command_count; i++) {
-        put_command(text, plan, &plan->commands[i]);
+        const struct compat_command *command = &plan->commands[i];
+        size_t line = text->length;
+        if (plan->launcher_count > 0 && geteuid() == 0) { // Open MPI asks for both
+            buffer_put_text(text, "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ");
+        }
+        for (size_t k = 0; k < plan->launcher_count; k++) {
+            put_word(text, plan->launcher[k]);
+            buffer_put_byte(text, ' ');
+        }
+        buffer_print(text, "berth %s", command->verb);
+        for (size_t k = 0; k < command->count; k++) {
+            const struct compat_option *option = &command->options[k];
+            struct buffer part = {0};
+            if (option->name != NULL) {
+                buffer_print(&part, "--%s ", option->name);
+            }
+            put_word(&part, option->value);
+            put_part(text, &line, &part);
+            text->failed |= part.failed;
+            memory_free(part.bytes);
+        }
+        buffer_put_byte(text, '\n');
     }
 }
 
@@ -91,19 +87,6 @@ static const char *const scripts[][2] = {
     {"habana", "create_datasets_from_start.sh squad_download.sh"},
 };
 
-static void put_scripts(struct buffer *text) {
-    buffer_put_text(text,
-                    "\nScripts that call these programs, to be copied and edited (installed in "
-                    "share/berth/scripts):\n");
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        const char *names = scripts[i][1];
-        char name[OPTION_NAME_SIZE];
-        while (option_next_name(&names, name)) {
-            buffer_print(text, "  %-36s %s\n", name, scripts[i][0]);
-        }
-    }
-}
-
 void compat_put_programs(struct buffer *text) {
     for (size_t i = 0; compat_systems[i] != NULL; i++) {
         const char *system = NULL;
@@ -116,7 +99,16 @@ void compat_put_programs(struct buffer *text) {
             buffer_print(text, "  %-36s %s\n", program->name, program->summary);
         }
     }
-    put_scripts(text);
+    buffer_put_text(text,
+                    "\nScripts that call these programs, to be copied and edited (installed in "
+                    "share/berth/scripts):\n");
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const char *names = scripts[i][1];
+        char name[OPTION_NAME_SIZE];
+        while (option_next_name(&names, name)) {
+            buffer_print(text, "  %-36s %s\n", name, scripts[i][0]);
+        }
+    }
 }
 
 // --- flags ---------------------------------------------------------------------------------------

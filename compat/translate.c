@@ -4,7 +4,7 @@
 // Called by cli/as.c; what a flag means is in the program's row.
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "program.h"
 #include "settings/settings.h"
 
@@ -244,16 +244,6 @@ static enum berth_status apply_flag(struct compat_line *line, const struct compa
     return BERTH_OK;
 }
 
-static void apply_settings(struct compat_line *line) {
-    const char *settings = line->program->settings;
-    while (settings != NULL && *settings != '\0') {
-        const size_t length = strcspn(settings, " "), name = strcspn(settings, "=");
-        compat_set(line, compat_text(line, "%.*s", (int)name, settings),
-                   compat_text(line, "%.*s", (int)(length - name - 1), settings + name + 1));
-        settings += length + strspn(settings + length, " ");
-    }
-}
-
 // Options of Berth's own that precede the program: "--name=value", or "--name" for true.
 static enum berth_status apply_own(struct compat_line *line, size_t count, const char *const *words,
                                    struct berth_error *error) {
@@ -278,7 +268,13 @@ static enum berth_status translate(struct compat_line *line, struct berth_error 
     plan->program = line->program;
     plan->command_count = 1;
     plan->commands[0] = (struct compat_command){.verb = line->program->verb};
-    apply_settings(line);
+    const char *settings = line->program->settings;
+    while (settings != NULL && *settings != '\0') {
+        const size_t length = strcspn(settings, " "), name = strcspn(settings, "=");
+        compat_set(line, compat_text(line, "%.*s", (int)name, settings),
+                   compat_text(line, "%.*s", (int)(length - name - 1), settings + name + 1));
+        settings += length + strspn(settings + length, " ");
+    }
     for (size_t i = 0; i < line->given_count; i++) {
         TRY(apply_flag(line, &line->given[i], error));
     }
@@ -361,11 +357,6 @@ static enum berth_status read_launcher(struct compat_line *line, size_t count,
                        : error_set(error, BERTH_USAGE, "deepspeed needs the name of a program");
 }
 
-static int is_launcher(const char *word) {
-    const struct compat_program *programs[COMPAT_CANDIDATES_MAX];
-    return compat_find_programs(word, programs) == 1 && programs[0]->verb == NULL;
-}
-
 // --- the whole line ------------------------------------------------------------------------------
 
 static enum berth_status read_program(struct compat_plan *plan, size_t own_count, size_t count,
@@ -373,10 +364,9 @@ static enum berth_status read_program(struct compat_plan *plan, size_t own_count
     struct compat_line line = {0};
     size_t at = own_count;
     enum berth_status status = BERTH_OK;
-    if (is_launcher(words[at])) {
-        const struct compat_program *programs[COMPAT_CANDIDATES_MAX];
+    const struct compat_program *programs[COMPAT_CANDIDATES_MAX];
+    if (compat_find_programs(words[at], programs) == 1 && programs[0]->verb == NULL) {
         size_t used = 0;
-        compat_find_programs(words[at], programs);
         line = (struct compat_line){.program = programs[0], .plan = plan};
         at++;
         status = read_launcher(&line, count - at, words + at, &used, error);

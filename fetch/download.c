@@ -195,28 +195,6 @@ static enum berth_status check_disk_space(const struct work *work, struct berth_
 
 // --- etags of plain URLs ------------------------------------------------------------------------
 
-static void read_etag(struct work *work) {
-    char *text;
-    size_t length;
-    work->stored_etag[0] = '\0';
-    if (file_read(work->etag_path, sizeof work->stored_etag - 1, &text, &length, NULL) ==
-        BERTH_OK) {
-        snprintf(work->stored_etag, sizeof work->stored_etag, "%s", text);
-        memory_free(text);
-    }
-}
-
-// Stores the etag beside the bytes: without it a later run could not resume the download.
-static enum berth_status store_etag(struct work *work, const char *etag,
-                                    struct berth_error *error) {
-    if (strcmp(etag, work->stored_etag) == 0) {
-        return BERTH_OK;
-    }
-    snprintf(work->stored_etag, sizeof work->stored_etag, "%s", etag);
-    return *etag != '\0' ? file_write(work->etag_path, etag, strlen(etag), error)
-                         : file_remove(work->etag_path, error);
-}
-
 // --- one response -------------------------------------------------------------------------------
 
 static int continues(const struct work *work, const struct http_response *response) {
@@ -257,21 +235,16 @@ static enum berth_status begin_content(struct work *work, const struct http_resp
         TRY(file_partial_restart(&work->partial, error));
     }
     if (work->wanted->by_content) {
-        TRY(store_etag(work, response->etag, error));
+        // Stores the etag beside the bytes: without it a later run could not resume the download.
+        const char *etag = response->etag;
+
+        if (strcmp(etag, work->stored_etag) != 0) {
+            snprintf(work->stored_etag, sizeof work->stored_etag, "%s", etag);
+            TRY(*etag != '\0' ? file_write(work->etag_path, etag, strlen(etag), error)
+                              : file_remove(work->etag_path, error));
+        }
     }
     return check_disk_space(work, error);
-}
-
-// 416: the content has no bytes at that offset.
-static enum berth_status begin_unsatisfied(struct work *work, const struct http_response *response,
-                                           struct berth_error *error) {
-    int64_t size = work->wanted->size != NO_SIZE ? work->wanted->size : response->range_total;
-    if (size == (int64_t)work->partial.size &&
-        (!work->wanted->by_content || strcmp(response->etag, work->stored_etag) == 0)) {
-        work->complete = 1;
-        return BERTH_OK;
-    }
-    return start_over(work, error);
 }
 
 static enum berth_status on_begin(void *context, const struct http_response *response,
@@ -281,7 +254,14 @@ static enum berth_status on_begin(void *context, const struct http_response *res
         return begin_content(work, response, error);
     }
     if (response->status == 416 && work->asked_from > 0) {
-        return begin_unsatisfied(work, response, error);
+        // 416: the content has no bytes at that offset.
+        int64_t size = work->wanted->size != NO_SIZE ? work->wanted->size : response->range_total;
+        if (size == (int64_t)work->partial.size &&
+            (!work->wanted->by_content || strcmp(response->etag, work->stored_etag) == 0)) {
+            work->complete = 1;
+            return BERTH_OK;
+        }
+        return start_over(work, error);
     }
     if (response->status == 304 && work->wanted->known_etag != NULL) {
         work->result->unchanged = 1;
@@ -340,7 +320,14 @@ static enum berth_status request_content(struct work *work, struct http_response
 // Resumes from an earlier run's bytes only if the remainder is provably of the same file.
 static enum berth_status inspect_partial(struct work *work, struct berth_error *error) {
     TRY(file_partial_open(&work->partial, work->partial_path, error));
-    read_etag(work);
+    char *text;
+    size_t length;
+    work->stored_etag[0] = '\0';
+    if (file_read(work->etag_path, sizeof work->stored_etag - 1, &text, &length, NULL) ==
+        BERTH_OK) {
+        snprintf(work->stored_etag, sizeof work->stored_etag, "%s", text);
+        memory_free(text);
+    }
     uint64_t size = work->partial.size;
     int useless = work->wanted->by_content ? work->stored_etag[0] == '\0'
                                            : work->total != NO_SIZE && size > (uint64_t)work->total;
@@ -380,24 +367,19 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
     return BERTH_OK;
 }
 
-static enum berth_status check_digest(const struct work *work, const struct download_digest *digest,
-                                      struct berth_error *error) {
-    char found[DIGEST_HEX_SIZE];
-    if (digest->hex == NULL) {
-        return BERTH_OK;
-    }
-    TRY(digest_file(digest->kind, work->partial_path, found, error));
-    return caseless_equal(found, digest->hex)
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_BAD_DATA,
-                     "%s: expected the %s %s, found %s; the download was removed, fetch again",
-                     work->wanted->name, digest_name(digest->kind), digest->hex, found);
-}
-
 static enum berth_status check_content(const struct work *work, struct berth_error *error) {
     for (size_t i = 0; i < sizeof work->wanted->digests / sizeof *work->wanted->digests; i++) {
-        TRY(check_digest(work, &work->wanted->digests[i], error));
+        const struct download_digest *digest = &work->wanted->digests[i];
+        char found[DIGEST_HEX_SIZE];
+        if (digest->hex != NULL) {
+            TRY(digest_file(digest->kind, work->partial_path, found, error));
+            if (!caseless_equal(found, digest->hex)) {
+                return error_set(
+                    error, BERTH_BAD_DATA,
+                    "%s: expected the %s %s, found %s; the download was removed, fetch again",
+                    work->wanted->name, digest_name(digest->kind), digest->hex, found);
+            }
+        }
     }
     return BERTH_OK;
 }
@@ -423,16 +405,6 @@ static enum berth_status receive(struct work *work, struct berth_error *error) {
     return status;
 }
 
-static enum berth_status publish(struct work *work, struct berth_error *error) {
-    char path[NAME_LIMIT];
-    if (work->wanted->by_content) {
-        TRY(digest_file(DIGEST_SHA256, work->partial_path, work->result->blob, error));
-    }
-    TRY(make_path(path, work->blobs, work->result->blob, "", error));
-    TRY(file_partial_publish(&work->partial, path, error));
-    return file_remove(work->etag_path, error);
-}
-
 // Whether the blob exists already (from another process or an earlier run) and is undamaged.
 static int is_cached(const struct work *work) {
     char path[NAME_LIMIT];
@@ -453,7 +425,7 @@ static int is_cached(const struct work *work) {
     return whole;
 }
 
-static enum berth_status run(struct work *work, struct berth_error *error) {
+static enum berth_status download_partial(struct work *work, struct berth_error *error) {
     if (is_cached(work)) {
         return BERTH_OK;
     }
@@ -463,7 +435,13 @@ static enum berth_status run(struct work *work, struct berth_error *error) {
         TRY(file_remove(work->etag_path, error));
         return file_remove(work->partial_path, error);
     }
-    return publish(work, error);
+    char path[NAME_LIMIT];
+    if (work->wanted->by_content) {
+        TRY(digest_file(DIGEST_SHA256, work->partial_path, work->result->blob, error));
+    }
+    TRY(make_path(path, work->blobs, work->result->blob, "", error));
+    TRY(file_partial_publish(&work->partial, path, error));
+    return file_remove(work->etag_path, error);
 }
 
 enum berth_status download(const struct net *net, const struct download *wanted,
@@ -480,7 +458,7 @@ enum berth_status download(const struct net *net, const struct download *wanted,
     }
     TRY(make_paths(&work, error));
     TRY(acquire_lock(&work, &lock, error));
-    enum berth_status status = run(&work, error);
+    enum berth_status status = download_partial(&work, error);
     if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
         (void)file_remove(work.partial_path, NULL); // nothing to resume from
     }

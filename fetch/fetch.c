@@ -23,10 +23,6 @@
 
 // --- what to fetch -------------------------------------------------------------------------------
 
-static int is_whole_url(const char *name) {
-    return strstr(name, "://") != NULL;
-}
-
 static enum berth_status check_hash(const char *option, enum digest_kind kind, const char *hex,
                                     struct berth_error *error) {
     if (hex == NULL || (strlen(hex) == digest_length(kind) &&
@@ -64,24 +60,6 @@ static enum berth_status check_settings(const struct fetch *fetch, struct berth_
                            fetch->revision);
 }
 
-// "urls--HOST--16 digits of the URL's SHA-256"
-static enum berth_status url_folder(const char *url, char folder[NAME_LIMIT],
-                                    struct berth_error *error) {
-    char hex[DIGEST_HEX_SIZE];
-    char *host;
-    TRY(http_host(url, &host, error));
-    if (host == NULL) {
-        return error_set(error, BERTH_USAGE, "\"%s\": expected an http or https URL", url);
-    }
-    for (char *at = host; *at != '\0'; at++) {
-        *at = isalnum((unsigned char)*at) || *at == '.' || *at == '-' ? *at : '_';
-    }
-    enum berth_status status = digest_memory(DIGEST_SHA256, url, strlen(url), hex, error);
-    snprintf(folder, NAME_LIMIT, "urls--%.200s--%.16s", host, hex);
-    memory_free(host);
-    return status;
-}
-
 static enum berth_status find_folders(struct fetch *fetch, struct berth_error *error) {
     const char *given = fetch->settings->cache_dir;
     int of_hub = !fetch->is_url && fetch->known == NULL;
@@ -93,7 +71,21 @@ static enum berth_status find_folders(struct fetch *fetch, struct berth_error *e
     fetch->root = !of_hub && given == NULL ? hub_assets_root()
                                            : path_format("%s", given != NULL ? given : hub_root);
     if (fetch->is_url) {
-        TRY(url_folder(fetch->name, name, error));
+        // "urls--HOST--16 digits of the URL's SHA-256"
+        const char *url = fetch->name;
+        char hex[DIGEST_HEX_SIZE];
+        char *host;
+        TRY(http_host(url, &host, error));
+        if (host == NULL) {
+            return error_set(error, BERTH_USAGE, "\"%s\": expected an http or https URL", url);
+        }
+        for (char *at = host; *at != '\0'; at++) {
+            *at = isalnum((unsigned char)*at) || *at == '.' || *at == '-' ? *at : '_';
+        }
+        enum berth_status status = digest_memory(DIGEST_SHA256, url, strlen(url), hex, error);
+        snprintf(name, NAME_LIMIT, "urls--%.200s--%.16s", host, hex);
+        memory_free(host);
+        TRY(status);
     } else if (fetch->known != NULL) {
         snprintf(name, sizeof name, "%s", fetch->known->folder);
     }
@@ -164,7 +156,7 @@ static enum berth_status fetch_online(struct fetch *fetch, const atomic_int *sto
 // Finds out what the name denotes and where it is.
 static enum berth_status find(struct fetch *fetch, const char *name,
                               const struct fetch_settings *settings, struct berth_error *error) {
-    const int is_url = is_whole_url(name);
+    const int is_url = strstr(name, "://") != NULL;
     const struct known_set *known = is_url || settings->dataset ? NULL : known_set_find(name);
     const int is_model = !is_url && known == NULL && !settings->dataset;
     *fetch = (struct fetch){

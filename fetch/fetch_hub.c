@@ -83,20 +83,6 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
                                  patterns != NULL ? patterns : "");
 }
 
-static void warn_of_disk_space(const struct fetch *fetch, const struct hub_listing *listing,
-                               const unsigned char *taken) {
-    uint64_t needed = 0, available = dir_free_bytes(fetch->repo.text);
-    for (size_t i = 0; i < listing->count; i++) {
-        needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
-    }
-    // Counts files that already exist as well; only their transfer finds out (download.h).
-    if (needed > available) {
-        log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
-                    fetch->name, (unsigned long long)needed, fetch->repo.text,
-                    (unsigned long long)available);
-    }
-}
-
 static enum berth_status fetch_file(const struct fetch *fetch, const struct hub *hub,
                                     const char *commit, const struct hub_file *file,
                                     struct berth_error *error) {
@@ -124,7 +110,16 @@ static enum berth_status fetch_listing(struct fetch *fetch, const struct hub *hu
                                        const unsigned char *taken, struct snapshot_file *files,
                                        struct berth_error *error) {
     size_t count = 0;
-    warn_of_disk_space(fetch, listing, taken);
+    uint64_t needed = 0, available = dir_free_bytes(fetch->repo.text);
+    for (size_t i = 0; i < listing->count; i++) {
+        needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
+    }
+    // Counts files that already exist as well; only their transfer finds out (download.h).
+    if (needed > available) {
+        log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
+                    fetch->name, (unsigned long long)needed, fetch->repo.text,
+                    (unsigned long long)available);
+    }
     for (size_t i = 0; i < listing->count; i++) {
         if (taken[i]) {
             const struct hub_file *file = &listing->files[i];

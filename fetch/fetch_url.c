@@ -5,7 +5,7 @@
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "fetch/fetching.h"
 #include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"
@@ -17,24 +17,6 @@
 #define NO_SIZE (-1)
 
 // --- URLs ---------------------------------------------------------------------------------------
-
-// The last component of the URL's path, decoded; "download" if that is not a file name.
-static void url_file_name(const char *url, char name[NAME_LIMIT]) {
-    const char *path = strchr(strstr(url, "://") + 3, '/');
-    size_t length = path != NULL ? strcspn(path, "?#") : 0, first = length, used = 0;
-    while (first > 0 && path[first - 1] != '/') {
-        first--;
-    }
-    for (size_t i = first; i < length && used + 1 < NAME_LIMIT; i++) {
-        const int escaped = percent_byte(path + i, length - i);
-        name[used++] = (char)(escaped >= 0 ? escaped : path[i]);
-        i += escaped >= 0 ? 2 : 0;
-    }
-    name[used] = '\0';
-    if (!hub_is_safe_path(name) || strchr(name, '/') != NULL) {
-        snprintf(name, NAME_LIMIT, "download");
-    }
-}
 
 // Computes the snapshot's name: 40 digits of the SHA-256 of its files' digests.
 static enum berth_status snapshot_commit(const struct snapshot_file *files, size_t count,
@@ -88,13 +70,6 @@ static int has_requested_digests(const struct fetch *fetch, const char *file) {
             (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && caseless_equal(hex, md5)));
 }
 
-static enum berth_status store_etag(const struct fetch *fetch, const char *etag,
-                                    struct berth_error *error) {
-    const struct path path = path_in(fetch->repo.text, "etag");
-    return *etag != '\0' ? file_write(path.text, etag, strlen(etag), error)
-                         : file_remove(path.text, error);
-}
-
 static enum berth_status download_url(struct fetch *fetch, const char *name,
                                       struct cached_url *cached, struct berth_error *error) {
     char key[DIGEST_HEX_SIZE], commit[HUB_COMMIT_SIZE];
@@ -118,7 +93,10 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
     const struct snapshot_file file = {.path = name, .blob = result.blob};
     TRY(snapshot_commit(&file, 1, commit, error));
     TRY(fetch_publish(fetch, commit, &file, 1, error));
-    TRY(store_etag(fetch, result.etag, error));
+    const char *etag = result.etag;
+    const struct path path = path_in(fetch->repo.text, "etag");
+    TRY(*etag != '\0' ? file_write(path.text, etag, strlen(etag), error)
+                      : file_remove(path.text, error));
     fetch->path = path_in(fetch->path.text, name);
     return BERTH_OK;
 }
@@ -126,7 +104,21 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
 enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error *error) {
     char name[NAME_LIMIT];
     struct cached_url cached = {.etag = NULL};
-    url_file_name(fetch->name, name);
+    // The last component of the URL's path, decoded; "download" if that is not a file name.
+    const char *path = strchr(strstr(fetch->name, "://") + 3, '/');
+    size_t length = path != NULL ? strcspn(path, "?#") : 0, first = length, used = 0;
+    while (first > 0 && path[first - 1] != '/') {
+        first--;
+    }
+    for (size_t i = first; i < length && used + 1 < NAME_LIMIT; i++) {
+        const int escaped = percent_byte(path + i, length - i);
+        name[used++] = (char)(escaped >= 0 ? escaped : path[i]);
+        i += escaped >= 0 ? 2 : 0;
+    }
+    name[used] = '\0';
+    if (!hub_is_safe_path(name) || strchr(name, '/') != NULL) {
+        snprintf(name, NAME_LIMIT, "download");
+    }
     enum berth_status status = find_cached(fetch, name, &cached, error);
     int given = fetch->settings->sha256 != NULL || fetch->settings->md5 != NULL;
     int good = status == BERTH_OK && cached.file.text[0] != '\0' && (offline || given) &&
@@ -150,21 +142,6 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
 
 // --- data sets known by name --------------------------------------------------------------------
 
-static enum berth_status fetch_known_file(const struct fetch *fetch, const struct known_file *file,
-                                          struct berth_error *error) {
-    char url[NAME_LIMIT];
-    struct download_result result;
-    snprintf(url, sizeof url, "%s%s", fetch->known->url_prefix, file->name);
-    struct download wanted = {.url = url,
-                              .name = file->name,
-                              .repo = fetch->repo.text,
-                              .locks = fetch->locks.text,
-                              .key = file->sha256,
-                              .size = NO_SIZE,
-                              .digests = {{DIGEST_SHA256, file->sha256}}};
-    return download(&fetch->net, &wanted, &result, error);
-}
-
 enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth_error *error) {
     enum { COUNT = sizeof fetch->known->files / sizeof *fetch->known->files };
     struct snapshot_file files[COUNT];
@@ -182,7 +159,18 @@ enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth
     }
     TRY(fetch_tag_cache(fetch, error));
     for (size_t i = 0; i < COUNT && !offline; i++) {
-        TRY(fetch_known_file(fetch, &fetch->known->files[i], error));
+        const struct known_file *file = &fetch->known->files[i];
+        char url[NAME_LIMIT];
+        struct download_result result;
+        snprintf(url, sizeof url, "%s%s", fetch->known->url_prefix, file->name);
+        struct download wanted = {.url = url,
+                                  .name = file->name,
+                                  .repo = fetch->repo.text,
+                                  .locks = fetch->locks.text,
+                                  .key = file->sha256,
+                                  .size = NO_SIZE,
+                                  .digests = {{DIGEST_SHA256, file->sha256}}};
+        TRY(download(&fetch->net, &wanted, &result, error));
     }
     TRY(snapshot_commit(files, COUNT, commit, error));
     return fetch_publish(fetch, commit, files, COUNT, error);

@@ -284,12 +284,6 @@ static int is_in_headers(const struct exchange *exchange) {
     return first_byte > 0 && !exchange->begun;
 }
 
-// Whether there is no way to the host, and its answer is not to blame.
-static int is_out_of_reach(CURLcode code) {
-    return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
-           code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT;
-}
-
 // What to do about it, if that is known.
 static const char *remedy_of(CURLcode code) {
     if (code == CURLE_PEER_FAILED_VERIFICATION) {
@@ -300,10 +294,13 @@ static const char *remedy_of(CURLcode code) {
         return ". Install the certificates of authorities (Debian: ca-certificates), or name "
                "their file in SSL_CERT_FILE";
     }
-    return is_out_of_reach(code) ? ". Is there a network? Set https_proxy where it needs a proxy, "
-                                   "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "
-                                   "(doc/fetch.md)"
-                                 : "";
+    // There is no way to the host: its answer is not to blame.
+    return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+                   code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT
+               ? ". Is there a network? Set https_proxy where it needs a proxy, "
+                 "HF_ENDPOINT to a mirror of the hub, or copy the files by hand "
+                 "(doc/fetch.md)"
+               : "";
 }
 
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
@@ -381,12 +378,6 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
                      UTF8_SHOWN(location, 200));
 }
 
-// Ends the request when its last response is complete, with or without a body.
-static enum berth_status finish(struct exchange *exchange) {
-    exchange->response->is_retryable = is_transient(exchange->response->status);
-    return begin_body(exchange);
-}
-
 enum berth_status http_get(struct http *http, const struct http_request *request,
                            const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error) {
@@ -411,7 +402,12 @@ enum berth_status http_get(struct http *http, const struct http_request *request
         status = error_no_memory(error, 0, "a URL");
     }
     memory_free(url);
-    return status == BERTH_OK ? finish(&exchange) : status;
+    // The request ends when its last response is complete, with or without a body.
+    if (status == BERTH_OK) {
+        exchange.response->is_retryable = is_transient(exchange.response->status);
+        return begin_body(&exchange);
+    }
+    return status;
 }
 
 enum berth_status http_refusal(const struct http_response *response, const char *name,

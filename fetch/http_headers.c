@@ -114,21 +114,17 @@ void http_reset_response(struct http_response *response) {
     response->invalid_header = NULL;
 }
 
-// A part of a URL would lead elsewhere. No other header that is needed here is so long.
-static void refuse_long_url(struct http_response *response, const char *bytes) {
-    static const char *const names[] = {"Link", "Location"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const size_t name = strlen(names[i]);
-        if (caseless_equal_bytes(bytes, names[i], name) && bytes[name] == ':') {
-            response->invalid_header = names[i];
-        }
-    }
-}
-
 void http_parse_header(struct http_response *response, const char *bytes, size_t length) {
     char line[HTTP_HEADER_SIZE];
     if (length >= sizeof line) {
-        refuse_long_url(response, bytes);
+        // A part of a URL would lead elsewhere. No other header that is needed here is so long.
+        static const char *const names[] = {"Link", "Location"};
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            const size_t header = strlen(names[i]);
+            if (caseless_equal_bytes(bytes, names[i], header) && bytes[header] == ':') {
+                response->invalid_header = names[i];
+            }
+        }
         return;
     }
     snprintf(line, sizeof line, "%.*s", (int)length, bytes);

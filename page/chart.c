@@ -6,7 +6,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "report/keys.h"
 #include "report/lines.h"
 
@@ -17,15 +17,6 @@
 // --- axes ----------------------------------------------------------------------------------------
 
 #define SPAN_MIN 1e-290 // a tenth of it does not underflow
-
-// Ticks of bytes are at round numbers of KiB, MiB, ...
-static double unit_of(const char *key, double high) {
-    double unit = 1;
-    while (text_ends_with(key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
-        unit *= 1024;
-    }
-    return unit;
-}
 
 struct axis axis_of(double low, double high, int intervals) {
     if (!isfinite(high - low)) { // no values, or a span that overflows
@@ -97,7 +88,11 @@ void chart_scale(struct chart *chart, int intervals) {
         high = low < 0 ? 0 : high > 0 ? high : 1;
     }
     // Values that are far from zero compared with their range would look alike on an axis from it.
-    const double unit = unit_of(chart->key, high);
+    // Ticks of bytes are at round numbers of KiB, MiB, ...
+    double unit = 1;
+    while (text_ends_with(chart->key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
+        unit *= 1024;
+    }
     low = low > 0 && (low < 0.5 * high || unit > 1) ? 0 : low;
     chart->y = axis_of(low / unit, high / unit, intervals);
     chart->y.low *= unit;
@@ -106,15 +101,11 @@ void chart_scale(struct chart *chart, int intervals) {
 
 // --- text ----------------------------------------------------------------------------------------
 
-static int is_whole(double value) {
-    return fabs(value) < 1e15 && value == floor(value);
-}
-
 void chart_value(const char *key, double value, char *text, size_t size) {
     const struct berth_field whole = {.key = key, .type = BERTH_INTEGER, .integer = 0},
                              real = {.key = key, .type = BERTH_REAL, .real = value};
     struct berth_field field = real;
-    if (strcmp(key, "step") == 0 && is_whole(value)) {
+    if (strcmp(key, "step") == 0 && fabs(value) < 1e15 && value == floor(value)) {
         field = whole;
         field.integer = (int64_t)value;
     }

@@ -67,24 +67,6 @@ static enum berth_status put_head(const struct run_set *set, struct buffer *page
 
 // --- the body ------------------------------------------------------------------------------------
 
-// "update 120 of 487, not ended": how far a run is.
-static void put_state(const struct run *run, struct buffer *page) {
-    const double last =
-        run->process_count > 0 ? run->processes[run->process_count - 1].last : (double)NAN;
-    if (last > 0 && last < INFINITY) {
-        buffer_print(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
-                     run->total_steps);
-        buffer_put_text(page, run->has_ended ? ", ended" : ", not ended");
-    }
-    if (run->process_count > 1) {
-        buffer_print(page, ", %zu processes", run->process_count);
-    }
-    if (run->skipped > 0) {
-        buffer_print(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
-                     number_plural((int64_t)run->skipped));
-    }
-}
-
 static void put_runs(const struct run_set *set, struct buffer *page) {
     buffer_put_text(page, "<ul class=\"runs\">");
     for (size_t i = 0; i < set->count; i++) {
@@ -94,33 +76,25 @@ static void put_runs(const struct run_set *set, struct buffer *page) {
                      i % 8);
         html_put_text(page, set->runs[i].name);
         buffer_put_text(page, "</b> <span class=\"soft\">");
-        put_state(&set->runs[i], page);
+        // "update 120 of 487, not ended": how far a run is.
+        const struct run *run = &set->runs[i];
+        const double last =
+            run->process_count > 0 ? run->processes[run->process_count - 1].last : (double)NAN;
+        if (last > 0 && last < INFINITY) {
+            buffer_print(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
+                         run->total_steps);
+            buffer_put_text(page, run->has_ended ? ", ended" : ", not ended");
+        }
+        if (run->process_count > 1) {
+            buffer_print(page, ", %zu processes", run->process_count);
+        }
+        if (run->skipped > 0) {
+            buffer_print(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
+                         number_plural((int64_t)run->skipped));
+        }
         buffer_put_text(page, "</span></li>");
     }
     buffer_put_text(page, "</ul>\n");
-}
-
-// The score that decided which model is the best: of the summary's scores, which come before its
-// speed, the last one with its value.
-static void put_headline(const json *summary, struct buffer *page) {
-    const double best = html_real(summary, "best_metric");
-    struct json_walk walk = {.object = summary};
-    const char *key = NULL;
-    while (summary != NULL && json_walk_next(&walk) && strcmp(walk.key, "best_metric") != 0) {
-        const int is_count = strcmp(walk.key, "steps") == 0;
-        if (json_is_number_value(walk.value) && json_as_real(walk.value) == best && !is_count) {
-            key = walk.key;
-        }
-    }
-    if (key != NULL) {
-        char words[128];
-        buffer_put_text(page, "<p class=\"headline\">");
-        html_put_text(page, key_words(key, words, sizeof words));
-        buffer_put_text(page, " <b>");
-        html_put_value(page, key, json_member(summary, key));
-        html_put_unit(page, key, json_member(summary, key));
-        buffer_put_text(page, "</b></p>\n");
-    }
 }
 
 static void put_heading(const struct run_set *set, struct buffer *page) {
@@ -133,7 +107,27 @@ static void put_heading(const struct run_set *set, struct buffer *page) {
     html_put_text(page, set->count > 1 ? "Runs" : set->runs[0].name);
     buffer_put_text(page, "</h1>\n");
     if (set->count == 1) {
-        put_headline(set->runs[0].summary, page);
+        // The score that decided which model is the best: of the summary's scores, which come
+        // before its speed, the last one with its value.
+        const json *summary = set->runs[0].summary;
+        const double best = html_real(summary, "best_metric");
+        struct json_walk walk = {.object = summary};
+        const char *key = NULL;
+        while (summary != NULL && json_walk_next(&walk) && strcmp(walk.key, "best_metric") != 0) {
+            const int is_count = strcmp(walk.key, "steps") == 0;
+            if (json_is_number_value(walk.value) && json_as_real(walk.value) == best && !is_count) {
+                key = walk.key;
+            }
+        }
+        if (key != NULL) {
+            char words[128];
+            buffer_put_text(page, "<p class=\"headline\">");
+            html_put_text(page, key_words(key, words, sizeof words));
+            buffer_put_text(page, " <b>");
+            html_put_value(page, key, json_member(summary, key));
+            html_put_unit(page, key, json_member(summary, key));
+            buffer_put_text(page, "</b></p>\n");
+        }
     }
     buffer_print(page, "<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION, date);
     put_runs(set, page);

@@ -49,25 +49,6 @@ static void put_band(const struct chart *chart, const struct run_bucket *buckets
     buffer_put_text(page, "Z\"/>");
 }
 
-// Few points are also shown as dots: lines of zero length with round ends.
-static void put_path(const struct chart *chart, const struct run_bucket *buckets, size_t count,
-                     struct buffer *page) {
-    buffer_put_text(page, "<path class=\"line\" d=\"");
-    for (size_t i = 0; i < count; i++) {
-        buffer_print(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
-                     down(chart, run_mean(&buckets[i])));
-    }
-    buffer_put_text(page, "\"/>");
-    if (count <= 24) {
-        buffer_put_text(page, "<path class=\"dots\" d=\"");
-        for (size_t i = 0; i < count; i++) {
-            buffer_print(page, "M%.1f %.1fh0", across(chart, buckets[i].last),
-                         down(chart, run_mean(&buckets[i])));
-        }
-        buffer_put_text(page, "\"/>");
-    }
-}
-
 static void put_line(const struct chart *chart, const struct chart_line *line, size_t limit,
                      struct buffer *page) {
     struct run_bucket buckets[RUN_BUCKETS];
@@ -82,22 +63,25 @@ static void put_line(const struct chart *chart, const struct chart_line *line, s
     html_put_text(page, line->name);
     buffer_put_text(page, "\">");
     put_band(chart, buckets, count, page);
-    put_path(chart, buckets, count, page);
+    // Few points are also shown as dots: lines of zero length with round ends.
+    buffer_put_text(page, "<path class=\"line\" d=\"");
+    for (size_t i = 0; i < count; i++) {
+        buffer_print(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
+                     down(chart, run_mean(&buckets[i])));
+    }
+    buffer_put_text(page, "\"/>");
+    if (count <= 24) {
+        buffer_put_text(page, "<path class=\"dots\" d=\"");
+        for (size_t i = 0; i < count; i++) {
+            buffer_print(page, "M%.1f %.1fh0", across(chart, buckets[i].last),
+                         down(chart, run_mean(&buckets[i])));
+        }
+        buffer_put_text(page, "\"/>");
+    }
     buffer_put_text(page, "</g>");
 }
 
 // --- around them ---------------------------------------------------------------------------------
-
-static void put_grid(const struct chart *chart, struct buffer *page) {
-    buffer_put_text(page, "<path class=\"grid\" d=\"");
-    for (int i = 0; i <= chart->y.intervals; i++) {
-        buffer_print(page, "M0 %.1fh1000", SIDE * i / chart->y.intervals);
-    }
-    buffer_put_text(page, "\"/>");
-    if (!isnan(chart->limit)) {
-        buffer_print(page, "<path class=\"limit\" d=\"M0 %.1fh1000\"/>", down(chart, chart->limit));
-    }
-}
 
 // Draws a line at each update at which a process resumed.
 static void put_resumptions(const struct chart *chart, const struct run_set *set,
@@ -128,19 +112,6 @@ static void put_tick_labels(const char *kind, const char *key, const struct axis
         buffer_put_text(page, "</span>");
     }
     buffer_put_text(page, "</div>");
-}
-
-static void put_described(const struct chart *chart, const struct chart_line *line,
-                          struct buffer *page) {
-    char first[64], last[64];
-    chart_value(chart->key, run_mean(&line->buckets[0]), first, sizeof first);
-    chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
-    html_put_text(page, line->name);
-    buffer_put_text(page, ": from ");
-    html_put_text(page, first);
-    buffer_put_text(page, " to ");
-    html_put_text(page, last);
-    buffer_put_text(page, ". ");
 }
 
 static void put_row(const char *x_key, const struct chart *chart, const struct chart_line *line,
@@ -186,7 +157,14 @@ static void put_table(const struct chart *chart, struct buffer *page) {
 
 // --- a chart -------------------------------------------------------------------------------------
 
-static void put_caption(const struct chart *chart, struct buffer *page) {
+// `set` NULL: no resumptions on it.
+static void put_chart(struct chart *chart, const struct run_set *set, struct buffer *page) {
+    const size_t points_per_line = POINTS_LIMIT / chart->count;
+    chart_scale(chart, 4);
+    buffer_print(page,
+                 "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
+                 "data-x=\"%s\">",
+                 chart->x.low, axis_high(&chart->x), chart->x_title);
     char limit[64];
     buffer_put_text(page, "<figcaption>");
     html_put_text(page, chart->title);
@@ -197,17 +175,6 @@ static void put_caption(const struct chart *chart, struct buffer *page) {
         buffer_put_text(page, ")</span>");
     }
     buffer_put_text(page, "<output class=\"now\"></output></figcaption>");
-}
-
-// `set` NULL: no resumptions on it.
-static void put_chart(struct chart *chart, const struct run_set *set, struct buffer *page) {
-    const size_t points_per_line = POINTS_LIMIT / chart->count;
-    chart_scale(chart, 4);
-    buffer_print(page,
-                 "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
-                 "data-x=\"%s\">",
-                 chart->x.low, axis_high(&chart->x), chart->x_title);
-    put_caption(chart, page);
     buffer_put_text(page, "<div class=\"plot\">");
     put_tick_labels("ys", chart->key, &chart->y, 1, page);
     buffer_put_text(page,
@@ -216,10 +183,26 @@ static void put_chart(struct chart *chart, const struct run_set *set, struct buf
     html_put_text(page, chart->title);
     buffer_put_text(page, ". ");
     for (size_t i = 0; i < chart->count; i++) {
-        put_described(chart, &chart->lines[i], page);
+        const struct chart_line *line = &chart->lines[i];
+        char first[64], last[64];
+        chart_value(chart->key, run_mean(&line->buckets[0]), first, sizeof first);
+        chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
+        html_put_text(page, line->name);
+        buffer_put_text(page, ": from ");
+        html_put_text(page, first);
+        buffer_put_text(page, " to ");
+        html_put_text(page, last);
+        buffer_put_text(page, ". ");
     }
     buffer_put_text(page, "\">");
-    put_grid(chart, page);
+    buffer_put_text(page, "<path class=\"grid\" d=\"");
+    for (int i = 0; i <= chart->y.intervals; i++) {
+        buffer_print(page, "M0 %.1fh1000", SIDE * i / chart->y.intervals);
+    }
+    buffer_put_text(page, "\"/>");
+    if (!isnan(chart->limit)) {
+        buffer_print(page, "<path class=\"limit\" d=\"M0 %.1fh1000\"/>", down(chart, chart->limit));
+    }
     if (set != NULL) {
         put_resumptions(chart, set, page);
     }
@@ -290,30 +273,6 @@ void html_put_charts(const struct run_set *set, struct buffer *page) {
 
 // --- thresholds ----------------------------------------------------------------------------------
 
-// The values of `key` by threshold, as a line; returns the number of points.
-static size_t collect_thresholds(const struct run *run, const char *key,
-                                 struct run_bucket *buckets) {
-    const json *points = run_details(run, "threshold");
-    size_t count = 0;
-    for (size_t i = 0; i < json_length(points) && count < RUN_BUCKETS; i++) {
-        const double x = html_real(json_at(points, i), "threshold");
-        const double y = html_real(json_at(points, i), key);
-        if (isfinite(x) && isfinite(y) && (count == 0 || x >= buckets[count - 1].last)) {
-            buckets[count++] = (struct run_bucket){x, x, y, y, y, 1, y};
-        }
-    }
-    return count;
-}
-
-static struct axis thresholds_of(const struct chart_line *lines, size_t count) {
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < count; i++) {
-        low = fmin(low, lines[i].buckets[0].first);
-        high = fmax(high, lines[i].buckets[lines[i].count - 1].last);
-    }
-    return axis_of(low, high, 6);
-}
-
 static void put_threshold_chart(const struct run_set *set, const char *key, const char *title,
                                 struct run_bucket *buckets, struct chart_line *lines,
                                 struct buffer *page) {
@@ -321,13 +280,27 @@ static void put_threshold_chart(const struct run_set *set, const char *key, cons
         .key = key, .title = title, .lines = lines, .x_title = "Threshold", .limit = NAN};
     for (size_t i = 0; i < set->count; i++) {
         struct run_bucket *own = buckets + i * RUN_BUCKETS;
-        const size_t count = collect_thresholds(&set->runs[i], key, own);
+        // The values of `key` by threshold, as a line.
+        const json *points = run_details(&set->runs[i], "threshold");
+        size_t count = 0;
+        for (size_t k = 0; k < json_length(points) && count < RUN_BUCKETS; k++) {
+            const double x = html_real(json_at(points, k), "threshold");
+            const double y = html_real(json_at(points, k), key);
+            if (isfinite(x) && isfinite(y) && (count == 0 || x >= own[count - 1].last)) {
+                own[count++] = (struct run_bucket){x, x, y, y, y, 1, y};
+            }
+        }
         if (count > 0) {
             lines[chart.count++] = (struct chart_line){set->runs[i].name, own, count, i};
         }
     }
     if (chart.count > 0) {
-        chart.x = thresholds_of(lines, chart.count);
+        double low = INFINITY, high = -INFINITY;
+        for (size_t i = 0; i < chart.count; i++) {
+            low = fmin(low, lines[i].buckets[0].first);
+            high = fmax(high, lines[i].buckets[lines[i].count - 1].last);
+        }
+        chart.x = axis_of(low, high, 6);
         put_chart(&chart, NULL, page);
     }
 }

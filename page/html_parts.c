@@ -4,7 +4,7 @@
 #include "page/html_parts.h"
 
 #include "core/html.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "report/keys.h"
 #include "report/lines.h"
 

@@ -28,21 +28,6 @@ struct lengths {
     double sequences, tokens, longest, largest_bar;
 };
 
-static struct lengths add_up(const json *list) {
-    struct lengths sum = {0};
-    for (size_t i = 0; i < json_length(list); i++) {
-        const json *item = json_at(list, i);
-        const double sequences = html_real(item, "sequences"), tokens = html_real(item, "tokens");
-        if (sequences > 0 && tokens > 0) {
-            sum.sequences += sequences;
-            sum.tokens += tokens;
-            sum.longest = fmax(sum.longest, html_real(item, "longest"));
-            sum.largest_bar = fmax(sum.largest_bar, sequences);
-        }
-    }
-    return sum;
-}
-
 static void put_bars(const json *list, const struct lengths *sum, struct buffer *page) {
     const double width = 1000.0 / (double)json_length(list);
     buffer_print(
@@ -91,27 +76,34 @@ static void put_padding(const struct run *run, const struct lengths *sum, struct
     buffer_put_text(page, "</tbody></table></div>\n");
 }
 
-static void put_length_table(const json *list, struct buffer *page) {
-    buffer_put_text(page,
-                    "<details><summary>Values</summary><div class=\"wide\" tabindex=\"0\"><table>"
-                    "<thead><tr><th scope=\"col\">Tokens</th><th "
-                    "scope=\"col\">Sequences</th></tr></thead><tbody>");
-    for (size_t i = 0; i < json_length(list); i++) {
-        const json *item = json_at(list, i);
-        buffer_print(page, "<tr><td>%.0f to %.0f</td><td>%.0f</td></tr>", html_real(item, "from"),
-                     html_real(item, "to"), html_real(item, "sequences"));
-    }
-    buffer_put_text(page, "</tbody></table></div></details>\n");
-}
-
 void html_put_lengths(const struct run *run, struct buffer *page) {
     const json *list = run_details(run, "length");
-    const struct lengths sum = add_up(list);
+    struct lengths sum = {0};
+    for (size_t i = 0; i < json_length(list); i++) {
+        const json *item = json_at(list, i);
+        const double sequences = html_real(item, "sequences"), tokens = html_real(item, "tokens");
+        if (sequences > 0 && tokens > 0) {
+            sum.sequences += sequences;
+            sum.tokens += tokens;
+            sum.longest = fmax(sum.longest, html_real(item, "longest"));
+            sum.largest_bar = fmax(sum.largest_bar, sequences);
+        }
+    }
     if (sum.sequences > 0) {
         put_title("Lengths of training sequences", run, page);
         put_bars(list, &sum, page);
         put_padding(run, &sum, page);
-        put_length_table(list, page);
+        buffer_put_text(
+            page, "<details><summary>Values</summary><div class=\"wide\" tabindex=\"0\"><table>"
+                  "<thead><tr><th scope=\"col\">Tokens</th><th "
+                  "scope=\"col\">Sequences</th></tr></thead><tbody>");
+        for (size_t i = 0; i < json_length(list); i++) {
+            const json *item = json_at(list, i);
+            buffer_print(page, "<tr><td>%.0f to %.0f</td><td>%.0f</td></tr>",
+                         html_real(item, "from"), html_real(item, "to"),
+                         html_real(item, "sequences"));
+        }
+        buffer_put_text(page, "</tbody></table></div></details>\n");
     }
 }
 
@@ -137,16 +129,6 @@ static size_t class_of(struct classes *classes, const char *name) {
     }
     classes->names[classes->count] = name;
     return classes->count++;
-}
-
-static void find_classes(const json *cells, struct classes *classes) {
-    for (size_t i = 0; i < json_length(cells); i++) {
-        const json *cell = json_at(cells, i);
-        const double count = html_real(cell, "count");
-        class_of(classes, html_text(cell, "predicted"));
-        const size_t expected = class_of(classes, html_text(cell, "expected"));
-        classes->totals[expected] += count > 0 ? count : 0;
-    }
 }
 
 static double count_of(const json *cells, const char *expected, const char *predicted) {
@@ -215,7 +197,13 @@ void html_put_confusion(const struct run *run, struct buffer *page) {
     if (json_length(cells) == 0) {
         return;
     }
-    find_classes(cells, &classes);
+    for (size_t i = 0; i < json_length(cells); i++) {
+        const json *cell = json_at(cells, i);
+        const double count = html_real(cell, "count");
+        class_of(&classes, html_text(cell, "predicted"));
+        const size_t expected = class_of(&classes, html_text(cell, "expected"));
+        classes.totals[expected] += count > 0 ? count : 0;
+    }
     put_title("Confusion matrix", run, page);
     if (classes.are_many) {
         put_mistakes(cells, page);

@@ -6,8 +6,8 @@
 
 #include "core/memory.h"
 #include "core/terminal.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "page/chart.h"
 #include "report/lines.h"
 
@@ -215,22 +215,6 @@ static void draw_series(struct plot *plot, const char *key) {
 
 // --- the choice of series ------------------------------------------------------------------------
 
-static enum berth_status refuse(const struct run_set *set, const char *name,
-                                struct berth_error *error) {
-    const char **keys = NULL;
-    char known[384] = "";
-    const size_t count = chart_keys(set, &keys);
-    if (keys == NULL) {
-        return error_no_memory(error, 0, "the names of the series");
-    }
-    for (size_t i = 0; i < count; i++) {
-        words_add(known, sizeof known, keys[i]);
-    }
-    memory_free(keys);
-    return error_set(error, BERTH_USAGE, "series %s: no such series; expected one of: %s", name,
-                     known);
-}
-
 static enum berth_status draw_named(struct plot *plot, const char *names,
                                     struct berth_error *error) {
     for (const char *at = names; *at != '\0';) {
@@ -240,7 +224,18 @@ static enum berth_status draw_named(struct plot *plot, const char *names,
         snprintf(evaluated, sizeof evaluated, "eval_%s", name);
         const char *key = chart_find(plot->set, name) != NULL ? name : evaluated;
         if (chart_find(plot->set, key) == NULL) {
-            return refuse(plot->set, name, error);
+            const char **keys = NULL;
+            char known[384] = "";
+            const size_t count = chart_keys(plot->set, &keys);
+            if (keys == NULL) {
+                return error_no_memory(error, 0, "the names of the series");
+            }
+            for (size_t i = 0; i < count; i++) {
+                words_add(known, sizeof known, keys[i]);
+            }
+            memory_free(keys);
+            return error_set(error, BERTH_USAGE, "series %s: no such series; expected one of: %s",
+                             name, known);
         }
         draw_series(plot, key);
         at += length + (at[length] == ',');

@@ -151,11 +151,6 @@ static int host_name(const char *host, char name[NAME_SIZE]) {
     return 1;
 }
 
-static int is_address(const char *name) {
-    unsigned char bytes[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
-}
-
 static int check_host(const struct access *access, const char *host, const char **message) {
     char name[NAME_SIZE];
     *message = "the request has no valid Host";
@@ -163,7 +158,9 @@ static int check_host(const struct access *access, const char *host, const char 
         return 400;
     }
     *message = "this Host is not served; add its name to --allowed_hosts";
-    return is_address(name) || caseless_equal(name, "localhost") || is_listed(access->hosts, "*") ||
+    unsigned char bytes[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1 ||
+                   caseless_equal(name, "localhost") || is_listed(access->hosts, "*") ||
                    is_listed(access->hosts, name)
                ? 0
                : 403;

@@ -7,8 +7,8 @@
 
 #include "core/encoding.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,21 +117,6 @@ int protocol_suits(const struct protocol *protocol, const struct task_model *ins
                                       (protocol->suits == NULL || protocol->suits(instance)));
 }
 
-// Adds the tokens of an item, which is refused if it is too long and must not be truncated.
-static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
-    struct task_text *item = &call->items[index];
-    const struct task_model *instance = call->instance;
-    const int64_t tokens = task_count_tokens(instance, call->task, item);
-    item->tokens = task_computed_tokens(instance, item, tokens);
-    call->tokens += item->tokens;
-    return call->settings.overflow != TEXT_FAILS || tokens <= instance->max_tokens
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "input %zu: the text has %lld tokens, more than the %lld that the model "
-                           "reads; without \"truncate\": false its end is left out",
-                           index, (long long)tokens, (long long)instance->max_tokens);
-}
-
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
     const struct task_row *own = call->instance->task;
@@ -153,7 +138,19 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
         TRY(task->check(call->items, call->count, error));
     }
     for (size_t i = 0; i < call->count; i++) {
-        TRY(count_tokens(call, i, error));
+        // An item that is too long and must not be truncated is refused.
+        struct task_text *item = &call->items[i];
+        const struct task_model *instance = call->instance;
+        const int64_t tokens = task_count_tokens(instance, call->task, item);
+        item->tokens = task_computed_tokens(instance, item, tokens);
+        call->tokens += item->tokens;
+        if (call->settings.overflow == TEXT_FAILS && tokens > instance->max_tokens) {
+            return error_set(
+                error, BERTH_USAGE,
+                "input %zu: the text has %lld tokens, more than the %lld that the model "
+                "reads; without \"truncate\": false its end is left out",
+                i, (long long)tokens, (long long)instance->max_tokens);
+        }
     }
     return BERTH_OK;
 }

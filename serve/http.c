@@ -114,25 +114,24 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
     pthread_mutex_unlock(&server->lock);
 }
 
-// Called before libmicrohttpd closes the socket, so the descriptor cannot have been reused yet.
-static void end_connection(struct http_server *server, struct connection *connection) {
-    if (connection != NULL) {
-        pthread_mutex_lock(&server->lock);
-        *connection->back = connection->next;
-        if (connection->next != NULL) {
-            connection->next->back = connection->back;
-        }
-        pthread_mutex_unlock(&server->lock);
-        memory_free(connection);
-    }
-}
-
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         begin_connection(context, mhd, socket_context);
     } else {
-        end_connection(context, *socket_context);
+        // Called before libmicrohttpd closes the socket, so the descriptor cannot have been reused
+        // yet.
+        struct http_server *server = context;
+        struct connection *connection = *socket_context;
+        if (connection != NULL) {
+            pthread_mutex_lock(&server->lock);
+            *connection->back = connection->next;
+            if (connection->next != NULL) {
+                connection->next->back = connection->back;
+            }
+            pthread_mutex_unlock(&server->lock);
+            memory_free(connection);
+        }
     }
 }
 
@@ -378,15 +377,6 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     return exchange->is_refused && !reads_body ? send_prepared(exchange) : MHD_YES;
 }
 
-// The connection is closed without a reply when this is too much, which only a body of unknown
-// length can be.
-static enum MHD_Result discard(struct exchange *exchange, size_t count) {
-    exchange->discarded += count;
-    return exchange->discarded > DISCARDED_MAX + exchange->server->settings.limits.body_bytes
-               ? MHD_NO
-               : MHD_YES;
-}
-
 // libmicrohttpd accepts a reply only before or after the body, so a body that is too large is read
 // to its end, within its deadline.
 static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes, size_t *length) {
@@ -394,7 +384,12 @@ static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes
     const size_t count = *length;
     *length = 0;
     if (exchange->is_refused) {
-        return discard(exchange, count);
+        // The connection is closed without a reply when this is too much, which only a body of
+        // unknown length can be.
+        exchange->discarded += count;
+        return exchange->discarded > DISCARDED_MAX + exchange->server->settings.limits.body_bytes
+                   ? MHD_NO
+                   : MHD_YES;
     }
     if (exchange->body.length + count > server->settings.limits.body_bytes) {
         prepare_refusal(exchange, 413, too_large);
@@ -511,19 +506,6 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
                : error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot start the HTTP server");
 }
 
-// A daemon serves at once, but begin_connection waits for the lock. So if a later daemon fails, no
-// request has reached the application, and http_stop may be called.
-static enum berth_status start_daemons(struct http_server *server, struct berth_error *error) {
-    enum berth_status status = BERTH_OK;
-    pthread_mutex_lock(&server->lock);
-    for (size_t i = 0; i < server->listeners.count && status == BERTH_OK; i++) {
-        status = start_daemon(server, i, error);
-    }
-    atomic_store(&server->has_failed, status != BERTH_OK);
-    pthread_mutex_unlock(&server->lock);
-    return status;
-}
-
 // Listens on the socket that was passed in the settings, or else opens its own.
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
@@ -532,7 +514,16 @@ static enum berth_status start(struct http_server *server, struct berth_error *e
     } else {
         TRY(listeners_open(&server->listeners, settings->host, settings->port, error));
     }
-    return start_daemons(server, error);
+    // A daemon serves at once, but begin_connection waits for the lock. So if a later daemon fails,
+    // no request has reached the application, and http_stop may be called.
+    enum berth_status status = BERTH_OK;
+    pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < server->listeners.count && status == BERTH_OK; i++) {
+        status = start_daemon(server, i, error);
+    }
+    atomic_store(&server->has_failed, status != BERTH_OK);
+    pthread_mutex_unlock(&server->lock);
+    return status;
 }
 
 enum berth_status http_start(const struct http_settings *settings,
@@ -579,23 +570,19 @@ size_t http_busy(const struct http_server *server) {
     return atomic_load(&server->busy);
 }
 
-// A daemon closes its socket, unless it was quiesced.
-static void stop_daemon(struct http_server *server, size_t index) {
-    struct MHD_Daemon *daemon = server->daemons[index];
-    if (daemon != NULL) {
-        MHD_stop_daemon(daemon);
-    }
-    if (daemon == NULL || atomic_load(&server->is_stopping)) {
-        close(server->listeners.all[index].socket);
-    }
-}
-
 void http_stop(struct http_server *server) {
     if (server == NULL) {
         return;
     }
     for (size_t i = 0; i < server->listeners.count; i++) {
-        stop_daemon(server, i);
+        // A daemon closes its socket, unless it was quiesced.
+        struct MHD_Daemon *daemon = server->daemons[i];
+        if (daemon != NULL) {
+            MHD_stop_daemon(daemon);
+        }
+        if (daemon == NULL || atomic_load(&server->is_stopping)) {
+            close(server->listeners.all[i].socket);
+        }
     }
     pthread_mutex_destroy(&server->lock);
     memory_free(server);

@@ -39,17 +39,6 @@ static in_port_t *port_of(struct sockaddr *address) {
                                           : &((struct sockaddr_in *)address)->sin_port;
 }
 
-// Gives all addresses the port of the first listener, which the system chose for port 0.
-static void copy_port(const struct listener *first, const struct addrinfo *found) {
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    if (getsockname(first->socket, (struct sockaddr *)&bound, &size) == 0) {
-        for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
-            *port_of(address->ai_addr) = *port_of((struct sockaddr *)&bound);
-        }
-    }
-}
-
 // A hosts file may list an address twice.
 static int is_repeated(const struct addrinfo *found, const struct addrinfo *address) {
     while (found != address && (found->ai_addrlen != address->ai_addrlen ||
@@ -98,7 +87,15 @@ static enum berth_status listen_on_all(struct listeners *listeners, const char *
         if (listener >= 0) {
             listeners->all[listeners->count].socket = listener;
             format_address(&listeners->all[listeners->count++]);
-            copy_port(&listeners->all[0], found);
+            // Gives all addresses the port of the first listener, which the system chose for port
+            // 0.
+            struct sockaddr_storage bound;
+            socklen_t size = sizeof bound;
+            if (getsockname(listeners->all[0].socket, (struct sockaddr *)&bound, &size) == 0) {
+                for (const struct addrinfo *other = found; other != NULL; other = other->ai_next) {
+                    *port_of(other->ai_addr) = *port_of((struct sockaddr *)&bound);
+                }
+            }
         } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
             missing = address;
             cause = errno;

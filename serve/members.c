@@ -8,8 +8,8 @@
 // a request that is no input.
 #include "core/caseless.h"
 #include "core/log.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "serve/call.h"
 #include "settings/settings.h"
 

@@ -198,7 +198,12 @@ static void put_descriptors(struct buffer *text) {
     }
 }
 
-static void put_memory(struct buffer *text) {
+static void put_process(const struct metrics *metrics, struct buffer *text) {
+    put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
+    buffer_print(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
+    put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
+    buffer_print(text, "process_start_time_seconds %.0f\n", metrics->started);
+    put_descriptors(text);
     FILE *file = fopen("/proc/self/statm", "r");
     long total = 0, resident = 0;
     if (file != NULL && fscanf(file, "%ld %ld", &total, &resident) == 2) {
@@ -211,15 +216,6 @@ static void put_memory(struct buffer *text) {
     if (file != NULL) {
         fclose(file);
     }
-}
-
-static void put_process(const struct metrics *metrics, struct buffer *text) {
-    put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
-    buffer_print(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
-    put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
-    buffer_print(text, "process_start_time_seconds %.0f\n", metrics->started);
-    put_descriptors(text);
-    put_memory(text);
 }
 
 void metrics_write(struct metrics *metrics, const struct models *models, struct queue *queue,

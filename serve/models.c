@@ -29,12 +29,6 @@ struct models {
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// The DIR of "NAME=DIR" or "DIR".
-static const char *spec_path(const char *spec) {
-    const size_t length = strspn(spec, NAME_CHARACTERS);
-    return spec[length] == '=' && length > 0 ? spec + length + 1 : spec;
-}
-
 // "." and ".." have another meaning in a path.
 static int is_name(const char *name) {
     return *name != '\0' && strlen(name) < MODEL_NAME_SIZE &&
@@ -44,7 +38,8 @@ static int is_name(const char *name) {
 
 static enum berth_status parse_spec(struct model *model, const char *spec,
                                     struct berth_error *error) {
-    model->path = spec_path(spec);
+    const size_t prefix = strspn(spec, NAME_CHARACTERS);
+    model->path = spec[prefix] == '=' && prefix > 0 ? spec + prefix + 1 : spec;
     size_t length = (size_t)(model->path - spec) - 1;
     const char *name = spec;
     if (model->path == spec) {

@@ -134,21 +134,6 @@ static void put_core(struct json_line *line, const char **at, char type[WORD_MAX
     }
 }
 
-static void put_type(struct json_line *line, const char *type, int has_null) {
-    if (isupper((unsigned char)*type)) {
-        char reference[WORD_MAX + 32] = "#/components/schemas/";
-        strcat(reference, type);
-        json_line_text(line, "$ref", reference);
-    } else if (has_null) {
-        json_line_open(line, "type", '[');
-        json_line_text(line, NULL, type);
-        json_line_text(line, NULL, "null");
-        json_line_close(line, ']');
-    } else if (*type != '\0' && strcmp(type, "any") != 0) {
-        json_line_text(line, "type", type);
-    }
-}
-
 static void put_limit(struct json_line *line, const char **at, int is_array) {
     static const char *const names[2][2] = {{"minimum", "maximum"}, {"minItems", "maxItems"}};
     const int is_most = **at == '<';
@@ -197,7 +182,18 @@ static void put_schema(struct json_line *line, const char *key, const char **at)
     put_core(line, at, type);
     const int has_null = **at == '?';
     *at += has_null;
-    put_type(line, type, has_null);
+    if (isupper((unsigned char)*type)) {
+        char reference[WORD_MAX + 32] = "#/components/schemas/";
+        strcat(reference, type);
+        json_line_text(line, "$ref", reference);
+    } else if (has_null) {
+        json_line_open(line, "type", '[');
+        json_line_text(line, NULL, type);
+        json_line_text(line, NULL, "null");
+        json_line_close(line, ']');
+    } else if (*type != '\0' && strcmp(type, "any") != 0) {
+        json_line_text(line, "type", type);
+    }
     put_rest(line, at, type);
     json_line_close(line, '}');
 }
@@ -320,10 +316,6 @@ static const struct refusal {
 };
 enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
-static int is_of_kserve(const struct route *route) {
-    return strncmp(route->path, "/v2", 3) == 0;
-}
-
 static int is_refused(const struct route *route, int when) {
     const int names_model = strchr(route->path, '*') != NULL;
     return when == WITH_KEY      ? !route->is_public
@@ -336,7 +328,7 @@ static void put_refusals(struct json_line *line, const struct route *route) {
     for (size_t i = 0; i < REFUSALS; i++) {
         char reference[96] = "#/components/responses/";
         if (is_refused(route, refusals[i].when)) {
-            strcat(reference, is_of_kserve(route) ? "KServe" : "");
+            strcat(reference, strncmp(route->path, "/v2", 3) == 0 ? "KServe" : "");
             strcat(reference, refusals[i].name);
             json_line_open(line, refusals[i].status, '{');
             json_line_text(line, "$ref", reference);
@@ -371,27 +363,22 @@ static void put_components(struct json_line *line) {
 
 // --- paths --------------------------------------------------------------------------------------
 
-static void put_parameters(struct json_line *line, const struct route *route) {
-    if (strchr(route->path, '*') == NULL) {
-        return;
-    }
-    json_line_open(line, "parameters", '[');
-    json_line_raw(line, NULL,
-                  "{\"name\":\"name\",\"in\":\"path\",\"required\":true,"
-                  "\"schema\":{\"type\":\"string\"}}");
-    if (route->protocol == &protocol_kserve) {
-        json_line_raw(line, NULL,
-                      "{\"name\":\"Inference-Header-Content-Length\",\"in\":\"header\","
-                      "\"description\":\"Length of the JSON, which binary tensors follow.\","
-                      "\"schema\":{\"type\":\"integer\",\"minimum\":1}}");
-    }
-    json_line_close(line, ']');
-}
-
 static void put_operation(struct json_line *line, const struct route *route) {
     json_line_open(line, route->method[0] == 'G' ? "get" : "post", '{');
     json_line_text(line, "summary", route->summary);
-    put_parameters(line, route);
+    if (strchr(route->path, '*') != NULL) {
+        json_line_open(line, "parameters", '[');
+        json_line_raw(line, NULL,
+                      "{\"name\":\"name\",\"in\":\"path\",\"required\":true,"
+                      "\"schema\":{\"type\":\"string\"}}");
+        if (route->protocol == &protocol_kserve) {
+            json_line_raw(line, NULL,
+                          "{\"name\":\"Inference-Header-Content-Length\",\"in\":\"header\","
+                          "\"description\":\"Length of the JSON, which binary tensors follow.\","
+                          "\"schema\":{\"type\":\"integer\",\"minimum\":1}}");
+        }
+        json_line_close(line, ']');
+    }
     if (route->is_public) {
         json_line_raw(line, "security", "[{}]");
     }
@@ -411,15 +398,6 @@ static void put_operation(struct json_line *line, const struct route *route) {
     json_line_close(line, '}');
 }
 
-// "/models/*" as "/models/{name}"
-static void put_path(struct json_line *line, const char *path) {
-    char name[WORD_MAX];
-    const int length = (int)strcspn(path, "*"), has_name = path[length] == '*';
-    snprintf(name, sizeof name, "%.*s%s%s", length, path, has_name ? "{name}" : "",
-             path + length + has_name);
-    json_line_open(line, name, '{');
-}
-
 // All methods of a path, at its first row.
 static void put_paths(struct json_line *line, const struct route *routes, size_t count) {
     json_line_open(line, "paths", '{');
@@ -431,7 +409,13 @@ static void put_paths(struct json_line *line, const struct route *routes, size_t
         if (first < i) {
             continue;
         }
-        put_path(line, routes[i].path);
+        // "/models/*" as "/models/{name}"
+        const char *path = routes[i].path;
+        char name[WORD_MAX];
+        const int length = (int)strcspn(path, "*"), has_name = path[length] == '*';
+        snprintf(name, sizeof name, "%.*s%s%s", length, path, has_name ? "{name}" : "",
+                 path + length + has_name);
+        json_line_open(line, name, '{');
         for (size_t k = i; k < count; k++) {
             if (strcmp(routes[k].path, routes[i].path) == 0) {
                 put_operation(line, &routes[k]);

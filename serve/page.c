@@ -99,19 +99,6 @@ static const struct {
 
 // --- the page ------------------------------------------------------------------------------------
 
-static void fill(struct page *page, const char *from) {
-    for (const char *at; (at = strstr(from, "{{")) != NULL;) {
-        size_t i = 0;
-        buffer_put(&page->text, from, (size_t)(at - from));
-        while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
-            i++; // every placeholder of the page is in the table
-        }
-        placeholders[i].put(page, placeholders[i].field);
-        from = at + strlen(placeholders[i].name);
-    }
-    buffer_put_text(&page->text, from);
-}
-
 static void make_nonce(char nonce[33]) {
     unsigned char bytes[16] = {0};
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
@@ -127,7 +114,17 @@ struct http_reply page_make(struct models *models, const struct call *call) {
     struct page page = {.models = models, .call = call};
     struct http_reply reply = {.status = 200, .type = "text/html; charset=utf-8"};
     make_nonce(page.nonce);
-    fill(&page, page_html);
+    const char *from = page_html;
+    for (const char *at; (at = strstr(from, "{{")) != NULL;) {
+        size_t i = 0;
+        buffer_put(&page.text, from, (size_t)(at - from));
+        while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
+            i++; // every placeholder of the page is in the table
+        }
+        placeholders[i].put(&page, placeholders[i].field);
+        from = at + strlen(placeholders[i].name);
+    }
+    buffer_put_text(&page.text, from);
     if (page.text.failed) {
         buffer_done(&page.text);
         return (struct http_reply){.status = 503, .retry_after = 1};

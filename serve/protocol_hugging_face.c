@@ -27,22 +27,6 @@ static enum berth_status read_parameters(struct call *call, struct berth_error *
 
 // --- inputs --------------------------------------------------------------------------------------
 
-static enum berth_status read_fields(const struct task_row *task, struct task_text *item,
-                                     const json *value, const char *where,
-                                     struct berth_error *error) {
-    char name[128];
-    for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
-        const char *field = task_field(task, i);
-        const json *text = field != NULL ? json_member(value, field) : NULL;
-        if (text == NULL && (field == NULL || (i == 1 && !task->about.needs_pair))) {
-            continue;
-        }
-        snprintf(name, sizeof name, "%s.%s", where, field);
-        TRY(call_set_text(item, i, text, name, error));
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status read_item(struct call *call, struct task_text *item, const json *value,
                                    const char *where, struct berth_error *error) {
     const struct task_row *task = call->instance->task;
@@ -55,24 +39,22 @@ static enum berth_status read_item(struct call *call, struct task_text *item, co
         }
     }
     if (json_is_object_value(value)) {
-        return read_fields(task, item, value, where, error);
+        char name[128];
+        for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
+            const char *field = task_field(task, i);
+            const json *text = field != NULL ? json_member(value, field) : NULL;
+            if (text == NULL && (field == NULL || (i == 1 && !task->about.needs_pair))) {
+                continue;
+            }
+            snprintf(name, sizeof name, "%s.%s", where, field);
+            TRY(call_set_text(item, i, text, name, error));
+        }
+        return BERTH_OK;
     }
     return !task->about.needs_pair
                ? call_set_text(item, 0, value, where, error)
                : error_set(error, BERTH_USAGE, "%s: expected an object with %s and %s", where,
                            task->about.text, task->about.pair);
-}
-
-// A cosine does not depend on lengths, so "normalize" is ignored, too.
-static enum berth_status check_similarity(struct call *call, const json *inputs,
-                                          struct berth_error *error) {
-    struct json_walk walk = {.object = inputs};
-    while (json_walk_next(&walk)) {
-        if (strcmp(walk.key, "source_sentence") != 0 && strcmp(walk.key, "sentences") != 0) {
-            TRY(members_ignore(call, "inputs.", walk.key, error));
-        }
-    }
-    return call->settings.normalize >= 0 ? members_ignore(call, "", "normalize", error) : BERTH_OK;
 }
 
 // The task sentence-similarity, of a model for embeddings. The first item is the source.
@@ -85,7 +67,16 @@ static enum berth_status read_similarity(struct call *call, const json *inputs,
         return error_set(error, BERTH_USAGE,
                          "inputs: expected source_sentence and sentences, a list");
     }
-    TRY(check_similarity(call, inputs, error));
+    // A cosine does not depend on lengths, so "normalize" is ignored, too.
+    struct json_walk walk = {.object = inputs};
+    while (json_walk_next(&walk)) {
+        if (strcmp(walk.key, "source_sentence") != 0 && strcmp(walk.key, "sentences") != 0) {
+            TRY(members_ignore(call, "inputs.", walk.key, error));
+        }
+    }
+    if (call->settings.normalize >= 0) {
+        TRY(members_ignore(call, "", "normalize", error));
+    }
     call->is_similarity = 1;
     call->settings.normalize = 1; // products of such vectors are cosines
     TRY(call_make_items(call, 1 + json_length(sentences), error));
@@ -116,25 +107,17 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
                : error_set(error, BERTH_USAGE, "inputs: the list is empty");
 }
 
-static float product(const struct task_text *one, const struct task_text *other) {
-    double sum = 0;
-    for (size_t i = 0; i < one->width; i++) {
-        sum += (double)one->rows[i] * other->rows[i];
-    }
-    return (float)sum;
-}
-
-static void write_similarities(struct json_line *line, const struct call *call) {
-    json_line_open(line, NULL, '[');
-    for (size_t i = 1; i < call->count; i++) {
-        json_line_float(line, NULL, product(&call->items[0], &call->items[i]));
-    }
-    json_line_close(line, ']');
-}
-
 static void write(struct json_line *line, struct call *call) {
     if (call->is_similarity) {
-        write_similarities(line, call);
+        json_line_open(line, NULL, '[');
+        for (size_t i = 1; i < call->count; i++) {
+            double sum = 0;
+            for (size_t k = 0; k < call->items[0].width; k++) {
+                sum += (double)call->items[0].rows[k] * call->items[i].rows[k];
+            }
+            json_line_float(line, NULL, (float)sum);
+        }
+        json_line_close(line, ']');
         return;
     }
     const int is_alone = call->settings.candidate_labels != NULL; // as transformers' pipeline

@@ -40,22 +40,6 @@ static size_t count_of(const json *shape) {
     return (size_t)count;
 }
 
-static enum berth_status take_bytes(struct tensor *tensor, const json *size,
-                                    struct tensor_bytes *rest, struct berth_error *error) {
-    const int64_t bytes = json_as_integer(size);
-    if (!json_is_integer_value(size) || bytes < 0 || (size_t)bytes > rest->left) {
-        return error_set(error, BERTH_USAGE,
-                         "input %s: binary_data_size: expected a number of bytes, at most the %zu "
-                         "that are left after the JSON, whose length is "
-                         "Inference-Header-Content-Length",
-                         tensor->name, rest->left);
-    }
-    tensor->bytes = (struct tensor_bytes){.at = rest->at, .left = (size_t)bytes};
-    rest->at += bytes;
-    rest->left -= (size_t)bytes;
-    return BERTH_OK;
-}
-
 // Reads an input, whose shape must be [n] or [n, 1]. A binary one is taken from the beginning of
 // `rest`.
 static enum berth_status read_tensor(struct tensor *tensor, const char *name, const json *input,
@@ -68,7 +52,18 @@ static enum berth_status read_tensor(struct tensor *tensor, const char *name, co
     }
     *tensor = (struct tensor){.name = name, .count = count_of(shape), .rank = json_length(shape)};
     if (data == NULL && size != NULL) {
-        TRY(take_bytes(tensor, size, rest, error));
+        const int64_t bytes = json_as_integer(size);
+        if (!json_is_integer_value(size) || bytes < 0 || (size_t)bytes > rest->left) {
+            return error_set(
+                error, BERTH_USAGE,
+                "input %s: binary_data_size: expected a number of bytes, at most the %zu "
+                "that are left after the JSON, whose length is "
+                "Inference-Header-Content-Length",
+                tensor->name, rest->left);
+        }
+        tensor->bytes = (struct tensor_bytes){.at = rest->at, .left = (size_t)bytes};
+        rest->at += bytes;
+        rest->left -= (size_t)bytes;
         return tensor->count > 0 ? BERTH_OK
                                  : error_set(error, BERTH_USAGE,
                                              "input %s: the shape is not [n] or [n, 1]", name);
@@ -80,15 +75,6 @@ static enum berth_status read_tensor(struct tensor *tensor, const char *name, co
     }
     tensor->data = data;
     return BERTH_OK;
-}
-
-// Nested data are lists of one text each: [["a"], ["b"]].
-static const json *text_at(const struct tensor *tensor, size_t index) {
-    const json *at = json_at(tensor->data, index);
-    for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
-        at = json_at(at, 0);
-    }
-    return at;
 }
 
 // Copies the next text of a binary tensor, with a NUL at its end. All texts of a tensor take less
@@ -158,36 +144,6 @@ static enum berth_status check_names(const json *list, const char *where,
     return BERTH_OK;
 }
 
-// Whether the request's list of outputs has the name; without a list all are wanted.
-static int is_wanted(const struct call *call, const char *name) {
-    const json *outputs = call_member(call, "outputs");
-    return json_length(outputs) == 0 || find_tensor(outputs, name) != NULL;
-}
-
-// The inputs in the order of the request, because their binary data has that order.
-static enum berth_status read_inputs(const struct call *call, const json *inputs,
-                                     struct tensor tensors[2], struct berth_error *error) {
-    const struct task_row *task = call->instance->task;
-    const struct http_request *request = call->request;
-    struct tensor_bytes rest = {.at = request->body + call->json_length,
-                                .left = request->body_length - call->json_length};
-    for (size_t i = 0; i < json_length(inputs); i++) {
-        const json *input = json_at(inputs, i);
-        const size_t which = strcmp(json_text(json_member(input, "name")), task->about.text) != 0;
-        TRY(read_tensor(&tensors[which], task_field(task, which), input, &rest, error));
-    }
-    for (size_t i = 0; i < 2; i++) {
-        if (tensors[i].name == NULL && (i == 0 || task->about.needs_pair)) {
-            return error_set(error, BERTH_USAGE, "missing input %s", task_field(task, i));
-        }
-    }
-    return rest.left == 0 ? BERTH_OK
-                          : error_set(error, BERTH_USAGE,
-                                      "the body has %zu bytes more than the JSON and each input's "
-                                      "binary_data_size",
-                                      rest.left);
-}
-
 // Texts of binary tensors go to *to, which is moved past them.
 static enum berth_status read_text(struct task_text *item, size_t which, struct tensor *tensor,
                                    size_t index, char **to, struct berth_error *error) {
@@ -195,28 +151,18 @@ static enum berth_status read_text(struct task_text *item, size_t which, struct 
     size_t length;
     snprintf(where, sizeof where, "input %s[%zu]", tensor->name, index);
     if (tensor->data != NULL) {
-        return call_set_text(item, which, text_at(tensor, index), where, error);
+        // Nested data are lists of one text each: [["a"], ["b"]].
+        const json *at = json_at(tensor->data, index);
+        for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1;
+             i++) {
+            at = json_at(at, 0);
+        }
+        return call_set_text(item, which, at, where, error);
     }
     TRY(take_text(tensor, *to, &length, error));
     TRY(call_set_bytes(item, which, *to, length, where, error));
     *to += length + 1;
     return BERTH_OK;
-}
-
-static enum berth_status read_texts(struct call *call, size_t which, struct tensor *tensor,
-                                    char **to, struct berth_error *error) {
-    if (tensor->count != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu",
-                         tensor->name, call->count, tensor->count);
-    }
-    for (size_t i = 0; i < call->count; i++) {
-        TRY(read_text(&call->items[i], which, tensor, i, to, error));
-    }
-    return tensor->bytes.left == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "input %s: the binary data continues after the %zu texts of its shape",
-                           tensor->name, tensor->count);
 }
 
 static enum berth_status read_items(struct call *call, struct tensor tensors[2],
@@ -229,7 +175,19 @@ static enum berth_status read_items(struct call *call, struct tensor tensors[2],
     }
     for (size_t i = 2; i-- > 0;) { // the second one first, as in protocol_hugging_face.c
         if (tensors[i].name != NULL) {
-            TRY(read_texts(call, i, &tensors[i], &to, error));
+            if (tensors[i].count != call->count) {
+                return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu",
+                                 tensors[i].name, call->count, tensors[i].count);
+            }
+            for (size_t k = 0; k < call->count; k++) {
+                TRY(read_text(&call->items[k], i, &tensors[i], k, &to, error));
+            }
+            if (tensors[i].bytes.left != 0) {
+                return error_set(
+                    error, BERTH_USAGE,
+                    "input %s: the binary data continues after the %zu texts of its shape",
+                    tensors[i].name, tensors[i].count);
+            }
         }
     }
     return BERTH_OK;
@@ -246,7 +204,26 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     if (outputs != NULL) {
         TRY(check_names(outputs, "outputs", task, is_output, error));
     }
-    TRY(read_inputs(call, inputs, tensors, error));
+    // The inputs in the order of the request, because their binary data has that order.
+    const struct http_request *request = call->request;
+    struct tensor_bytes rest = {.at = request->body + call->json_length,
+                                .left = request->body_length - call->json_length};
+    for (size_t i = 0; i < json_length(inputs); i++) {
+        const json *input = json_at(inputs, i);
+        const size_t which = strcmp(json_text(json_member(input, "name")), task->about.text) != 0;
+        TRY(read_tensor(&tensors[which], task_field(task, which), input, &rest, error));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (tensors[i].name == NULL && (i == 0 || task->about.needs_pair)) {
+            return error_set(error, BERTH_USAGE, "missing input %s", task_field(task, i));
+        }
+    }
+    if (rest.left != 0) {
+        return error_set(error, BERTH_USAGE,
+                         "the body has %zu bytes more than the JSON and each input's "
+                         "binary_data_size",
+                         rest.left);
+    }
     return read_items(call, tensors, error);
 }
 
@@ -273,14 +250,6 @@ static void open_tensor(struct json_line *line, const char *name, const char *ty
         json_line_integer(line, NULL, (int64_t)width);
     }
     json_line_close(line, ']');
-}
-
-// Whether the output is to be binary: as its own parameters say, else as those of the request do.
-static int is_binary(const struct call *call, const char *name) {
-    const json *output = find_tensor(call_member(call, "outputs"), name);
-    const json *own = json_member(json_member(output, "parameters"), "binary_data");
-    const json *usual = json_member(call_member(call, "parameters"), "binary_data_output");
-    return json_truth(json_is_boolean(own) ? own : usual);
 }
 
 // Returns 0 if the tensor is not binary.
@@ -357,7 +326,11 @@ static void write_tensor(struct json_line *line, struct call *call,
     const size_t before = call->binary.length;
     open_tensor(line, output->name, types[output->source], (int64_t)call->count,
                 width_of(call->instance, output));
-    if (is_binary(call, output->name)) {
+    // The output is binary if its own parameters say so, else as those of the request do.
+    const json *asked = find_tensor(call_member(call, "outputs"), output->name);
+    const json *own = json_member(json_member(asked, "parameters"), "binary_data");
+    const json *usual = json_member(call_member(call, "parameters"), "binary_data_output");
+    if (json_truth(json_is_boolean(own) ? own : usual)) {
         put_elements(line, &call->binary, call, output);
         line->failed |= call->binary.failed;
         json_line_open(line, "parameters", '{');
@@ -382,7 +355,9 @@ static void write(struct json_line *line, struct call *call) {
     json_line_open(line, "outputs", '[');
     for (const struct task_output *output = call->instance->task->outputs; output->name != NULL;
          output++) {
-        if (is_wanted(call, output->name)) {
+        // Without a list of outputs all are wanted.
+        const json *outputs = call_member(call, "outputs");
+        if (json_length(outputs) == 0 || find_tensor(outputs, output->name) != NULL) {
             write_tensor(line, call, output);
         }
     }
@@ -398,7 +373,13 @@ static void put_tensor(struct json_line *line, const char *name, const char *typ
     json_line_close(line, '}');
 }
 
-static void put_tensors(struct json_line *line, const struct task_model *instance) {
+void kserve_put_model(struct json_line *line, const char *name, const struct task_model *instance) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", name);
+    json_line_open(line, "versions", '[');
+    json_line_text(line, NULL, MODEL_VERSION);
+    json_line_close(line, ']');
+    json_line_text(line, "platform", "berth");
     const struct task_row *task = instance->task;
     json_line_open(line, "inputs", '[');
     for (size_t i = 0; i < 2 && task_field(task, i) != NULL; i++) {
@@ -410,16 +391,6 @@ static void put_tensors(struct json_line *line, const struct task_model *instanc
         put_tensor(line, output->name, types[output->source], width_of(instance, output));
     }
     json_line_close(line, ']');
-}
-
-void kserve_put_model(struct json_line *line, const char *name, const struct task_model *instance) {
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "name", name);
-    json_line_open(line, "versions", '[');
-    json_line_text(line, NULL, MODEL_VERSION);
-    json_line_close(line, ']');
-    json_line_text(line, "platform", "berth");
-    put_tensors(line, instance);
     json_line_close(line, '}');
 }
 

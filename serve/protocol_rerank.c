@@ -99,19 +99,6 @@ static void write_ranking(struct json_line *line, const char *key, const struct 
     json_line_close(line, ']');
 }
 
-// Writes the member "meta", in which Cohere's reply describes the request.
-static void write_meta(struct json_line *line, const struct call *call) {
-    const int is_second = strncmp(call->request->path, "/v2/", strlen("/v2/")) == 0;
-    json_line_open(line, "meta", '{');
-    json_line_open(line, "api_version", '{');
-    json_line_text(line, "version", is_second ? "2" : "1");
-    json_line_close(line, '}');
-    json_line_open(line, "tokens", '{');
-    json_line_integer(line, "input_tokens", call_tokens_read(call));
-    json_line_close(line, '}');
-    json_line_close(line, '}');
-}
-
 static void write_object(struct json_line *line, const struct call *call,
                          struct task_ranked *ranked) {
     static atomic_ullong replies; // each has an id of its own
@@ -122,7 +109,16 @@ static void write_object(struct json_line *line, const struct call *call,
     json_line_text(line, "model", call->model_name);
     write_ranking(line, "results", call, ranked);
     call_write_usage(line, call);
-    write_meta(line, call);
+    // Cohere's reply describes the request in "meta".
+    const int is_second = strncmp(call->request->path, "/v2/", strlen("/v2/")) == 0;
+    json_line_open(line, "meta", '{');
+    json_line_open(line, "api_version", '{');
+    json_line_text(line, "version", is_second ? "2" : "1");
+    json_line_close(line, '}');
+    json_line_open(line, "tokens", '{');
+    json_line_integer(line, "input_tokens", call_tokens_read(call));
+    json_line_close(line, '}');
+    json_line_close(line, '}');
     json_line_close(line, '}');
 }
 

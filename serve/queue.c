@@ -36,20 +36,6 @@ struct queue {
 
 // --- putting -------------------------------------------------------------------------------------
 
-static struct lane *lane_of(struct queue *queue, const struct call *call) {
-    size_t i = 0;
-    while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
-        i++;
-    }
-    return &queue->lanes[call->count == 0 ? QUEUE_READ : i < call->count ? QUEUE_LONG : QUEUE_RUN];
-}
-
-static int are_of_one_client(const struct queue *queue, const struct call *a,
-                             const struct call *b) {
-    const int64_t most = queue->limits.batch_tokens;
-    return a->request->client == b->request->client && (a->tokens > most) == (b->tokens > most);
-}
-
 // Its turn is in the round after its client's last one. A call that goes on comes before the others
 // of its client, each of which gets the turn of the next.
 static void insert(struct lane *lane, struct call *call) {
@@ -58,7 +44,9 @@ static void insert(struct lane *lane, struct call *call) {
     struct call **at = &lane->first;
     for (; *at != NULL; at = &(*at)->next) {
         struct call *other = *at;
-        if (!are_of_one_client(lane->queue, other, call)) {
+        const int64_t most = lane->queue->limits.batch_tokens;
+        if (other->request->client != call->request->client ||
+            (other->tokens > most) != (call->tokens > most)) {
             continue;
         }
         round = other->round + 1;
@@ -78,7 +66,13 @@ static void insert(struct lane *lane, struct call *call) {
 }
 
 static enum berth_status put(struct queue *queue, struct call *call, struct berth_error *error) {
-    struct lane *lane = lane_of(queue, call);
+    size_t i = 0;
+    while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
+        i++;
+    }
+    struct lane *lane = &queue->lanes[call->count == 0  ? QUEUE_READ
+                                      : i < call->count ? QUEUE_LONG
+                                                        : QUEUE_RUN];
     if (lane->has_ended) {
         return error_set(error, BERTH_UNAVAILABLE, "the server is shutting down");
     }
@@ -106,16 +100,6 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 }
 
 // --- taking --------------------------------------------------------------------------------------
-
-// Waits for a full batch, but not longer than the delay.
-static void wait_for_more(struct lane *lane) {
-    const struct queue_limits *limits = &lane->queue->limits;
-    const double until = clock_now() + limits->delay_seconds;
-    int waited = limits->delay_seconds > 0 && lane->first->count > 0 ? 0 : ETIMEDOUT;
-    while (waited == 0 && lane->tokens < limits->batch_tokens && !lane->has_ended) {
-        waited = thread_wait(&lane->not_empty, &lane->queue->lock, until);
-    }
-}
 
 // Takes items of the call while they fit, and returns their number.
 static size_t take_items(struct lane *lane, struct call *call) {
@@ -187,14 +171,20 @@ static int take(struct lane *lane) {
         pthread_cond_wait(&lane->not_empty, &lane->queue->lock);
     }
     if (lane->first != NULL) {
-        wait_for_more(lane);
+        // Waits for a full batch, but not longer than the delay.
+        const struct queue_limits *limits = &lane->queue->limits;
+        const double until = clock_now() + limits->delay_seconds;
+        int waited = limits->delay_seconds > 0 && lane->first->count > 0 ? 0 : ETIMEDOUT;
+        while (waited == 0 && lane->tokens < limits->batch_tokens && !lane->has_ended) {
+            waited = thread_wait(&lane->not_empty, &lane->queue->lock, until);
+        }
         fill(lane);
     }
     pthread_mutex_unlock(&lane->queue->lock);
     return lane->batch.calls != NULL;
 }
 
-static void *run(void *context) {
+static void *run_lane(void *context) {
     struct lane *lane = context;
     while (take(lane)) {
         lane->work(lane->queue->context, &lane->batch);
@@ -203,17 +193,6 @@ static void *run(void *context) {
 }
 
 // --- the queue -----------------------------------------------------------------------------------
-
-static enum berth_status start(struct lane *lane, struct berth_error *error) {
-    const size_t room = lane->queue->limits.items;
-    lane->batch.items = memory_array(room, sizeof *lane->batch.items);
-    if (lane->batch.items == NULL) {
-        return error_no_memory(error, room * sizeof *lane->batch.items, "a batch");
-    }
-    TRY(thread_open(&lane->thread, run, lane, error));
-    lane->is_running = 1;
-    return BERTH_OK;
-}
 
 enum berth_status queue_open(size_t models, const struct queue_limits *limits,
                              queue_work *const work[QUEUE_LANES], void *context,
@@ -235,7 +214,14 @@ enum berth_status queue_open(size_t models, const struct queue_limits *limits,
         return error_no_memory(error, models * sizeof *opened->waiting, "a queue");
     }
     for (size_t i = 0; i < QUEUE_LANES; i++) {
-        TRY(start(&opened->lanes[i], error));
+        struct lane *lane = &opened->lanes[i];
+        const size_t room = lane->queue->limits.items;
+        lane->batch.items = memory_array(room, sizeof *lane->batch.items);
+        if (lane->batch.items == NULL) {
+            return error_no_memory(error, room * sizeof *lane->batch.items, "a batch");
+        }
+        TRY(thread_open(&lane->thread, run_lane, lane, error));
+        lane->is_running = 1;
     }
     return BERTH_OK;
 }

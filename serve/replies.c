@@ -61,26 +61,22 @@ struct http_reply reply_json(struct json_line *line) {
     return reply_tensors(line, &(const struct buffer){.bytes = NULL});
 }
 
-static void put_openai_error(struct json_line *line, int status, const char *message) {
-    size_t kind = 0;
-    while (kinds[kind].status != status && kinds[kind].status != 500) {
-        kind++;
-    }
-    const int is_other = kinds[kind].status != status && status < 500;
-    json_line_open(line, "error", '{');
-    json_line_text(line, "message", message);
-    json_line_text(line, "type", kinds[is_other ? 0 : kind].type);
-    json_line_text(line, "code", kinds[is_other ? 0 : kind].code);
-    json_line_close(line, '}');
-}
-
 struct http_reply reply_error(const struct http_request *request, int status, const char *message) {
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
     if (request->path != NULL && strncmp(request->path, "/v2", 3) == 0) {
         json_line_text(&line, "error", message);
     } else {
-        put_openai_error(&line, status, message);
+        size_t kind = 0;
+        while (kinds[kind].status != status && kinds[kind].status != 500) {
+            kind++;
+        }
+        const int is_other = kinds[kind].status != status && status < 500;
+        json_line_open(&line, "error", '{');
+        json_line_text(&line, "message", message);
+        json_line_text(&line, "type", kinds[is_other ? 0 : kind].type);
+        json_line_text(&line, "code", kinds[is_other ? 0 : kind].code);
+        json_line_close(&line, '}');
     }
     json_line_close(&line, '}');
     struct http_reply reply = reply_json(&line);

@@ -30,17 +30,6 @@ enum berth_status request_log_open(struct request_log *log, const char *path,
                                                   "access_log: cannot append to %s", path);
 }
 
-static void put_date(struct json_line *line) {
-    char date[64];
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    const size_t length = strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(date + length, sizeof date - length, ".%03ldZ", now.tv_nsec / 1000000);
-    json_line_text(line, "time", date);
-}
-
 void request_log_put(struct request_log *log, const struct http_request *request,
                      const struct http_reply *reply) {
     struct json_line line DONE_BY(json_line_done) = {0};
@@ -50,7 +39,14 @@ void request_log_put(struct request_log *log, const struct http_request *request
     }
     http_client(request, client);
     json_line_open(&line, NULL, '{');
-    put_date(&line);
+    char date[64];
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    const size_t length = strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(date + length, sizeof date - length, ".%03ldZ", now.tv_nsec / 1000000);
+    json_line_text(&line, "time", date);
     json_line_text(&line, "client", client);
     json_line_text(&line, "method", request->method != NULL ? request->method : "");
     json_line_text(&line, "path", request->path != NULL ? request->path : "");

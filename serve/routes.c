@@ -6,7 +6,7 @@
 #include "core/caseless.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "serve/openapi.h"
 #include "serve/page.h"
 #include "serve/state.h"
@@ -22,10 +22,6 @@
 #define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
 
 // --- what is known of the server -----------------------------------------------------------------
-
-static int is_ready(struct server *server) {
-    return atomic_load(&server->is_loaded) && !atomic_load(&server->is_draining);
-}
 
 static struct http_reply get_metrics(struct server *server, const struct http_request *request,
                                      size_t model) {
@@ -313,11 +309,6 @@ static int matches(const char *pattern, const char *path, char name[MODEL_NAME_S
     return 1;
 }
 
-static int is_method(const char *wanted, const char *method) {
-    return strcmp(wanted, method) == 0 ||
-           (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
-}
-
 // The row of the request. NULL: none; *allow then lists the methods of the path, or is NULL if
 // there is no such path.
 static const struct route *find_route(const struct http_request *request,
@@ -329,7 +320,8 @@ static const struct route *find_route(const struct http_request *request,
         if (!matches(route->path, request->path, name)) {
             continue;
         }
-        if (is_method(route->method, request->method)) {
+        if (strcmp(route->method, request->method) == 0 ||
+            (strcmp(route->method, "GET") == 0 && strcmp(request->method, "HEAD") == 0)) {
             return route;
         }
         gets |= *route->method == 'G';
@@ -544,7 +536,8 @@ void routes_handle(void *context, struct http_request *request) {
         submit(server, route, name, request);
     } else if (model == models_count(server->models)) {
         http_answer(request, reply_error(request, 404, NO_MODEL));
-    } else if (route->needs_models && !is_ready(server)) {
+    } else if (route->needs_models &&
+               !(atomic_load(&server->is_loaded) && !atomic_load(&server->is_draining))) {
         http_answer(request, reply_error(request, 503,
                                          atomic_load(&server->is_loaded) ? "shutting down"
                                                                          : "loading the models"));

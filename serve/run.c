@@ -67,18 +67,6 @@ static void call_answer(struct server *server, struct call *call) {
     call_refuse(server, call, &error);
 }
 
-// Collects the items whose clients are still connected, and counts them.
-static size_t collect_wanted(struct work_batch *batch) {
-    size_t wanted = 0;
-    for (struct call *call = batch->calls; call != NULL; call = call->beside) {
-        call->client_has_left |= http_client_has_left(call->request);
-        for (size_t i = call->done; i < call->taken && !call->client_has_left; i++) {
-            batch->items[wanted++] = &call->items[i];
-        }
-    }
-    return wanted;
-}
-
 static int digits(uint64_t number) {
     int count = 1;
     for (; number >= 10; number /= 10) {
@@ -119,7 +107,14 @@ void run_batch(void *context, struct work_batch *batch) {
     struct server *server = context;
     struct berth_error error = {.status = BERTH_OK};
     const struct task_model *instance = batch->calls->instance;
-    const size_t wanted = collect_wanted(batch);
+    // The items whose clients are still connected.
+    size_t wanted = 0;
+    for (struct call *call = batch->calls; call != NULL; call = call->beside) {
+        call->client_has_left |= http_client_has_left(call->request);
+        for (size_t i = call->done; i < call->taken && !call->client_has_left; i++) {
+            batch->items[wanted++] = &call->items[i];
+        }
+    }
     enum berth_status status = BERTH_OK;
     if (atomic_load(&server->is_aborting)) {
         status = error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down");

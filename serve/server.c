@@ -165,22 +165,6 @@ static void return_small_blocks(struct server *server) {
 #endif
 }
 
-// From here on a signal ends the process, which may still be waiting for models to load.
-static void release_signals(const sigset_t *set) {
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        (void)signal(signals[i], SIG_DFL);
-    }
-    pthread_sigmask(SIG_UNBLOCK, set, NULL);
-}
-
-static void block_signals(sigset_t *set) {
-    sigemptyset(set);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        sigaddset(set, signals[i]);
-    }
-    pthread_sigmask(SIG_BLOCK, set, NULL);
-}
-
 // Waits for a signal for a tenth of a second; 0: none came.
 static int wait_for_signal(struct server *server, const sigset_t *set) {
     const struct timespec tick = {.tv_nsec = TICK_NANOSECONDS};
@@ -227,21 +211,6 @@ static enum berth_status abort_requests(struct server *server, const sigset_t *s
         _Exit(BERTH_FAILURE);
     }
     return error_set(error, BERTH_FAILURE, message, left);
-}
-
-// Readiness fails first, so that a load balancer stops sending; requests that arrive until then are
-// still answered.
-static enum berth_status drain(struct server *server, const sigset_t *set,
-                               struct berth_error *error) {
-    const struct server_settings *settings = server->settings;
-    atomic_store(&server->is_draining, 1);
-    notify_manager("STOPPING=1");
-    log_note(&settings->log, "shutting down");
-    wait_until(server, set, clock_now() + settings->drain_seconds, 0);
-    http_stop_accepting(server->http);
-    wait_until(server, set, clock_now() + settings->grace_seconds, 1);
-    const size_t left = http_busy(server->http);
-    return left == 0 ? BERTH_OK : abort_requests(server, set, left, error);
 }
 
 // --- opening -------------------------------------------------------------------------------------
@@ -311,8 +280,8 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
     return open_http(server, error);
 }
 
-static enum berth_status run(struct server *server, const sigset_t *set,
-                             struct berth_error *error) {
+static enum berth_status serve_until_stopped(struct server *server, const sigset_t *set,
+                                             struct berth_error *error) {
     struct loader loader = {.server = server};
     enum berth_status status = open_parts(server, error);
     if (status == BERTH_OK) {
@@ -323,9 +292,23 @@ static enum berth_status run(struct server *server, const sigset_t *set,
         status = serve(server, &loader, set, error);
     }
     if (status == BERTH_OK) {
-        status = drain(server, set, error);
+        // Readiness fails first, so that a load balancer stops sending; requests that arrive until
+        // then are still answered.
+        const struct server_settings *settings = server->settings;
+        atomic_store(&server->is_draining, 1);
+        notify_manager("STOPPING=1");
+        log_note(&settings->log, "shutting down");
+        wait_until(server, set, clock_now() + settings->drain_seconds, 0);
+        http_stop_accepting(server->http);
+        wait_until(server, set, clock_now() + settings->grace_seconds, 1);
+        const size_t left = http_busy(server->http);
+        status = left == 0 ? BERTH_OK : abort_requests(server, set, left, error);
     }
-    release_signals(set);
+    // From here on a signal ends the process, which may still be waiting for models to load.
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        (void)signal(signals[i], SIG_DFL);
+    }
+    pthread_sigmask(SIG_UNBLOCK, set, NULL);
     atomic_store(&server->is_aborting, 1);
     queue_end(server->queue);
     if (is_loading) {
@@ -341,8 +324,12 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     sigset_t set;
     file_limit_raise();
     return_large_blocks();
-    block_signals(&set);
-    enum berth_status status = run(&server, &set, error);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaddset(&set, signals[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    enum berth_status status = serve_until_stopped(&server, &set, error);
     http_stop(server.http);
     queue_close(server.queue);
     metrics_close(server.metrics);

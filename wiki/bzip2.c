@@ -267,20 +267,6 @@ static void extend_block(struct bzip2_reader *reader, struct block *block) {
     }
 }
 
-static enum berth_status check_block(struct bzip2_reader *reader, struct block *block,
-                                     struct berth_error *error) {
-    if (block->state == BLOCK_DAMAGED) {
-        extend_block(reader, block);
-    }
-    if (block->state == BLOCK_NO_MEMORY) {
-        return error_no_memory(error, CONTENT_SIZE_MAX, reader->file.path);
-    }
-    return block->state == BLOCK_GOOD
-               ? BERTH_OK
-               : damage_error(reader, block->begin,
-                              "a valid block, found a wrong checksum or invalid data", error);
-}
-
 static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
                                    struct berth_error *error) {
     reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
@@ -406,26 +392,31 @@ static enum berth_status exchange_contents(struct bzip2_reader *reader, struct b
     return comm->status(comm, error);
 }
 
-static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
-    TRY(compare_blocks(reader, find_blocks(reader, error), error));
-    decompress_own(reader);
-    return exchange_contents(reader, error);
-}
-
 enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, size_t *length,
                              uint64_t *bit, struct berth_error *error) {
     *bytes = "";
     *length = 0;
     while (*length == 0) {
         if (reader->next == reader->count) {
-            TRY(next_batch(reader, error));
+            TRY(compare_blocks(reader, find_blocks(reader, error), error));
+            decompress_own(reader);
+            TRY(exchange_contents(reader, error));
             if (reader->count == 0) {
                 *bit = reader->returned_end = reader->file.size * 8;
                 return BERTH_OK;
             }
         }
         struct block *block = &reader->blocks[reader->next++];
-        TRY(check_block(reader, block, error));
+        if (block->state == BLOCK_DAMAGED) {
+            extend_block(reader, block);
+        }
+        if (block->state == BLOCK_NO_MEMORY) {
+            return error_no_memory(error, CONTENT_SIZE_MAX, reader->file.path);
+        }
+        if (block->state != BLOCK_GOOD) {
+            return damage_error(reader, block->begin,
+                                "a valid block, found a wrong checksum or invalid data", error);
+        }
         TRY(check_crc(reader, block, error));
         reader->returned_end = block->end;
         *bytes = block->content.bytes;

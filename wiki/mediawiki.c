@@ -92,14 +92,6 @@ static void stop_no_memory(struct mediawiki_reader *reader) {
 
 // --- fields -------------------------------------------------------------------------------------
 
-static void begin_field(struct mediawiki_reader *reader, enum field field) {
-    reader->field = field;
-    buffer_clear(&reader->fields[field]);
-    if (field == FIELD_TEXT) {
-        reader->page.is_oversize = 0;
-    }
-}
-
 static void add_namespace(struct mediawiki_reader *reader) {
     const struct buffer *name = &reader->fields[FIELD_NAMESPACE];
     struct mediawiki_site *site = &reader->site;
@@ -159,14 +151,6 @@ static void end_field(struct mediawiki_reader *reader) {
 
 // --- pages --------------------------------------------------------------------------------------
 
-static void begin_page(struct mediawiki_reader *reader) {
-    reader->in_page = 1;
-    reader->page = (struct mediawiki_page){.id = -1};
-    for (size_t i = FIELD_TITLE; i <= FIELD_TEXT; i++) {
-        buffer_clear(&reader->fields[i]);
-    }
-}
-
 static void end_page(struct mediawiki_reader *reader) {
     struct mediawiki_page *page = &reader->page;
     struct buffer *title = &reader->fields[FIELD_TITLE], *text = &reader->fields[FIELD_TEXT];
@@ -222,14 +206,23 @@ static void on_start(void *context, const char *name, const char **attributes) {
     reader->field = FIELD_NONE;
     reader->parents[depth] = known_parent(name);
     if (depth == 1 && strcmp(name, "page") == 0) {
-        begin_page(reader);
+        reader->in_page = 1;
+        reader->page = (struct mediawiki_page){.id = -1};
+        for (size_t i = FIELD_TITLE; i <= FIELD_TEXT; i++) {
+            buffer_clear(&reader->fields[i]);
+        }
     } else if (depth == 2 && reader->in_page && strcmp(name, "redirect") == 0) {
         reader->page.is_redirect = 1;
     }
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
         if (elements[i].depth == depth && strcmp(name, elements[i].name) == 0 &&
             strcmp(reader->parents[depth - 1], elements[i].parent) == 0) {
-            begin_field(reader, elements[i].field);
+            const enum field field = elements[i].field;
+            reader->field = field;
+            buffer_clear(&reader->fields[field]);
+            if (field == FIELD_TEXT) {
+                reader->page.is_oversize = 0;
+            }
         }
     }
 }
@@ -336,23 +329,6 @@ static size_t xml_character(const char *bytes, size_t left) {
     return is_noncharacter ? 0 : length;
 }
 
-// The length of the longest prefix of complete valid characters.
-static size_t valid_prefix(const char *bytes, size_t length) {
-    size_t valid = 0;
-    while (valid < length) {
-        if ((signed char)bytes[valid] >= 0x20) { // ASCII alone
-            valid++;
-            continue;
-        }
-        size_t step = xml_character(bytes + valid, length - valid);
-        if (step == 0) {
-            break;
-        }
-        valid += step;
-    }
-    return valid;
-}
-
 // Whether the `left` bytes may be the start of a valid character.
 static int is_incomplete(const char *bytes, size_t left) {
     size_t whole = utf8_whole(bytes[0]);
@@ -364,16 +340,22 @@ static int is_incomplete(const char *bytes, size_t left) {
     return left < whole;
 }
 
-static void note_first_byte(struct mediawiki_reader *reader, const char *bytes, size_t length) {
-    for (size_t i = 0; i < length && reader->first == '\0'; i++) {
-        reader->first = strchr(" \t\r\n\xEF\xBB\xBF", bytes[i]) == NULL ? bytes[i] : '\0';
-    }
-}
-
 static enum berth_status feed_characters(struct mediawiki_reader *reader, const char *bytes,
                                          size_t length, struct berth_error *error) {
     while (length > 0) {
-        size_t valid = valid_prefix(bytes, length);
+        // The length of the longest prefix of complete valid characters.
+        size_t valid = 0;
+        while (valid < length) {
+            if ((signed char)bytes[valid] >= 0x20) { // ASCII alone
+                valid++;
+                continue;
+            }
+            size_t step = xml_character(bytes + valid, length - valid);
+            if (step == 0) {
+                break;
+            }
+            valid += step;
+        }
         TRY(feed_valid(reader, bytes, valid, error));
         bytes += valid;
         length -= valid;
@@ -393,7 +375,9 @@ static enum berth_status feed_characters(struct mediawiki_reader *reader, const 
 
 enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *bytes, size_t length,
                                  struct berth_error *error) {
-    note_first_byte(reader, bytes, length);
+    for (size_t i = 0; i < length && reader->first == '\0'; i++) {
+        reader->first = strchr(" \t\r\n\xEF\xBB\xBF", bytes[i]) == NULL ? bytes[i] : '\0';
+    }
     // Completes a split character byte by byte, until it is complete or invalid.
     while (reader->tail_length > 0 && length > 0) {
         char joined[sizeof reader->tail + 1];

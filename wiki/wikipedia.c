@@ -51,7 +51,7 @@ struct found {
     struct wikipedia_file last; // if there are any
 };
 
-struct job {
+struct extraction {
     const struct wikipedia_settings *settings;
     struct comm *comm; // of the settings
     const struct berth_log *log;
@@ -96,53 +96,54 @@ static int count_page(struct wikipedia_counts *counts, const struct mediawiki_pa
 }
 
 // Ranks get consecutive articles of the batch, with about equally much text.
-static int owner_of(const struct job *job) {
-    const uint64_t owner = job->batch_bytes / job->bytes_per_rank;
-    return owner < (uint64_t)job->comm->size ? (int)owner : job->comm->size - 1;
+static int owner_of(const struct extraction *extraction) {
+    const uint64_t owner = extraction->batch_bytes / extraction->bytes_per_rank;
+    return owner < (uint64_t)extraction->comm->size ? (int)owner : extraction->comm->size - 1;
 }
 
 static enum berth_status add_page(void *context, const struct mediawiki_page *page,
                                   struct berth_error *error) {
-    struct job *job = context;
-    if (!count_page(job->counts, page)) {
+    struct extraction *extraction = context;
+    if (!count_page(extraction->counts, page)) {
         return BERTH_OK;
     }
-    const int owner = owner_of(job), is_own = owner == job->comm->rank;
-    job->batch_bytes += strlen(page->title) + 1 + page->text_length;
-    if (!is_own && job->comm->rank > 0) {
+    const int owner = owner_of(extraction), is_own = owner == extraction->comm->rank;
+    extraction->batch_bytes += strlen(page->title) + 1 + page->text_length;
+    if (!is_own && extraction->comm->rank > 0) {
         return BERTH_OK;
     }
-    size_t needed = job->article_count + 1;
+    size_t needed = extraction->article_count + 1;
     struct article *grown =
-        memory_grow(job->articles, &job->article_capacity, needed, sizeof *grown);
+        memory_grow(extraction->articles, &extraction->article_capacity, needed, sizeof *grown);
     if (grown == NULL) {
         return error_no_memory(error, needed * sizeof *grown, "a batch of pages");
     }
-    job->articles = grown;
-    struct article *article = &job->articles[job->article_count++];
+    extraction->articles = grown;
+    struct article *article = &extraction->articles[extraction->article_count++];
     *article = (struct article){
-        .id = page->id, .owner = owner, .counts = *job->counts, .length = page->text_length};
-    article->end = (struct wikipedia_position){page->end, job->dump.block, job->dump.bit};
-    article->title = job->batch.length;
-    buffer_put(&job->batch, page->title, strlen(page->title) + 1);
-    article->text = job->batch.length;
+        .id = page->id, .owner = owner, .counts = *extraction->counts, .length = page->text_length};
+    article->end =
+        (struct wikipedia_position){page->end, extraction->dump.block, extraction->dump.bit};
+    article->title = extraction->batch.length;
+    buffer_put(&extraction->batch, page->title, strlen(page->title) + 1);
+    article->text = extraction->batch.length;
     if (is_own) {
-        buffer_put(&job->batch, page->text, page->text_length);
-        job->own_length = job->batch.length;
-        job->own_count = job->article_count;
+        buffer_put(&extraction->batch, page->text, page->text_length);
+        extraction->own_length = extraction->batch.length;
+        extraction->own_count = extraction->article_count;
     }
-    return job->batch.failed ? error_no_memory(error, page->text_length, "a batch of pages")
-                             : BERTH_OK;
+    return extraction->batch.failed ? error_no_memory(error, page->text_length, "a batch of pages")
+                                    : BERTH_OK;
 }
 
 // --- cleaning -----------------------------------------------------------------------------------
 
 // Appends to the buffer of the cleaner, which may move; so article->plain is set after all
 // articles.
-static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
+static enum berth_status clean_one(const struct extraction *extraction, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
     const char *plain;
-    TRY(wikitext_clean(&cleaner->wikitext, job->batch.bytes + article->text, article->length,
+    TRY(wikitext_clean(&cleaner->wikitext, extraction->batch.bytes + article->text, article->length,
                        &plain, &article->plain_length, error));
     article->left_out = cleaner->wikitext.left_out;
     size_t before = cleaner->plain.length;
@@ -153,25 +154,27 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
 }
 
 // Cleans one thread's run of consecutive articles, so that its texts are in order.
-static void clean_run(struct job *job, int thread, int threads, enum berth_status *status,
-                      struct berth_error *error) {
-    struct cleaner *cleaner = &job->cleaners[thread];
-    const struct mediawiki_site *site =
-        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader);
+static void clean_run(struct extraction *extraction, int thread, int threads,
+                      enum berth_status *status, struct berth_error *error) {
+    struct cleaner *cleaner = &extraction->cleaners[thread];
+    const struct mediawiki_site *site = mediawiki_get_site(
+        extraction->site_reader != NULL ? extraction->site_reader : extraction->reader);
     cleaner->wikitext.namespaces = site->namespaces;
     cleaner->wikitext.namespace_count = site->namespace_count;
     buffer_clear(&cleaner->plain);
-    size_t begin = job->own_length / (size_t)threads * (size_t)thread;
-    size_t end =
-        thread + 1 == threads ? SIZE_MAX : job->own_length / (size_t)threads * (size_t)(thread + 1);
+    size_t begin = extraction->own_length / (size_t)threads * (size_t)thread;
+    size_t end = thread + 1 == threads
+                     ? SIZE_MAX
+                     : extraction->own_length / (size_t)threads * (size_t)(thread + 1);
     size_t first = 0;
-    while (first < job->own_count && job->articles[first].title < begin) {
+    while (first < extraction->own_count && extraction->articles[first].title < begin) {
         first++;
     }
     size_t last = first;
-    for (; last < job->own_count && job->articles[last].title < end; last++) {
+    for (; last < extraction->own_count && extraction->articles[last].title < end; last++) {
         struct berth_error own;
-        enum berth_status result = clean_one(job, cleaner, &job->articles[last], &own);
+        enum berth_status result =
+            clean_one(extraction, cleaner, &extraction->articles[last], &own);
         if (result != BERTH_OK) {
 #pragma omp critical(wikipedia_failure)
             *status = error_set(error, result, "%s", own.message);
@@ -180,36 +183,36 @@ static void clean_run(struct job *job, int thread, int threads, enum berth_statu
     }
     const char *plain = cleaner->plain.bytes;
     for (size_t i = first; i < last; i++) {
-        job->articles[i].plain = plain;
-        plain += job->articles[i].plain_length;
+        extraction->articles[i].plain = plain;
+        plain += extraction->articles[i].plain_length;
     }
 }
 
-static enum berth_status clean_batch(struct job *job, struct berth_error *error) {
+static enum berth_status clean_batch(struct extraction *extraction, struct berth_error *error) {
     enum berth_status status = BERTH_OK;
-    int threads = job->settings->threads;
+    int threads = extraction->settings->threads;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int thread = 0; thread < threads; thread++) {
-        clean_run(job, thread, threads, &status, error);
+        clean_run(extraction, thread, threads, &status, error);
     }
     return status;
 }
 
 // --- articles out -------------------------------------------------------------------------------
 
-static enum berth_status write_articles(struct job *job, size_t first, size_t count,
+static enum berth_status write_articles(struct extraction *extraction, size_t first, size_t count,
                                         struct berth_error *error) {
     for (size_t i = first; i < first + count; i++) {
-        const struct article *article = &job->articles[i];
+        const struct article *article = &extraction->articles[i];
         const struct wikipedia_article cleaned = {.id = article->id,
-                                                  .url = job->url,
-                                                  .title = job->batch.bytes + article->title,
+                                                  .url = extraction->url,
+                                                  .title = extraction->batch.bytes + article->title,
                                                   .text = article->plain,
                                                   .length = article->plain_length,
                                                   .left_out = article->left_out,
                                                   .end = article->end,
                                                   .counts = article->counts};
-        TRY(wikipedia_files_put(&job->files, &cleaned, error));
+        TRY(wikipedia_files_put(&extraction->files, &cleaned, error));
     }
     return BERTH_OK;
 }
@@ -222,115 +225,103 @@ struct passed {
     uint64_t length;
 };
 
-static enum berth_status pack_cleaned(struct job *job, struct berth_error *error) {
-    buffer_clear(&job->passed);
-    for (size_t i = 0; i < job->own_count; i++) {
-        const struct passed entry = {job->articles[i].id, job->articles[i].left_out,
-                                     job->articles[i].plain_length};
-        buffer_put(&job->passed, (const char *)&entry, sizeof entry);
+static enum berth_status pack_cleaned(struct extraction *extraction, struct berth_error *error) {
+    buffer_clear(&extraction->passed);
+    for (size_t i = 0; i < extraction->own_count; i++) {
+        const struct passed entry = {extraction->articles[i].id, extraction->articles[i].left_out,
+                                     extraction->articles[i].plain_length};
+        buffer_put(&extraction->passed, (const char *)&entry, sizeof entry);
     }
-    for (int i = 0; i < job->settings->threads; i++) { // each thread has consecutive articles
-        buffer_put(&job->passed, job->cleaners[i].plain.bytes, job->cleaners[i].plain.length);
+    for (int i = 0; i < extraction->settings->threads;
+         i++) { // each thread has consecutive articles
+        buffer_put(&extraction->passed, extraction->cleaners[i].plain.bytes,
+                   extraction->cleaners[i].plain.length);
     }
-    return job->passed.failed ? error_no_memory(error, job->passed.length, "cleaned text")
-                              : BERTH_OK;
+    return extraction->passed.failed
+               ? error_no_memory(error, extraction->passed.length, "cleaned text")
+               : BERTH_OK;
 }
 
 // Copies the cleaned text of rank `root`, of *count articles, to all ranks.
-static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *count,
+static enum berth_status broadcast_cleaned(struct extraction *extraction, int root, size_t *count,
                                            struct berth_error *error) {
-    struct comm *comm = job->comm;
-    uint64_t sizes[2] = {job->own_count, job->passed.length};
+    struct comm *comm = extraction->comm;
+    uint64_t sizes[2] = {extraction->own_count, extraction->passed.length};
     comm->broadcast(comm, sizes, sizeof sizes, root);
     enum berth_status status = comm->status(comm, error);
     if (status == BERTH_OK && comm->rank != root) {
-        buffer_clear(&job->passed);
-        status = buffer_reserve(&job->passed, sizes[1])
+        buffer_clear(&extraction->passed);
+        status = buffer_reserve(&extraction->passed, sizes[1])
                      ? BERTH_OK
                      : error_no_memory(error, sizes[1], "cleaned text");
     }
     TRY(comm_settle(comm, status, error));
     *count = sizes[0];
-    comm->broadcast(comm, job->passed.bytes, sizes[1], root);
+    comm->broadcast(comm, extraction->passed.bytes, sizes[1], root);
     return comm->status(comm, error);
 }
 
 // Assigns the text that rank `owner` has passed on to the articles [first, first + count).
-static enum berth_status assign_cleaned(struct job *job, int owner, size_t first, size_t count,
-                                        struct berth_error *error) {
-    const char *plain = job->passed.bytes + count * sizeof(struct passed);
-    const size_t left = job->article_count - first;
-    int same = count == left || (count < left && job->articles[first + count].owner > owner);
+static enum berth_status assign_cleaned(struct extraction *extraction, int owner, size_t first,
+                                        size_t count, struct berth_error *error) {
+    const char *plain = extraction->passed.bytes + count * sizeof(struct passed);
+    const size_t left = extraction->article_count - first;
+    int same = count == left || (count < left && extraction->articles[first + count].owner > owner);
     for (size_t i = 0; i < count && same; i++) {
         struct passed entry;
-        memcpy(&entry, job->passed.bytes + i * sizeof entry, sizeof entry);
-        same = job->articles[first + i].owner == owner && job->articles[first + i].id == entry.id;
-        job->articles[first + i].plain = plain;
-        job->articles[first + i].plain_length = entry.length;
-        job->articles[first + i].left_out = entry.left_out;
+        memcpy(&entry, extraction->passed.bytes + i * sizeof entry, sizeof entry);
+        same = extraction->articles[first + i].owner == owner &&
+               extraction->articles[first + i].id == entry.id;
+        extraction->articles[first + i].plain = plain;
+        extraction->articles[first + i].plain_length = entry.length;
+        extraction->articles[first + i].left_out = entry.left_out;
         plain += entry.length;
     }
     return same ? BERTH_OK
                 : error_set(error, BERTH_BAD_DATA,
                             "rank %d read different pages than rank 0: %s is not the same on all "
                             "hosts",
-                            owner, job->settings->dump);
+                            owner, extraction->settings->dump);
 }
 
-static enum berth_status write_others(struct job *job, struct berth_error *error) {
-    size_t first = job->own_count, count;
-    for (int owner = 1; owner < job->comm->size; owner++, first += count) {
+static enum berth_status write_others(struct extraction *extraction, struct berth_error *error) {
+    size_t first = extraction->own_count, count;
+    for (int owner = 1; owner < extraction->comm->size; owner++, first += count) {
         // Only now, because the text of the rank before was received in the same memory.
-        enum berth_status status = job->comm->rank == owner ? pack_cleaned(job, error) : BERTH_OK;
-        TRY(comm_settle(job->comm, status, error));
-        TRY(broadcast_cleaned(job, owner, &count, error));
-        if (job->comm->rank == 0) {
-            status = assign_cleaned(job, owner, first, count, error);
+        enum berth_status status =
+            extraction->comm->rank == owner ? pack_cleaned(extraction, error) : BERTH_OK;
+        TRY(comm_settle(extraction->comm, status, error));
+        TRY(broadcast_cleaned(extraction, owner, &count, error));
+        if (extraction->comm->rank == 0) {
+            status = assign_cleaned(extraction, owner, first, count, error);
             if (status == BERTH_OK) {
-                status = write_articles(job, first, count, error);
+                status = write_articles(extraction, first, count, error);
             }
         }
-        TRY(comm_settle(job->comm, status, error));
+        TRY(comm_settle(extraction->comm, status, error));
     }
-    return BERTH_OK;
-}
-
-static enum berth_status write_batch(struct job *job, struct berth_error *error) {
-    TRY(comm_settle(job->comm,
-                    job->comm->rank == 0 ? write_articles(job, 0, job->own_count, error) : BERTH_OK,
-                    error));
-    if (job->comm->size > 1) {
-        TRY(write_others(job, error));
-    }
-    job->article_count = job->own_count = job->own_length = 0;
-    job->batch_bytes = 0;
-    buffer_clear(&job->batch);
     return BERTH_OK;
 }
 
 // --- the whole conversion ------------------------------------------------------------------------
 
 // "https://en.wikipedia.org/wiki" of ".../wiki/Main_Page".
-static enum berth_status make_url(struct job *job, struct berth_error *error) {
-    const char *base =
-        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader)->base;
-    if (job->url != NULL) {
+static enum berth_status make_url(struct extraction *extraction, struct berth_error *error) {
+    const char *base = mediawiki_get_site(extraction->site_reader != NULL ? extraction->site_reader
+                                                                          : extraction->reader)
+                           ->base;
+    if (extraction->url != NULL) {
         return BERTH_OK;
     }
     const char *slash = base != NULL ? strrchr(base, '/') : NULL;
-    job->url =
+    extraction->url =
         memory_string_of(base != NULL ? base : "", slash != NULL ? (size_t)(slash - base) : 0);
-    return job->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
+    return extraction->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
 }
 
-static enum berth_status clean_pages(struct job *job, struct berth_error *error) {
-    TRY(make_url(job, error));
-    return clean_batch(job, error);
-}
-
-static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
-    TRY(comm_settle(job->comm, clean_pages(job, error), error));
-    return write_batch(job, error);
+static enum berth_status clean_pages(struct extraction *extraction, struct berth_error *error) {
+    TRY(make_url(extraction, error));
+    return clean_batch(extraction, error);
 }
 
 static enum berth_status stop_at_first_page(void *context, const struct mediawiki_page *page,
@@ -340,22 +331,22 @@ static enum berth_status stop_at_first_page(void *context, const struct mediawik
 }
 
 // When a run resumes in the middle of a dump, reads the head again for the description of the wiki.
-static enum berth_status read_site(struct job *job, struct berth_error *error) {
+static enum berth_status read_site(struct extraction *extraction, struct berth_error *error) {
     const struct wikipedia_position begin = {0, 0, 0};
     struct dump dump;
     const char *bytes;
     size_t length = 1;
     int done = 0;
     enum berth_status status =
-        dump_open(&dump, job->settings->dump, &dump_single_reader, &begin, error);
+        dump_open(&dump, extraction->settings->dump, &dump_single_reader, &begin, error);
     if (status == BERTH_OK) {
-        status = mediawiki_open(job->settings->dump, 0, stop_at_first_page, &done,
-                                &job->site_reader, error);
+        status = mediawiki_open(extraction->settings->dump, 0, stop_at_first_page, &done,
+                                &extraction->site_reader, error);
     }
     while (status == BERTH_OK && length > 0) {
         status = dump_next(&dump, &bytes, &length, error);
         if (status == BERTH_OK) {
-            status = mediawiki_feed(job->site_reader, bytes, length, error);
+            status = mediawiki_feed(extraction->site_reader, bytes, length, error);
         }
     }
     dump_close(&dump);
@@ -363,26 +354,20 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
 }
 
 // Opens the dump where the finished files end.
-static enum berth_status open_dump(struct job *job, struct berth_error *error) {
-    const struct wikipedia_position position = job->found.last.next;
-    if (job->found.count > 0) {
-        *job->counts = job->found.last.counts;
-        log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
-                 job->found.count, job->counts->pages);
-        TRY(read_site(job, error));
+static enum berth_status open_dump(struct extraction *extraction, struct berth_error *error) {
+    const struct wikipedia_position position = extraction->found.last.next;
+    if (extraction->found.count > 0) {
+        *extraction->counts = extraction->found.last.counts;
+        log_note(extraction->log, "found %zu finished text files; resuming after page %" PRId64,
+                 extraction->found.count, extraction->counts->pages);
+        TRY(read_site(extraction, error));
     }
-    const struct dump_readers readers = {job->settings->threads,
-                                         job->comm->size > 1 ? job->comm : NULL, job->all_threads};
-    TRY(dump_open(&job->dump, job->settings->dump, &readers, &position, error));
-    return mediawiki_open(job->settings->dump, position.page, add_page, job, &job->reader, error);
-}
-
-// Feeds the parser, without the bytes before the first page to read.
-static enum berth_status feed(struct job *job, const char *bytes, size_t length,
-                              uint64_t start_offset, struct berth_error *error) {
-    uint64_t skip = start_offset > job->dump.block ? start_offset - job->dump.block : 0;
-    return skip >= length ? BERTH_OK
-                          : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
+    const struct dump_readers readers = {extraction->settings->threads,
+                                         extraction->comm->size > 1 ? extraction->comm : NULL,
+                                         extraction->all_threads};
+    TRY(dump_open(&extraction->dump, extraction->settings->dump, &readers, &position, error));
+    return mediawiki_open(extraction->settings->dump, position.page, add_page, extraction,
+                          &extraction->reader, error);
 }
 
 static int is_stop_requested(const atomic_int *stop) {
@@ -390,139 +375,141 @@ static int is_stop_requested(const atomic_int *stop) {
 }
 
 // Reads until the batch is full or the dump ends; a single rank also stops when asked to.
-static enum berth_status read_batch(struct job *job, const atomic_int *stop, int *at_end,
-                                    struct berth_error *error) {
+static enum berth_status read_batch(struct extraction *extraction, const atomic_int *stop,
+                                    int *at_end, struct berth_error *error) {
     const char *bytes;
     size_t length;
-    while (job->batch_bytes < job->bytes_per_rank * (uint64_t)job->comm->size) {
-        const enum berth_status status = dump_next(&job->dump, &bytes, &length, error);
+    while (extraction->batch_bytes <
+           extraction->bytes_per_rank * (uint64_t)extraction->comm->size) {
+        const enum berth_status status = dump_next(&extraction->dump, &bytes, &length, error);
         if (status != BERTH_OK) {
-            job->all_failed = job->dump.is_divided;
+            extraction->all_failed = extraction->dump.is_divided;
             return status;
         }
-        dump_progress(&job->dump, PHASE, job->log);
+        dump_progress(&extraction->dump, PHASE, extraction->log);
         if (length == 0) {
             *at_end = 1;
-            return mediawiki_finish(job->reader, error);
+            return mediawiki_finish(extraction->reader, error);
         }
-        TRY(feed(job, bytes, length, job->start_offset, error));
-        if (job->comm->size == 1 && is_stop_requested(stop)) {
+        // Feeds the parser, without the bytes before the first page to read.
+        const uint64_t start_offset = extraction->start_offset;
+        uint64_t skip =
+            start_offset > extraction->dump.block ? start_offset - extraction->dump.block : 0;
+        if (skip < length) {
+            TRY(mediawiki_feed(extraction->reader, bytes + skip, length - (size_t)skip, error));
+        }
+        if (extraction->comm->size == 1 && is_stop_requested(stop)) {
             return BERTH_OK;
         }
     }
     return BERTH_OK;
 }
 
-// A stop request to one rank stops all.
-static enum berth_status check_stop(const struct job *job, const atomic_int *stop,
-                                    struct berth_error *error) {
-    struct comm *comm = job->comm;
-    double requests = is_stop_requested(stop);
-    comm->sum(comm, &requests, 1);
-    TRY(comm->status(comm, error));
-    return requests > 0 ? error_set(error, BERTH_INTERRUPTED,
-                                    "stopped; %zu finished text files are kept, and the next run "
-                                    "continues after them",
-                                    job->files.state.count)
-                        : BERTH_OK;
-}
-
-static enum berth_status read_dump(struct job *job, const atomic_int *stop,
+static enum berth_status read_dump(struct extraction *extraction, const atomic_int *stop,
                                    struct berth_error *error) {
-    job->start_offset = job->found.last.next.page;
+    extraction->start_offset = extraction->found.last.next.page;
     for (int at_end = 0; !at_end;) {
-        const enum berth_status status = read_batch(job, stop, &at_end, error);
-        TRY(job->all_failed ? status : comm_settle(job->comm, status, error));
-        TRY(check_stop(job, stop, error));
-        TRY(finish_batch(job, error));
+        const enum berth_status status = read_batch(extraction, stop, &at_end, error);
+        TRY(extraction->all_failed ? status : comm_settle(extraction->comm, status, error));
+        // A stop request to one rank stops all.
+        struct comm *comm = extraction->comm;
+        double requests = is_stop_requested(stop);
+        comm->sum(comm, &requests, 1);
+        TRY(comm->status(comm, error));
+        if (requests > 0) {
+            return error_set(error, BERTH_INTERRUPTED,
+                             "stopped; %zu finished text files are kept, and the next run "
+                             "continues after them",
+                             extraction->files.state.count);
+        }
+        TRY(comm_settle(extraction->comm, clean_pages(extraction, error), error));
+        TRY(comm_settle(extraction->comm,
+                        extraction->comm->rank == 0
+                            ? write_articles(extraction, 0, extraction->own_count, error)
+                            : BERTH_OK,
+                        error));
+        if (extraction->comm->size > 1) {
+            TRY(write_others(extraction, error));
+        }
+        extraction->article_count = extraction->own_count = extraction->own_length = 0;
+        extraction->batch_bytes = 0;
+        buffer_clear(&extraction->batch);
     }
     return BERTH_OK;
 }
 
-static enum berth_status finish(struct job *job, struct berth_error *error) {
-    const struct wikipedia_counts *saved = &job->files.saved;
+static enum berth_status finish(struct extraction *extraction, struct berth_error *error) {
+    const struct wikipedia_counts *saved = &extraction->files.saved;
     if (saved->articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found; pages: %" PRId64 ", redirects: %" PRId64
                          ", in other namespaces: %" PRId64 ", without text: %" PRId64
                          ", damaged or too long: %" PRId64,
-                         job->settings->dump, job->counts->pages, job->counts->redirects,
-                         job->counts->other_namespaces, saved->empty,
-                         job->counts->damaged + job->counts->oversize);
+                         extraction->settings->dump, extraction->counts->pages,
+                         extraction->counts->redirects, extraction->counts->other_namespaces,
+                         saved->empty, extraction->counts->damaged + extraction->counts->oversize);
     }
-    return wikipedia_files_end(&job->files, job->counts, error);
+    return wikipedia_files_end(&extraction->files, extraction->counts, error);
 }
 
 // Rank 0 locks the folder and finds what earlier runs have finished.
-static enum berth_status open_folder(struct job *job, struct berth_error *error) {
-    if (job->comm->rank > 0) {
+static enum berth_status open_folder(struct extraction *extraction, struct berth_error *error) {
+    if (extraction->comm->rank > 0) {
         return BERTH_OK;
     }
-    TRY(wikipedia_files_open(&job->files, job->settings, error));
-    job->found = (struct found){.complete = job->files.state.complete,
-                                .count = job->files.state.count,
-                                .last = job->files.last};
+    TRY(wikipedia_files_open(&extraction->files, extraction->settings, error));
+    extraction->found = (struct found){.complete = extraction->files.state.complete,
+                                       .count = extraction->files.state.count,
+                                       .last = extraction->files.last};
     return BERTH_OK;
 }
 
-// Gives all ranks what they must agree on.
-static enum berth_status broadcast_found(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->comm;
-    double threads = job->settings->threads;
-    comm->broadcast(comm, &job->found, sizeof job->found, 0);
+static enum berth_status extract_articles(struct extraction *extraction, const atomic_int *stop,
+                                          struct berth_error *error) {
+    TRY(comm_settle(extraction->comm, open_folder(extraction, error), error));
+    // Gives all ranks what they must agree on.
+    struct comm *comm = extraction->comm;
+    double threads = extraction->settings->threads;
+    comm->broadcast(comm, &extraction->found, sizeof extraction->found, 0);
     comm->sum(comm, &threads, 1);
     TRY(comm->status(comm, error));
-    job->all_threads = (int)threads;
-    job->bytes_per_rank = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)job->comm->size;
-    return BERTH_OK;
-}
-
-static enum berth_status run(struct job *job, const atomic_int *stop, struct berth_error *error) {
-    TRY(comm_settle(job->comm, open_folder(job, error), error));
-    TRY(broadcast_found(job, error));
-    if (job->found.complete) {
-        *job->counts = job->found.last.counts;
-        log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
-                 job->found.count, number_plural((int64_t)job->found.count));
+    extraction->all_threads = (int)threads;
+    extraction->bytes_per_rank =
+        BATCH_BYTES * (uint64_t)extraction->all_threads / (uint64_t)extraction->comm->size;
+    if (extraction->found.complete) {
+        *extraction->counts = extraction->found.last.counts;
+        log_note(extraction->log, "%s: the text is complete (%zu file%s)",
+                 extraction->settings->folder, extraction->found.count,
+                 number_plural((int64_t)extraction->found.count));
         return BERTH_OK;
     }
-    job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
-    TRY(comm_settle(job->comm,
-                    job->cleaners != NULL
-                        ? open_dump(job, error)
-                        : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
+    extraction->cleaners =
+        memory_array_zeroed((size_t)extraction->settings->threads, sizeof *extraction->cleaners);
+    TRY(comm_settle(extraction->comm,
+                    extraction->cleaners != NULL
+                        ? open_dump(extraction, error)
+                        : error_no_memory(error, sizeof *extraction->cleaners, "the cleaners"),
                     error));
-    TRY(read_dump(job, stop, error));
-    return comm_settle(job->comm, job->comm->rank == 0 ? finish(job, error) : BERTH_OK, error);
+    TRY(read_dump(extraction, stop, error));
+    return comm_settle(extraction->comm,
+                       extraction->comm->rank == 0 ? finish(extraction, error) : BERTH_OK, error);
 }
 
-static void done(struct job *job) {
-    mediawiki_close(job->reader);
-    mediawiki_close(job->site_reader);
-    dump_close(&job->dump);
-    for (int i = 0; job->cleaners != NULL && i < job->settings->threads; i++) {
-        wikitext_done(&job->cleaners[i].wikitext);
-        buffer_done(&job->cleaners[i].plain);
+static void done(struct extraction *extraction) {
+    mediawiki_close(extraction->reader);
+    mediawiki_close(extraction->site_reader);
+    dump_close(&extraction->dump);
+    for (int i = 0; extraction->cleaners != NULL && i < extraction->settings->threads; i++) {
+        wikitext_done(&extraction->cleaners[i].wikitext);
+        buffer_done(&extraction->cleaners[i].plain);
     }
-    memory_free(job->cleaners);
-    memory_free(job->articles);
-    memory_free(job->url);
-    buffer_done(&job->batch);
-    buffer_done(&job->passed);
-    if (job->comm->rank == 0) {
-        wikipedia_files_close(&job->files);
-    }
-}
-
-// Reports the skipped pages.
-static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
-    if (counts->damaged > 0) {
-        log_warning(log, "skipped %" PRId64 " page%s with invalid UTF-8, or without a title or id",
-                    counts->damaged, number_plural(counts->damaged));
-    }
-    if (counts->oversize > 0) {
-        log_warning(log, "skipped %" PRId64 " page%s longer than %zu bytes", counts->oversize,
-                    number_plural(counts->oversize), MEDIAWIKI_TEXT_MAX);
+    memory_free(extraction->cleaners);
+    memory_free(extraction->articles);
+    memory_free(extraction->url);
+    buffer_done(&extraction->batch);
+    buffer_done(&extraction->passed);
+    if (extraction->comm->rank == 0) {
+        wikipedia_files_close(&extraction->files);
     }
 }
 
@@ -532,12 +519,12 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     struct wikipedia_settings own = *settings;
     own.threads = own.threads > 0 ? own.threads : omp_get_max_threads();
     own.file_size = own.file_size > 0 ? own.file_size : WIKIPEDIA_FILE_SIZE;
-    struct job job = {.settings = &own,
-                      .comm = settings->comm,
-                      .log = log,
-                      .counts = counts,
-                      .dump.file.descriptor = -1,
-                      .files = {.lock.descriptor = -1, .writer.descriptor = -1}};
+    struct extraction extraction = {.settings = &own,
+                                    .comm = settings->comm,
+                                    .log = log,
+                                    .counts = counts,
+                                    .dump.file.descriptor = -1,
+                                    .files = {.lock.descriptor = -1, .writer.descriptor = -1}};
     const struct path first = wikipedia_file_path(settings->folder, 0);
     *counts = (struct wikipedia_counts){0};
     // Checked before a folder is created.
@@ -545,10 +532,19 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                     file_require(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error),
                     error));
     const size_t existing = dir_existing(first.text);
-    const enum berth_status status = run(&job, stop, error);
-    done(&job);
+    const enum berth_status status = extract_articles(&extraction, stop, error);
+    done(&extraction);
     if (status == BERTH_OK) {
-        report(log, counts);
+        // The skipped pages.
+        if (counts->damaged > 0) {
+            log_warning(log,
+                        "skipped %" PRId64 " page%s with invalid UTF-8, or without a title or id",
+                        counts->damaged, number_plural(counts->damaged));
+        }
+        if (counts->oversize > 0) {
+            log_warning(log, "skipped %" PRId64 " page%s longer than %zu bytes", counts->oversize,
+                        number_plural(counts->oversize), MEDIAWIKI_TEXT_MAX);
+        }
     } else if (settings->comm->rank == 0) {
         dir_remove_created(first.text, existing);
     }

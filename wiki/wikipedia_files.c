@@ -96,16 +96,6 @@ static enum berth_status finish_file(struct wikipedia_files *files, struct berth
     return wikipedia_state_add(&files->state, files->last, error);
 }
 
-static enum berth_status begin_file(struct wikipedia_files *files, struct berth_error *error) {
-    if (files->state.count == WIKIPEDIA_FILES_MAX) {
-        return error_set(error, BERTH_CONFIG, "%s: more than %d files: choose a larger file size",
-                         files->state.path, WIKIPEDIA_FILES_MAX);
-    }
-    const struct path path = wikipedia_file_path(files->settings->folder, files->state.count);
-    TRY(dir_make_parent(path.text, error));
-    return file_writer_open(&files->writer, path.text, error);
-}
-
 static enum berth_status write_article(struct wikipedia_files *files,
                                        const struct wikipedia_article *article,
                                        struct berth_error *error) {
@@ -124,7 +114,14 @@ static enum berth_status write_article(struct wikipedia_files *files,
         TRY(finish_file(files, error));
     }
     if (files->written == 0) {
-        TRY(begin_file(files, error));
+        if (files->state.count == WIKIPEDIA_FILES_MAX) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: more than %d files: choose a larger file size", files->state.path,
+                             WIKIPEDIA_FILES_MAX);
+        }
+        const struct path path = wikipedia_file_path(files->settings->folder, files->state.count);
+        TRY(dir_make_parent(path.text, error));
+        TRY(file_writer_open(&files->writer, path.text, error));
         files->saved.files++;
     }
     (void)file_writer_put(&files->writer, files->header.bytes, files->header.length, error);

@@ -92,15 +92,6 @@ static int starts_with(const struct pass *pass, const char *word) {
     return (size_t)(pass->end - pass->cursor) >= length && memcmp(pass->cursor, word, length) == 0;
 }
 
-// The number of equal characters from the cursor on.
-static size_t run_length(const struct pass *pass) {
-    const char *to = pass->cursor;
-    while (to < pass->end && *to == *pass->cursor) {
-        to++;
-    }
-    return (size_t)(to - pass->cursor);
-}
-
 // Whether only blanks and indentation precede the cursor on its line.
 static int begins_line(const struct pass *pass) {
     const char *before = pass->cursor;
@@ -117,14 +108,6 @@ static int begins_line(const struct pass *pass) {
     return before == pass->begin;
 }
 
-static void skip_comment(struct pass *pass) {
-    const char *close = memmem(pass->cursor, (size_t)(pass->end - pass->cursor), "-->", 3);
-    pass->cursor =
-        close != NULL
-            ? close + 3
-            : pass->end; // an unclosed one extends to the end of the page, as in MediaWiki
-}
-
 // --- templates and tables -----------------------------------------------------------------------
 
 static int follows_hyphen(const struct pass *pass) {
@@ -135,7 +118,12 @@ static int follows_hyphen(const struct pass *pass) {
 
 // {{ opens a template, {| a table, -{ language variants.
 static void open_braces(struct pass *pass) {
-    size_t count = run_length(pass);
+    // The number of equal characters from the cursor on.
+    const char *to = pass->cursor;
+    while (to < pass->end && *to == *pass->cursor) {
+        to++;
+    }
+    size_t count = (size_t)(to - pass->cursor);
     if (count == 1 && follows_hyphen(pass)) {
         push(pass, (struct wikitext_frame){.kind = FRAME_VARIANT});
         pass->cursor++;
@@ -398,24 +386,6 @@ static void put_formula(struct pass *pass) {
     buffer_put(pass->out, name, (size_t)length);
 }
 
-// Handles an element whose content is not wikitext.
-static void handle_raw_element(struct pass *pass, const struct wikitext_tag *tag) {
-    const char *close, *after;
-    pass->cursor = tag->end;
-    if (tag->is_closing || tag->closes_itself ||
-        !wikitext_find_closing(pass->wikitext, tag, pass->end, &close, &after)) {
-        return;
-    }
-    if (tag->kind == TAG_FORMULA) {
-        put_formula(pass);
-    } else if (tag->kind == TAG_LITERAL) {
-        for (const char *at = tag->end; at < close; at++) {
-            buffer_put_byte(pass->out, wikitext_protect(*at));
-        }
-    }
-    pass->cursor = after;
-}
-
 // Handles an element whose content is wikitext, and is dropped, raised or lowered.
 static void handle_nested_element(struct pass *pass, const struct wikitext_tag *tag) {
     pass->cursor = tag->end;
@@ -444,13 +414,30 @@ static void handle_nested_element(struct pass *pass, const struct wikitext_tag *
 static void handle_angle(struct pass *pass) {
     struct wikitext_tag tag;
     if (starts_with(pass, "<!--")) {
-        skip_comment(pass);
+        const char *close = memmem(pass->cursor, (size_t)(pass->end - pass->cursor), "-->", 3);
+        pass->cursor =
+            close != NULL
+                ? close + 3
+                : pass->end; // an unclosed one extends to the end of the page, as in MediaWiki
     } else if (!wikitext_read_tag(pass->cursor, pass->end, &tag)) {
         buffer_put_byte(pass->out, *pass->cursor++);
     } else if (tag.kind == TAG_DROP || tag.kind == TAG_RAISED || tag.kind == TAG_LOWERED) {
         handle_nested_element(pass, &tag);
     } else if (tag.kind == TAG_RAW || tag.kind == TAG_LITERAL || tag.kind == TAG_FORMULA) {
-        handle_raw_element(pass, &tag);
+        // Handles an element whose content is not wikitext.
+        const char *close, *after;
+        pass->cursor = tag.end;
+        if (!tag.is_closing && !tag.closes_itself &&
+            wikitext_find_closing(pass->wikitext, &tag, pass->end, &close, &after)) {
+            if (tag.kind == TAG_FORMULA) {
+                put_formula(pass);
+            } else if (tag.kind == TAG_LITERAL) {
+                for (const char *at = tag.end; at < close; at++) {
+                    buffer_put_byte(pass->out, wikitext_protect(*at));
+                }
+            }
+            pass->cursor = after;
+        }
     } else {
         buffer_put_text(pass->out, tag.kind == TAG_SPACE   ? " "
                                    : tag.kind == TAG_LINE  ? "\n"

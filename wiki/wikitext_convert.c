@@ -267,13 +267,6 @@ static double offset_of(const struct unit *unit) {
     return strcmp(symbol, "°C") == 0 ? 273.15 : strcmp(symbol, "°F") == 0 ? 459.67 : 0;
 }
 
-static double convert(const struct conversion *conversion, double number,
-                      const struct measure *output) {
-    const double kelvin =
-        (number + offset_of(conversion->input.unit)) * scale_of(&conversion->input);
-    return kelvin / scale_of(output) - offset_of(output->unit);
-}
-
 static int is_finer(const struct unit *unit) {
     return strcmp(unit->code, "ft") == 0 || strcmp(unit->code, "lb") == 0;
 }
@@ -432,7 +425,9 @@ static int put_output(const struct conversion *conversion, const struct measure 
     for (int i = 0; i < conversion->value_count; i++) {
         const double number = conversion->values[i].number +
                               (conversion->has_inches ? conversion->inches.number / 12 : 0);
-        results[i] = convert(conversion, number, output);
+        const double kelvin =
+            (number + offset_of(conversion->input.unit)) * scale_of(&conversion->input);
+        results[i] = kelvin / scale_of(output) - offset_of(output->unit);
     }
     const int precision = common_precision(conversion, results, output);
     if (output->is_feet_inch) {

@@ -226,15 +226,11 @@ static int invisible(const unsigned char *text, size_t left, size_t *length) {
     return text[0] == 0xEF && left > 2 && text[1] == 0xBB && text[2] == 0xBF ? 2 : 0;
 }
 
-// Removes the commas and blanks that dropped text has left at the end.
-static void trim_end(struct tidy *tidy) {
+static void close_parenthesis(struct tidy *tidy) {
+    // Dropped text has left commas and blanks at the end.
     while (last(tidy) != '\0' && strchr(" ,;", last(tidy)) != NULL) {
         tidy->out->length--;
     }
-}
-
-static void close_parenthesis(struct tidy *tidy) {
-    trim_end(tidy);
     tidy->blank = 0;
     if (last(tidy) != '(') {
         put(tidy, ")", 1);
@@ -465,19 +461,6 @@ static int store_heading(struct lines *lines, const char *text, size_t length) {
     return 1;
 }
 
-static void put_headings(struct lines *lines) {
-    struct buffer *store = &lines->wikitext->headings;
-    for (size_t i = 0; i < LEVELS && !store->failed; i++) {
-        if (lines->headings[i].length > 0) {
-            buffer_put(&lines->wikitext->plain, store->bytes + lines->headings[i].at,
-                       lines->headings[i].length);
-            buffer_put_byte(&lines->wikitext->plain, '\n');
-        }
-        lines->headings[i] = (struct span){0, 0};
-    }
-    buffer_clear(store);
-}
-
 // --- lines --------------------------------------------------------------------------------------
 
 static int is_dropped_line(const char *text, size_t length) {
@@ -509,7 +492,16 @@ static void put_line(struct lines *lines, const char *text, size_t length) {
     if (!tidy_line(wikitext, kept)) {
         return;
     }
-    put_headings(lines);
+    struct buffer *store = &lines->wikitext->headings;
+    for (size_t i = 0; i < LEVELS && !store->failed; i++) {
+        if (lines->headings[i].length > 0) {
+            buffer_put(&lines->wikitext->plain, store->bytes + lines->headings[i].at,
+                       lines->headings[i].length);
+            buffer_put_byte(&lines->wikitext->plain, '\n');
+        }
+        lines->headings[i] = (struct span){0, 0};
+    }
+    buffer_clear(store);
     buffer_put(&wikitext->plain, kept->bytes, kept->length);
     buffer_put_byte(&wikitext->plain, '\n');
 }

@@ -118,10 +118,6 @@ static int is_letter(char byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-static int is_name_byte(char byte) {
-    return is_letter(byte) || (byte >= '0' && byte <= '9') || byte == '-' || byte == ':';
-}
-
 static int look_up(struct wikitext_tag *tag) {
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
         if (strlen(elements[i].name) == tag->name_length &&
@@ -142,7 +138,7 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
     if (at == end || !is_letter(*at)) {
         return 0;
     }
-    while (at < end && is_name_byte(*at)) {
+    while (at < end && (is_letter(*at) || (*at >= '0' && *at <= '9') || *at == '-' || *at == ':')) {
         at++;
     }
     tag->name_length = (size_t)(at - tag->name);

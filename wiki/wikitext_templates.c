@@ -36,15 +36,6 @@ static const struct wikitext_template *find_row(const char *name) {
                    compare_name);
 }
 
-static const struct wikitext_template *find_family(const char *name) {
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (strncmp(name, families[i].name, strlen(families[i].name)) == 0) {
-            return &families[i];
-        }
-    }
-    return &unknown_template;
-}
-
 const struct wikitext_template *wikitext_find_template(const char *text, size_t length) {
     char name[NAME_MAX_BYTES];
     size_t used = 0, i = 0;
@@ -69,7 +60,15 @@ const struct wikitext_template *wikitext_find_template(const char *text, size_t 
     }
     name[used] = '\0';
     const struct wikitext_template *row = find_row(name);
-    return row != NULL ? row : find_family(name);
+    if (row != NULL) {
+        return row;
+    }
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+        if (strncmp(name, families[k].name, strlen(families[k].name)) == 0) {
+            return &families[k];
+        }
+    }
+    return &unknown_template;
 }
 
 const struct wikitext_template *wikitext_parameter(void) {
@@ -135,18 +134,6 @@ static void add_argument(struct wikitext_call *call, struct wikitext_argument ar
     }
 }
 
-// Splits "name SEP argument SEP argument"; the first argument of a function follows the colon.
-static void split(const char *text, size_t length, struct wikitext_call *call) {
-    const char *end = text + length,
-               *at = memchr(text, call->is_function ? ':' : WIKITEXT_SEPARATOR, length);
-    call->name = trimmed(text, (size_t)((at != NULL ? at : end) - text));
-    while (at != NULL) {
-        const char *next = memchr(at + 1, WIKITEXT_SEPARATOR, (size_t)(end - at - 1));
-        add_argument(call, trimmed(at + 1, (size_t)((next != NULL ? next : end) - at - 1)));
-        at = next;
-    }
-}
-
 // --- the template -------------------------------------------------------------------------------
 
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
@@ -164,7 +151,17 @@ void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *
     buffer_clear(scratch);
     int is_known = template_->write != unknown && length <= TEXT_MAX;
     if (is_known) {
-        split(out->bytes + start, length, &call);
+        // Splits "name SEP argument SEP argument"; the first argument of a function follows the
+        // colon.
+        const char *text = out->bytes + start;
+        const char *end = text + length,
+                   *at = memchr(text, call.is_function ? ':' : WIKITEXT_SEPARATOR, length);
+        call.name = trimmed(text, (size_t)((at != NULL ? at : end) - text));
+        while (at != NULL) {
+            const char *next = memchr(at + 1, WIKITEXT_SEPARATOR, (size_t)(end - at - 1));
+            add_argument(&call, trimmed(at + 1, (size_t)((next != NULL ? next : end) - at - 1)));
+            at = next;
+        }
         is_known = !call.is_cut && template_->write(&call);
     }
     if (scratch->failed) {

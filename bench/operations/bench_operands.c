@@ -73,18 +73,6 @@ done:
     return status;
 }
 
-static enum berth_status make_batch(struct bench_operands *b, struct berth_error *error) {
-    struct synthetic synthetic = {.g = b->g};
-    enum berth_status status = fill_synthetic(&synthetic, error);
-    if (status == BERTH_OK) {
-        status = pack(b, &synthetic, error);
-    }
-    memory_free(synthetic.ids);
-    memory_free(synthetic.type_ids);
-    memory_free(synthetic.positions);
-    return status;
-}
-
 // --- the operands -------------------------------------------------------------------------------
 
 enum { PATTERN = 4096 }; // length of the random numbers that repeat in every operand
@@ -230,18 +218,18 @@ static size_t largest_bytes(struct bench_operands *b) {
     return peak;
 }
 
-static enum berth_status make_memory(struct bench_operands *b, struct berth_error *error) {
-    b->memory.size = largest_bytes(b);
-    b->memory.base = b->dev->memory_new(b->dev, b->memory.size);
-    return b->memory.base != NULL
-               ? BERTH_OK
-               : error_no_memory(error, b->memory.size, "the benchmark's operands");
-}
-
 enum berth_status bench_operands_open(struct bench_operands *b, struct device *dev,
                                       const struct bench_geometry *g, struct berth_error *error) {
     *b = (struct bench_operands){.dev = dev, .g = g};
-    TRY(make_batch(b, error));
+    struct synthetic synthetic = {.g = b->g};
+    enum berth_status status = fill_synthetic(&synthetic, error);
+    if (status == BERTH_OK) {
+        status = pack(b, &synthetic, error);
+    }
+    memory_free(synthetic.ids);
+    memory_free(synthetic.type_ids);
+    memory_free(synthetic.positions);
+    TRY(status);
     b->range = (struct device_range){
         .count = 4 * g->hidden * g->hidden + 2 * g->hidden * g->intermediate, .weight_decay = 0.01};
     b->geometry = (struct op_geometry){.hidden = g->hidden,
@@ -266,7 +254,11 @@ enum berth_status bench_operands_open(struct bench_operands *b, struct device *d
         .compute = g->compute,
         .training = 1,
         .int8 = (dev->dtypes >> DTYPE_I8 & 1) != 0};
-    TRY(make_memory(b, error));
+    b->memory.size = largest_bytes(b);
+    b->memory.base = b->dev->memory_new(b->dev, b->memory.size);
+    if (b->memory.base == NULL) {
+        return error_no_memory(error, b->memory.size, "the benchmark's operands");
+    }
     return b->dev->reserve(b->dev, &shape, error);
 }
 

@@ -142,17 +142,7 @@ static enum berth_status measure_on(struct cli_call *call, struct device *device
     return status;
 }
 
-static enum berth_status measure_table(struct cli_call *call, int products_only,
-                                       struct bench_geometry *geometry, struct table *table,
-                                       struct berth_error *error) {
-    struct device *device;
-    TRY(machine_device_open(&call->config.machine, comm_self(), NULL, &device, error));
-    enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
-    device->close(device);
-    return status;
-}
-
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+static enum berth_status run_operations(struct cli_call *call, struct berth_error *error) {
     const int products_only = strcmp(call->arguments[0], "gemm") == 0;
     struct bench_geometry geometry;
     static struct table table;
@@ -161,7 +151,11 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                          call->arguments[0]);
     }
     TRY(make_geometry(call, &geometry, error));
-    TRY(measure_table(call, products_only, &geometry, &table, error));
+    struct device *device;
+    TRY(machine_device_open(&call->config.machine, comm_self(), NULL, &device, error));
+    enum berth_status status = measure_on(call, device, products_only, &geometry, &table, error);
+    device->close(device);
+    TRY(status);
     const double measured = table.peaks[geometry.compute];
     const double peak = measured > 0 ? measured : (double)NAN;
     if (cli_flag(call, "json")) {
@@ -178,7 +172,7 @@ static const struct cli_verb verb = {
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,
     .arguments_max = 1,
-    .run = run,
+    .run = run_operations,
 };
 
 int main(int count, char **words) {
@@ -187,7 +181,7 @@ int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_use_verbs(verbs);
     enum berth_status status = cli_parse(&call, &verb, count - 1, words + 1, &error);
-    status = status == BERTH_OK ? run(&call, &error) : status;
+    status = status == BERTH_OK ? run_operations(&call, &error) : status;
     if (status != BERTH_OK) {
         cli_error(error.message);
     }

@@ -79,13 +79,13 @@ static void multiply_by_other(struct race *race) {
 }
 
 // The mean of enough runs that the clock is precise.
-static double seconds_of(struct race *race, void (*run)(struct race *)) {
+static double seconds_of(struct race *race, void (*run_products)(struct race *)) {
     const double flops =
         2.0 * (double)race->shape.m * (double)race->shape.n * (double)race->shape.k;
     const int runs = flops < 2e6 ? (int)(2e6 / flops) + 1 : 1;
     const double before = clock_now();
     for (int i = 0; i < runs; i++) {
-        run(race);
+        run_products(race);
     }
     return (clock_now() - before) / runs;
 }
@@ -154,8 +154,8 @@ static enum berth_status race_of(struct race *race, size_t index, enum dtype typ
     return status;
 }
 
-static enum berth_status run(const char *instructions, int repeats, const char *product,
-                             struct berth_error *error) {
+static enum berth_status run_products(const char *instructions, int repeats, const char *product,
+                                      struct berth_error *error) {
     static struct race race;
     const struct device_options options = {.threads = 1, .instructions = instructions};
     race.repeats = repeats;
@@ -185,7 +185,7 @@ int main(int count, char **words) {
         return 2;
     }
     omp_set_num_threads(1);
-    if (run(count > 1 ? words[1] : NULL, repeats, count > 3 ? words[3] : NULL, &error) !=
+    if (run_products(count > 1 ? words[1] : NULL, repeats, count > 3 ? words[3] : NULL, &error) !=
         BERTH_OK) {
         fprintf(stderr, "bench_products: %s\n", error.message);
         return 1;

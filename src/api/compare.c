@@ -187,21 +187,6 @@ static int is_read_in_chunks(const struct weight *weight) {
     return weight_is_contiguous(weight) && weight->scale == NULL;
 }
 
-static enum berth_status compare_numbers(struct comparison *own, const struct weight *a,
-                                         const struct weight *b, struct difference *difference,
-                                         struct berth_error *error) {
-    struct sums sums = {0};
-    size_t count = (size_t)weight_elements(a);
-    int in_chunks = is_read_in_chunks(a) && is_read_in_chunks(b);
-    TRY(in_chunks ? compare_in_chunks(own, a, b, count, &sums, error)
-                  : compare_whole(own, a, b, count, &sums, error));
-    difference->elements = (int64_t)count;
-    difference->largest = sums.largest;
-    difference->cosine = cosine_of(&sums);
-    difference->differs = !(sums.largest <= own->tolerance);
-    return BERTH_OK;
-}
-
 static int same_shape(const struct weight *a, const struct weight *b) {
     return a->rank == b->rank &&
            memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
@@ -226,17 +211,6 @@ static int explain_mismatch(const struct weight *a, const struct weight *b, char
     return 1;
 }
 
-static void put_text(const struct job *job, const struct difference *difference) {
-    char name[4096], remark[4096];
-    terminal_escape(name, sizeof name, difference->name, "");
-    if (difference->remark != NULL) {
-        terminal_escape(remark, sizeof remark, difference->remark, "");
-        job_say(job, "%-12s %-12s %s (%s)\n", "-", "-", name, remark);
-    } else {
-        job_say(job, "%-12.6g %-12.9f %s\n", difference->largest, difference->cosine, name);
-    }
-}
-
 static void put(struct comparison *own, const struct difference *difference) {
     struct json_line *line = job_line(own->job);
     json_line_open(line, NULL, '{');
@@ -247,7 +221,14 @@ static void put(struct comparison *own, const struct difference *difference) {
     json_line_boolean(line, "differs", difference->differs);
     json_line_text(line, "remark", difference->remark);
     json_line_close(line, '}');
-    put_text(own->job, difference);
+    char name[4096], remark[4096];
+    terminal_escape(name, sizeof name, difference->name, "");
+    if (difference->remark != NULL) {
+        terminal_escape(remark, sizeof remark, difference->remark, "");
+        job_say(own->job, "%-12s %-12s %s (%s)\n", "-", "-", name, remark);
+    } else {
+        job_say(own->job, "%-12.6g %-12.9f %s\n", difference->largest, difference->cosine, name);
+    }
     own->tensors++;
     own->differing += difference->differs;
     if (difference->remark == NULL) {
@@ -291,7 +272,15 @@ static enum berth_status compare_pair(struct comparison *own, const struct weigh
     } else if (explain_mismatch(a, b, remark, sizeof remark)) {
         difference.remark = remark;
     } else {
-        TRY(compare_numbers(own, a, b, &difference, error));
+        struct sums sums = {0};
+        size_t count = (size_t)weight_elements(a);
+        int in_chunks = is_read_in_chunks(a) && is_read_in_chunks(b);
+        TRY(in_chunks ? compare_in_chunks(own, a, b, count, &sums, error)
+                      : compare_whole(own, a, b, count, &sums, error));
+        difference.elements = (int64_t)count;
+        difference.largest = sums.largest;
+        difference.cosine = cosine_of(&sums);
+        difference.differs = !(sums.largest <= own->tolerance);
     }
     put(own, &difference);
     return BERTH_OK;
@@ -337,7 +326,7 @@ static enum berth_status compare_models(struct comparison *own, struct berth_err
                : error_no_memory(error, 16 * CHUNK, "a chunk of the tensors");
 }
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_compare(struct job *job, struct berth_error *error) {
     struct comparison own = {.job = job, .tolerance = job_real(job, "tolerance"), .cosine = 1};
     const char *a = job_text(job, "a"), *b = job_text(job, "b");
     job_say(job, "%-12s %-12s %s\n", "largest", "cosine", "tensor");
@@ -385,5 +374,5 @@ const struct job_row job_compare = {
              "tolerance, has another shape, or is only in one of them.",
     .json = "print one JSON object",
     .only_reads = 1,
-    .run = run,
+    .run = run_compare,
 };

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/json/json.h"
 #include "model/architectures.h"
@@ -78,13 +78,6 @@ static int has_tensor(const struct conversion *conversion, const char *name) {
     return weights_find(&conversion->weights, name) != NULL;
 }
 
-// Whether the tensor is a decoder tied to the word embeddings, which the target's model already
-// has.
-static int is_repeated(const struct conversion *conversion, const struct weight *weight) {
-    return param_head_decodes(conversion->table.head) &&
-           weights_tied_to(&conversion->weights, weight) != NULL;
-}
-
 // Whether the tensor is of a pooler that no head of the source reads; old versions of transformers
 // gave every model one.
 static int is_unread_pooler(const struct conversion *conversion, const struct weight *weight) {
@@ -99,7 +92,9 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
         const struct weight *weight = &conversion->weights.list[i];
         const struct param *param = param_table_find(&conversion->table, weight->name);
         const char *name = weight_shown_name(weight);
-        if (weight->use == NAME_BUFFER || is_repeated(conversion, weight)) {
+        // A decoder that is tied to the word embeddings is in the target's model already.
+        if (weight->use == NAME_BUFFER || (param_head_decodes(conversion->table.head) &&
+                                           weights_tied_to(&conversion->weights, weight) != NULL)) {
             continue;
         }
         if (param == NULL && !conversion->target->keeps_all_tensors) {
@@ -187,24 +182,6 @@ static enum berth_status choose_names(struct conversion *conversion, const struc
 
 // --- reading ------------------------------------------------------------------------------------
 
-static void note_left_out(const struct conversion *conversion) {
-    const struct weights *weights = &conversion->weights;
-    if (outgoing_is_copy(conversion)) {
-        return;
-    }
-    if (weights->dropped > 0) {
-        log_note(&conversion->log,
-                 "left out, not part of the model: %zu tensor%s of an optimizer, a trainer or "
-                 "quantized activations",
-                 weights->dropped, number_plural((int64_t)weights->dropped));
-    }
-    if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
-        log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
-                 weights->padding_rows,
-                 (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
-    }
-}
-
 static int has_layer(const struct conversion *conversion, const char *name) {
     char weight[96];
     snprintf(weight, sizeof weight, "%s.weight", name);
@@ -254,13 +231,6 @@ static int has_nvidia_names(const struct weights *weights) {
     return 0;
 }
 
-// The source's own names if the target has them, else the target's first.
-static const struct convert_names *default_names(const struct conversion *conversion) {
-    const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
-    return nvidia != NULL && has_nvidia_names(&conversion->weights) ? nvidia
-                                                                    : conversion->target->names;
-}
-
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
     const char *file = conversion->config_file;
     TRY(path_require(conversion->input, "a model's folder, or the file of weights in it", error));
@@ -273,9 +243,26 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
     TRY(folder_check_body(&conversion->weights, &conversion->config, error));
     if (conversion->names == NULL) {
-        conversion->names = default_names(conversion);
+        // The source's own names if the target has them, else the target's first.
+        const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
+        conversion->names = nvidia != NULL && has_nvidia_names(&conversion->weights)
+                                ? nvidia
+                                : conversion->target->names;
     }
-    note_left_out(conversion);
+    const struct weights *weights = &conversion->weights;
+    if (!outgoing_is_copy(conversion)) {
+        if (weights->dropped > 0) {
+            log_note(&conversion->log,
+                     "left out, not part of the model: %zu tensor%s of an optimizer, a trainer or "
+                     "quantized activations",
+                     weights->dropped, number_plural((int64_t)weights->dropped));
+        }
+        if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
+            log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
+                     weights->padding_rows,
+                     (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
+        }
+    }
     TRY(find_head(conversion, error));
     TRY(convert_check_architecture(conversion, error));
     return conversion->target->keeps_all_tensors
@@ -367,15 +354,6 @@ static int stays_quantized(const struct conversion *conversion) {
     return stays;
 }
 
-// Whether the decoder is left out because it repeats the word embeddings; config.json must then not
-// call it untied.
-static int leaves_out_decoder(const struct conversion *conversion) {
-    const struct weight *decoder =
-        weights_find(&conversion->weights, "cls.predictions.decoder.weight");
-    return conversion->target->unties && !outgoing_is_copy(conversion) && decoder != NULL &&
-           decoder->tied;
-}
-
 static enum berth_status remove_key(const char *path, const char *key, struct berth_error *error) {
     json *config DONE_BY(free_json) = NULL;
     TRY(json_read_file(path, &config, error));
@@ -398,27 +376,18 @@ static enum berth_status write_configs(const struct conversion *conversion,
     if (!stays_quantized(conversion)) {
         TRY(remove_key(path.text, "quantization_config", error));
     }
-    if (leaves_out_decoder(conversion)) {
+    // A decoder that repeats the word embeddings is left out; config.json must then not call it
+    // untied.
+    const struct weight *decoder =
+        weights_find(&conversion->weights, "cls.predictions.decoder.weight");
+    if (conversion->target->unties && !outgoing_is_copy(conversion) && decoder != NULL &&
+        decoder->tied) {
         TRY(remove_key(path.text, "tie_word_embeddings", error));
     }
     TRY(write_type(conversion, path.text, error));
     return conversion->target->google_config
                ? bert_config_write_google(&conversion->config, google.text, error)
                : BERTH_OK;
-}
-
-// vocab_file may be no vocabulary at all, or have another size than the model's table, so it is
-// parsed before anything is written. The model's own was parsed when the model was read.
-static enum berth_status check_vocabulary(const struct conversion *conversion, const char *path,
-                                          const struct vocabulary_file *file,
-                                          struct berth_error *error) {
-    struct vocabulary vocabulary;
-    if (conversion->vocab_file == NULL) {
-        return BERTH_OK;
-    }
-    TRY(conversion_parse_vocabulary(conversion, path, file, &vocabulary, error));
-    vocabulary_done(&vocabulary);
-    return BERTH_OK;
 }
 
 // Writes the tokenizer.json that other files of words become, if the input has those.
@@ -457,34 +426,14 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
                    ? folder_copy_tokenizer(NULL, path, &file.rules, conversion->folder, error)
                    : BERTH_OK;
     }
-    TRY(check_vocabulary(conversion, path, &file, error));
+    // vocab_file may be no vocabulary at all, or have another size than the model's table, so it is
+    // parsed before anything is written. The model's own was parsed when the model was read.
+    struct vocabulary vocabulary;
+    if (conversion->vocab_file != NULL) {
+        TRY(conversion_parse_vocabulary(conversion, path, &file, &vocabulary, error));
+        vocabulary_done(&vocabulary);
+    }
     return file_write(to.text, file.bytes, file.length, error);
-}
-
-// The files beside the weights. Those of the configuration or the tokenizer are left out if the
-// caller names others.
-static enum berth_status copy_companions(const struct conversion *conversion,
-                                         struct berth_error *error) {
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        const int of_model = strcmp(companions[i], "config.json") == 0;
-        if ((of_model ? conversion->config_file : conversion->vocab_file) == NULL) {
-            TRY(folder_copy_file(conversion->input, conversion->folder, companions[i], error));
-        }
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status write_folder(const struct conversion *conversion,
-                                      struct berth_error *error) {
-    TRY(copy_companions(conversion, error));
-    TRY(write_vocabulary(conversion, error));
-    TRY(folder_keep_rules(conversion->input, conversion->vocab_file == NULL, conversion->folder,
-                          error));
-    TRY(write_configs(conversion, error));
-    if (conversion->target->keeps_all_tensors) {
-        TRY(sentence_copy(conversion->input, conversion->folder, error));
-    }
-    return conversion->target->write(conversion, error);
 }
 
 // dir_publish does not replace a folder, so an empty one is removed first; one that was filled in
@@ -495,7 +444,22 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     TRY(dir_make_temporary(output, &temporary, error));
     conversion->folder = temporary.text;
     enum berth_status status;
-    TRY_DONE(write_folder(conversion, error));
+    // The files beside the weights. Those of the configuration or the tokenizer are left out if the
+    // caller names others.
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        const int of_model = strcmp(companions[i], "config.json") == 0;
+        if ((of_model ? conversion->config_file : conversion->vocab_file) == NULL) {
+            TRY_DONE(folder_copy_file(conversion->input, conversion->folder, companions[i], error));
+        }
+    }
+    TRY_DONE(write_vocabulary(conversion, error));
+    TRY_DONE(folder_keep_rules(conversion->input, conversion->vocab_file == NULL,
+                               conversion->folder, error));
+    TRY_DONE(write_configs(conversion, error));
+    if (conversion->target->keeps_all_tensors) {
+        TRY_DONE(sentence_copy(conversion->input, conversion->folder, error));
+    }
+    TRY_DONE(conversion->target->write(conversion, error));
     TRY_DONE(conversion_check_stop(conversion, error));
     TRY_DONE(dir_remove_empty(output, error));
     TRY_DONE(dir_publish(temporary.text, output, error));
@@ -563,16 +527,6 @@ static enum berth_status choose_optimizer(struct conversion *conversion, const s
                            conversion->target->name);
 }
 
-static enum berth_status check_output(const char *output, struct berth_error *error) {
-    if (file_exists(output)) {
-        return error_set(error, BERTH_CANT_CREATE, "%s is a file; give a new folder", output);
-    }
-    return dir_is_empty(output)
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "%s exists and is not empty; give a new folder or remove it", output);
-}
-
 enum berth_status convert_model(const struct job *job, struct berth_error *error) {
     const char *to = job_text(job, "to"), *output = job_text(job, "output");
     struct conversion conversion DONE_BY(conversion_done) = {
@@ -589,7 +543,13 @@ enum berth_status convert_model(const struct job *job, struct berth_error *error
     TRY(choose_type(&conversion, job_text(job, "dtype"), error));
     TRY(choose_names(&conversion, job, error));
     TRY(choose_optimizer(&conversion, job, error));
-    TRY(check_output(output, error));
+    if (file_exists(output)) {
+        return error_set(error, BERTH_CANT_CREATE, "%s is a file; give a new folder", output);
+    }
+    if (!dir_is_empty(output)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "%s exists and is not empty; give a new folder or remove it", output);
+    }
     TRY(read_source(&conversion, error));
     TRY(convert_check_norms(&conversion, error));
     TRY(check_losses(&conversion, job_flag(job, "allow_lossy"), error));
@@ -598,7 +558,7 @@ enum berth_status convert_model(const struct job *job, struct berth_error *error
 
 // --- the job -------------------------------------------------------------------------------------
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_convert(struct job *job, struct berth_error *error) {
     TRY(convert_model(job, error));
     log_note(&job->log, "%s contains the model as %s", job_text(job, "output"),
              job_text(job, "to"));
@@ -657,5 +617,5 @@ const struct job_row job_convert = {
     .arguments = 2,
     .models = 1,
     .follows = "nothing will be written",
-    .run = run,
+    .run = run_convert,
 };

@@ -27,21 +27,6 @@ static size_t fill_groups(const struct convert_optimizer *state, struct deepspee
     return count;
 }
 
-// The second names of tensors in the module: they share the numbers.
-static size_t find_ties(const struct outgoing *module, struct deepspeed_tie *ties) {
-    size_t count = 0;
-    for (size_t i = 0; i < module->count; i++) {
-        for (size_t k = 0; k < module->count && count < WEIGHT_TIES; k++) {
-            // A copy comes after its source in the parameters' order.
-            if (i != k && module->list[i].data == module->list[k].data &&
-                module_order_compare(module->list[i].name, module->list[k].name) > 0) {
-                ties[count++] = (struct deepspeed_tie){module->list[i].name, module->list[k].name};
-            }
-        }
-    }
-    return count;
-}
-
 static enum berth_status write_with_state(const struct conversion *conversion,
                                           struct deepspeed_out *out, const struct outgoing *module,
                                           const struct convert_optimizer *state,
@@ -64,17 +49,35 @@ static enum berth_status write_with_state(const struct conversion *conversion,
                                                   .min_coeff = facts->optimizer.min_coeff};
     out->optimizer = &optimizer;
     out->ties = ties;
-    out->tie_count = find_ties(module, ties);
+    // The second names of tensors in the module: they share the numbers.
+    size_t count = 0;
+    for (size_t i = 0; i < module->count; i++) {
+        for (size_t k = 0; k < module->count && count < WEIGHT_TIES; k++) {
+            // A copy comes after its source in the parameters' order.
+            if (i != k && module->list[i].data == module->list[k].data &&
+                module_order_compare(module->list[i].name, module->list[k].name) > 0) {
+                ties[count++] = (struct deepspeed_tie){module->list[i].name, module->list[k].name};
+            }
+        }
+    }
+    out->tie_count = count;
     out->step = conversion->step > 0 ? conversion->step : facts->step;
     out->skipped = facts->skipped;
     out->samples = facts->step * facts->sequences;
     return deepspeed_write(conversion->folder, out, error);
 }
 
-static enum berth_status write_module(const struct conversion *conversion,
-                                      const struct outgoing *module, struct berth_error *error) {
-    struct deepspeed_out out = {.module = module->list,
-                                .count = module->count,
+enum berth_status convert_to_deepspeed(const struct conversion *conversion,
+                                       struct berth_error *error) {
+    struct outgoing module DONE_BY(outgoing_done) = {0};
+    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
+    if (conversion->zero_stage < 0 && file_exists(path.text)) {
+        log_note(&conversion->log,
+                 "the optimizer's state of the checkpoint is left out; zero_stage writes it");
+    }
+    TRY(outgoing_read(conversion, &module, error));
+    struct deepspeed_out out = {.module = module.list,
+                                .count = module.count,
                                 .is_bf16 =
                                     conversion->retypes && conversion->matrices == TENSOR_BF16,
                                 .step = conversion->step,
@@ -84,21 +87,5 @@ static enum berth_status write_module(const struct conversion *conversion,
         return deepspeed_write(conversion->folder, &out, error);
     }
     TRY(convert_optimizer_read(conversion, &state, error));
-    return write_with_state(conversion, &out, module, &state, error);
-}
-
-static void note_left_out(const struct conversion *conversion) {
-    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
-    if (conversion->zero_stage < 0 && file_exists(path.text)) {
-        log_note(&conversion->log,
-                 "the optimizer's state of the checkpoint is left out; zero_stage writes it");
-    }
-}
-
-enum berth_status convert_to_deepspeed(const struct conversion *conversion,
-                                       struct berth_error *error) {
-    struct outgoing module DONE_BY(outgoing_done) = {0};
-    note_left_out(conversion);
-    TRY(outgoing_read(conversion, &module, error));
-    return write_module(conversion, &module, error);
+    return write_with_state(conversion, &out, &module, &state, error);
 }

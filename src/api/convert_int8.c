@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "core/int8.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 #include "model/architectures.h"

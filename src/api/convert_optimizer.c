@@ -45,58 +45,21 @@ static int are_of_one_parameter(const char *left, const char *right) {
     return strcmp(left, right) == 0 || strcmp(names[0], names[1]) == 0;
 }
 
-static enum berth_status check_row(const struct conversion *conversion,
-                                   const struct convert_optimizer *optimizer, int row,
-                                   struct berth_error *error) {
-    const struct outgoing *master = &optimizer->rows[CONVERT_WEIGHTS],
-                          *moment = &optimizer->rows[row];
-    for (size_t i = 0; i < master->count; i++) {
-        const struct tensor_out *ours = &master->list[i], *theirs = &moment->list[i];
-        if (i >= moment->count || moment->count != master->count ||
-            !are_of_one_parameter(ours->name, theirs->name) || ours->rank != theirs->rank ||
-            memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s/" CONVERT_OPTIMIZER_FILE
-                             ": expected the moments of every tensor of "
-                             "model.safetensors; those of %s are missing or have another shape",
-                             conversion->input, ours->name);
-        }
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status read_moments(const struct conversion *conversion,
-                                      struct convert_optimizer *optimizer,
-                                      struct berth_error *error) {
-    static const char *const prefixes[] = {
-        [CONVERT_EXP_AVG] = "exp_avg.", [CONVERT_EXP_AVG_SQ] = "exp_avg_sq."};
-    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
-    for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS; row++) {
-        TRY(read_moment(conversion, path.text, prefixes[row], &optimizer->rows[row], error));
-        TRY(check_row(conversion, optimizer, row, error));
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status refuse_input(const struct conversion *conversion,
-                                      struct berth_error *error) {
-    const int is_choice = conversion->zero_stage >= 0; // else the target always needs it
-    return error_set(error, BERTH_NO_INPUT,
-                     "%s: %s%s needs the optimizer's state, which only a checkpoint of Berth has: "
-                     "give a folder OUTPUT/checkpoint-N of the run",
-                     conversion->input, is_choice ? "zero_stage" : "",
-                     is_choice ? "" : conversion->target->name);
-}
-
 static enum berth_status read_facts(const struct conversion *conversion,
                                     struct convert_optimizer *optimizer,
                                     struct berth_error *error) {
     // The folder of a finished run has only the first.
     const struct path path = path_in(conversion->input, "trainer_state.json");
     const struct path moments = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
-    return file_exists(path.text) && file_exists(moments.text)
-               ? run_facts_read(&optimizer->facts, path.text, error)
-               : refuse_input(conversion, error);
+    if (file_exists(path.text) && file_exists(moments.text)) {
+        return run_facts_read(&optimizer->facts, path.text, error);
+    }
+    const int is_choice = conversion->zero_stage >= 0; // else the target always needs it
+    return error_set(error, BERTH_NO_INPUT,
+                     "%s: %s%s needs the optimizer's state, which only a checkpoint of Berth has: "
+                     "give a folder OUTPUT/checkpoint-N of the run",
+                     conversion->input, is_choice ? "zero_stage" : "",
+                     is_choice ? "" : conversion->target->name);
 }
 
 // --- the order ----------------------------------------------------------------------------------
@@ -194,7 +157,26 @@ enum berth_status convert_optimizer_read(const struct conversion *conversion,
     *optimizer = (struct convert_optimizer){0};
     TRY(read_facts(conversion, optimizer, error));
     TRY(read_row(conversion, &conversion->weights, &optimizer->rows[CONVERT_WEIGHTS], error));
-    TRY(read_moments(conversion, optimizer, error));
+    static const char *const prefixes[] = {
+        [CONVERT_EXP_AVG] = "exp_avg.", [CONVERT_EXP_AVG_SQ] = "exp_avg_sq."};
+    const struct path path = path_in(conversion->input, CONVERT_OPTIMIZER_FILE);
+    for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS; row++) {
+        TRY(read_moment(conversion, path.text, prefixes[row], &optimizer->rows[row], error));
+        const struct outgoing *master = &optimizer->rows[CONVERT_WEIGHTS],
+                              *moment = &optimizer->rows[row];
+        for (size_t i = 0; i < master->count; i++) {
+            const struct tensor_out *ours = &master->list[i], *theirs = &moment->list[i];
+            if (i >= moment->count || moment->count != master->count ||
+                !are_of_one_parameter(ours->name, theirs->name) || ours->rank != theirs->rank ||
+                memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
+                return error_set(error, BERTH_BAD_DATA,
+                                 "%s/" CONVERT_OPTIMIZER_FILE
+                                 ": expected the moments of every tensor of "
+                                 "model.safetensors; those of %s are missing or have another shape",
+                                 conversion->input, ours->name);
+            }
+        }
+    }
     return sort_by_group(conversion, optimizer, error);
 }
 

@@ -6,8 +6,8 @@
 #include "api/gguf_tokens.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/architectures.h"
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
@@ -148,16 +148,6 @@ static enum berth_status write_model(const struct conversion *conversion, const 
     return export_gguf_write(path.text, &export, error);
 }
 
-static void warn_of_range(const struct conversion *conversion, const float *buffer) {
-    for (size_t i = 0; i < conversion->table.count && conversion->matrices == TENSOR_F16; i++) {
-        const struct param *param = &conversion->table.params[i];
-        if (export_gguf_is_matrix(param)) {
-            conversion_warn_of_range(conversion, param->name, buffer + param->offset,
-                                     (size_t)(param->rows * param->cols));
-        }
-    }
-}
-
 // llama.cpp computes GELU in every BERT, whatever the file says.
 static enum berth_status check_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
@@ -206,7 +196,13 @@ static enum berth_status write_gguf(const struct conversion *conversion,
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
-        warn_of_range(conversion, buffer);
+        for (size_t i = 0; i < conversion->table.count && conversion->matrices == TENSOR_F16; i++) {
+            const struct param *param = &conversion->table.params[i];
+            if (export_gguf_is_matrix(param)) {
+                conversion_warn_of_range(conversion, param->name, buffer + param->offset,
+                                         (size_t)(param->rows * param->cols));
+            }
+        }
         status = write_model(conversion, buffer, &tokens, error);
     }
     free_weights(conversion, buffer);

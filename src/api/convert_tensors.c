@@ -25,14 +25,10 @@ struct collector {
 
 // --- names --------------------------------------------------------------------------------------
 
-static int is_safetensors(const struct tensor_file *file) {
-    return file->format == &safetensors_format;
-}
-
 int outgoing_is_copy(const struct conversion *conversion) {
     return conversion->names->dialect == NULL && conversion->names->ties == 0 &&
            !conversion->retypes && !conversion->weights.is_quantized &&
-           is_safetensors(&conversion->weights.file);
+           conversion->weights.file.format == &safetensors_format;
 }
 
 // Whether the name is one of transformers' own, including a bare BertModel's "embeddings.…".
@@ -251,18 +247,6 @@ static enum berth_status add_part(struct collector *collector, const struct weig
     return read_tensor(collector, weight, to);
 }
 
-static enum berth_status check_stacks(const struct collector *collector) {
-    for (size_t i = 0; i < collector->outgoing->count; i++) {
-        unsigned parts = collector->parts[i];
-        if (parts != 0 && parts != NAME_PARTS) {
-            return error_set(collector->error, BERTH_BAD_DATA,
-                             "%s: one of query, key and value is missing: %s cannot be stacked",
-                             collector->weights->file.path, collector->outgoing->list[i].name);
-        }
-    }
-    return BERTH_OK;
-}
-
 // --- all tensors ---------------------------------------------------------------------------------
 
 static enum berth_status add_weight(struct collector *collector, const struct weight *weight) {
@@ -288,19 +272,6 @@ static enum berth_status add_weight(struct collector *collector, const struct we
     tensor->shape[0] = weight->shape[1];
     tensor->shape[1] = weight->shape[0];
     return read_transposed(collector, weight, (char *)tensor->data);
-}
-
-// Copies a tensor of the file unchanged.
-static enum berth_status copy_entry(struct collector *collector, const struct tensor_entry *entry) {
-    struct weight whole = {.entry = entry, .rank = entry->rank};
-    memcpy(whole.shape, entry->shape, sizeof whole.shape);
-    if (entry->dtype == TENSOR_OTHER) {
-        return refuse(collector, entry);
-    }
-    size_t bytes = (size_t)(entry->end - entry->begin);
-    struct tensor_out *tensor = new_tensor(collector, &whole, entry->name, bytes);
-    return tensor_file_read(&collector->weights->file, entry, (char *)tensor->data,
-                            collector->error);
 }
 
 // --- ties ---------------------------------------------------------------------------------------
@@ -346,7 +317,17 @@ static enum berth_status collect(struct collector *collector) {
     if (outgoing_is_copy(collector->conversion)) {
         for (size_t i = 0; i < weights->file.count; i++) {
             TRY(conversion_check_stop(collector->conversion, collector->error));
-            TRY(copy_entry(collector, &weights->file.entries[i]));
+            // Copies a tensor of the file unchanged.
+            const struct tensor_entry *entry = &weights->file.entries[i];
+            struct weight whole = {.entry = entry, .rank = entry->rank};
+            memcpy(whole.shape, entry->shape, sizeof whole.shape);
+            if (entry->dtype == TENSOR_OTHER) {
+                return refuse(collector, entry);
+            }
+            size_t bytes = (size_t)(entry->end - entry->begin);
+            struct tensor_out *tensor = new_tensor(collector, &whole, entry->name, bytes);
+            TRY(tensor_file_read(&collector->weights->file, entry, (char *)tensor->data,
+                                 collector->error));
         }
         return BERTH_OK;
     }
@@ -358,7 +339,15 @@ static enum berth_status collect(struct collector *collector) {
         }
     }
     add_ties(collector);
-    return check_stacks(collector);
+    for (size_t i = 0; i < collector->outgoing->count; i++) {
+        unsigned parts = collector->parts[i];
+        if (parts != 0 && parts != NAME_PARTS) {
+            return error_set(collector->error, BERTH_BAD_DATA,
+                             "%s: one of query, key and value is missing: %s cannot be stacked",
+                             collector->weights->file.path, collector->outgoing->list[i].name);
+        }
+    }
+    return BERTH_OK;
 }
 
 static int compare_names(const void *a, const void *b) {

@@ -41,24 +41,6 @@ static enum berth_status check_formula(const struct conversion *conversion,
                      clips_alone ? " and each tensor clipped by its own norm" : "");
 }
 
-static enum berth_status check_groups(const struct conversion *conversion,
-                                      const struct convert_optimizer *state,
-                                      struct berth_error *error) {
-    const struct optimizer *optimizer = &state->facts.optimizer;
-    const struct outgoing *weights = &state->rows[CONVERT_WEIGHTS];
-    for (size_t i = 0; i < weights->count && optimizer->weight_decay != 0; i++) {
-        const int decays = convert_optimizer_decays(optimizer, weights->list[i].name);
-        if (decays != (i < state->decaying)) {
-            return error_set(
-                error, BERTH_CONFIG,
-                "%s: with the run's no_decay, weight decay %s to %s, but the Trainer applies it to "
-                "all parameters except biases and layer norms; convert the weights alone to hf",
-                conversion->input, decays ? "applies" : "does not apply", weights->list[i].name);
-        }
-    }
-    return BERTH_OK;
-}
-
 struct schedule_names {
     const char *ours, *theirs;
     int by_fraction; // ours warms up for a fraction of the updates, which need not be whole
@@ -85,16 +67,6 @@ static const struct schedule_names *trainer_schedule(const struct run_facts *fac
     return NULL;
 }
 
-static void note_warmup(const struct conversion *conversion, const struct schedule *schedule) {
-    const double warmup = schedule->warmup * (double)schedule->total_steps;
-    if (fabs(warmup - (double)schedule->warmup_steps) > 1e-6) {
-        log_warning(&conversion->log,
-                    "the Trainer rounds the warm-up of %g updates; its learning rates will differ "
-                    "slightly",
-                    warmup);
-    }
-}
-
 // The settings that the Trainer's files do not hold.
 static void note_settings(const struct conversion *conversion, const struct run_facts *facts) {
     const struct schedule_names *names = trainer_schedule(facts);
@@ -108,22 +80,20 @@ static void note_settings(const struct conversion *conversion, const struct run_
         return;
     }
     if (names->by_fraction) {
-        note_warmup(conversion, schedule);
+        const double warmup = schedule->warmup * (double)schedule->total_steps;
+        if (fabs(warmup - (double)schedule->warmup_steps) > 1e-6) {
+            log_warning(
+                &conversion->log,
+                "the Trainer rounds the warm-up of %g updates; its learning rates will differ "
+                "slightly",
+                warmup);
+        }
     }
     log_note(&conversion->log,
              "to continue as planned, give the Trainer lr_scheduler_type %s, warmup_steps %" PRId64
              ", max_steps %" PRId64 ", max_grad_norm %g, and updates of %" PRId64 " sequence%s",
              names->theirs, schedule->warmup_steps, schedule->total_steps, norm, facts->sequences,
              number_plural(facts->sequences));
-}
-
-static void note_frozen(const struct conversion *conversion, const struct run_facts *facts) {
-    const struct param_frozen *frozen = &facts->optimizer.frozen;
-    if (frozen->layers > 0 || frozen->embeddings) {
-        log_warning(&conversion->log,
-                    "the parameters that the run freezes are not in optimizer.pt: freeze them in "
-                    "the Trainer's model too (requires_grad)");
-    }
 }
 
 // --- optimizer.pt -------------------------------------------------------------------------------
@@ -230,22 +200,32 @@ static enum berth_status write_file(const struct conversion *conversion, const c
     return write(conversion, path_in(conversion->folder, name).text, state, error);
 }
 
-static enum berth_status write_all(const struct conversion *conversion,
-                                   const struct convert_optimizer *state,
-                                   struct berth_error *error) {
-    TRY(check_formula(conversion, &state->facts.optimizer, error));
-    TRY(check_groups(conversion, state, error));
-    note_settings(conversion, &state->facts);
-    note_frozen(conversion, &state->facts);
-    TRY(folder_copy_file(conversion->input, conversion->folder, "trainer_state.json", error));
-    TRY(write_file(conversion, "optimizer.pt", write_optimizer, state, error));
-    TRY(write_file(conversion, "scheduler.pt", write_scheduler, state, error));
-    return convert_to_hf(conversion, error);
-}
-
 enum berth_status convert_to_trainer(const struct conversion *conversion,
                                      struct berth_error *error) {
     struct convert_optimizer state DONE_BY(convert_optimizer_done) = {0};
     TRY(convert_optimizer_read(conversion, &state, error));
-    return write_all(conversion, &state, error);
+    TRY(check_formula(conversion, &state.facts.optimizer, error));
+    const struct optimizer *optimizer = &state.facts.optimizer;
+    const struct outgoing *weights = &state.rows[CONVERT_WEIGHTS];
+    for (size_t i = 0; i < weights->count && optimizer->weight_decay != 0; i++) {
+        const int decays = convert_optimizer_decays(optimizer, weights->list[i].name);
+        if (decays != (i < state.decaying)) {
+            return error_set(
+                error, BERTH_CONFIG,
+                "%s: with the run's no_decay, weight decay %s to %s, but the Trainer applies it to "
+                "all parameters except biases and layer norms; convert the weights alone to hf",
+                conversion->input, decays ? "applies" : "does not apply", weights->list[i].name);
+        }
+    }
+    note_settings(conversion, &state.facts);
+    const struct param_frozen *frozen = &state.facts.optimizer.frozen;
+    if (frozen->layers > 0 || frozen->embeddings) {
+        log_warning(&conversion->log,
+                    "the parameters that the run freezes are not in optimizer.pt: freeze them in "
+                    "the Trainer's model too (requires_grad)");
+    }
+    TRY(folder_copy_file(conversion->input, conversion->folder, "trainer_state.json", error));
+    TRY(write_file(conversion, "optimizer.pt", write_optimizer, &state, error));
+    TRY(write_file(conversion, "scheduler.pt", write_scheduler, &state, error));
+    return convert_to_hf(conversion, error);
 }

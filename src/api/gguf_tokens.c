@@ -170,21 +170,6 @@ static enum berth_status refuse_part(const struct reading *reading, const char *
                      reading->kind->expected);
 }
 
-static enum berth_status take_component(struct reading *reading, const char *place,
-                                        const json *component, struct berth_error *error) {
-    const char *type = json_text(json_member(component, "type"));
-    type = type != NULL ? type : "none";
-    for (size_t i = reading->next; i < reading->kind->part_count; i++) {
-        const struct part *part = &reading->kind->parts[i];
-        if (strcmp(part->place, place) == 0 && strcmp(part->type, type) == 0) {
-            reading->next = i + 1;
-            return part->take(reading, component) ? BERTH_OK
-                                                  : refuse_part(reading, place, type, error);
-        }
-    }
-    return refuse_part(reading, place, type, error);
-}
-
 // A sequence may hold others.
 static enum berth_status take_components(struct reading *reading, const char *place,
                                          const char *list, const json *value,
@@ -193,24 +178,22 @@ static enum berth_status take_components(struct reading *reading, const char *pl
         return BERTH_OK;
     }
     if (!has_text(value, "type", "Sequence")) {
-        return take_component(reading, place, value, error);
+        const char *type = json_text(json_member(value, "type"));
+        type = type != NULL ? type : "none";
+        for (size_t i = reading->next; i < reading->kind->part_count; i++) {
+            const struct part *part = &reading->kind->parts[i];
+            if (strcmp(part->place, place) == 0 && strcmp(part->type, type) == 0) {
+                reading->next = i + 1;
+                return part->take(reading, value) ? BERTH_OK
+                                                  : refuse_part(reading, place, type, error);
+            }
+        }
+        return refuse_part(reading, place, type, error);
     }
     for (size_t i = 0; i < json_length(json_member(value, list)); i++) {
         TRY(take_components(reading, place, list, json_at(json_member(value, list), i), error));
     }
     return BERTH_OK;
-}
-
-static enum berth_status take_all(struct reading *reading, const json *object,
-                                  struct berth_error *error) {
-    const size_t count = reading->kind->part_count;
-    TRY(take_components(reading, "normalizer", "normalizers", json_member(object, "normalizer"),
-                        error));
-    TRY(take_components(reading, "pre_tokenizer", "pretokenizers",
-                        json_member(object, "pre_tokenizer"), error));
-    return reading->next == count
-               ? BERTH_OK
-               : refuse_part(reading, reading->kind->parts[count - 1].place, "another", error);
 }
 
 static enum berth_status refuse_flag(const struct reading *reading, const char *key,
@@ -225,15 +208,6 @@ static enum berth_status refuse_flag(const struct reading *reading, const char *
 
 // --- byte pairs ---------------------------------------------------------------------------------
 
-static void put_merge(struct buffer *texts, const json *merge) {
-    if (json_is_text(merge)) {
-        buffer_put_text(texts, json_text(merge));
-    } else { // the tokenizer was opened: both are words
-        buffer_print(texts, "%s %s", json_text(json_at(merge, 0)), json_text(json_at(merge, 1)));
-    }
-    buffer_put_byte(texts, '\0');
-}
-
 static int is_merge(const json *merge) {
     return !json_is_text(merge) || strncmp(json_text(merge), "#version", 8) != 0;
 }
@@ -245,7 +219,15 @@ static enum berth_status read_merges(struct reading *reading, const json *list,
     tokens->merges = memory_array(capacity, sizeof *tokens->merges);
     for (size_t i = 0; i < capacity; i++) {
         if (is_merge(json_at(list, i))) {
-            put_merge(&tokens->merge_texts, json_at(list, i));
+            struct buffer *texts = &tokens->merge_texts;
+            const json *merge = json_at(list, i);
+            if (json_is_text(merge)) {
+                buffer_put_text(texts, json_text(merge));
+            } else { // the tokenizer was opened: both are words
+                buffer_print(texts, "%s %s", json_text(json_at(merge, 0)),
+                             json_text(json_at(merge, 1)));
+            }
+            buffer_put_byte(texts, '\0');
         }
     }
     if (tokens->merges == NULL || tokens->merge_texts.failed) {
@@ -269,18 +251,6 @@ static enum berth_status read_byte_pairs(struct reading *reading, struct berth_e
 
 // --- unigram ------------------------------------------------------------------------------------
 
-static void warn_of_blanks(const struct reading *reading) {
-    const int is_same = (reading->splits_at_blanks && reading->has_map) ||
-                        (reading->collapses && reading->strips_end) ||
-                        !reading->tokens->tokens.adds_blank;
-    if (!is_same) {
-        log_warning(&reading->conversion->log,
-                    "%s: llama.cpp's tokenizer differs from this one where a text has other white "
-                    "space than single blanks between words",
-                    reading->path);
-    }
-}
-
 static enum berth_status read_unigram(struct reading *reading, struct berth_error *error) {
     struct gguf_tokens *tokens = reading->tokens;
     const json *list = json_member(reading->model, "vocab");
@@ -299,7 +269,15 @@ static enum berth_status read_unigram(struct reading *reading, struct berth_erro
     if (tokens->tokens.unknown >= 0) {
         tokens->types[tokens->tokens.unknown] = GGUF_TOKEN_UNKNOWN;
     }
-    warn_of_blanks(reading);
+    const int is_same = (reading->splits_at_blanks && reading->has_map) ||
+                        (reading->collapses && reading->strips_end) ||
+                        !reading->tokens->tokens.adds_blank;
+    if (!is_same) {
+        log_warning(&reading->conversion->log,
+                    "%s: llama.cpp's tokenizer differs from this one where a text has other white "
+                    "space than single blanks between words",
+                    reading->path);
+    }
     return BERTH_OK;
 }
 
@@ -321,14 +299,6 @@ static enum berth_status open_tokenizer(struct reading *reading, const json *obj
                                    &reading->tokens->tokenizer, error);
 }
 
-static void mark_added(struct gguf_tokens *tokens, const json *list) {
-    for (size_t i = 0; i < json_length(list); i++) {
-        const json *added = json_at(list, i);
-        tokens->types[json_as_integer(json_member(added, "id"))] =
-            is_on(added, "special", 0) ? GGUF_TOKEN_CONTROL : GGUF_TOKEN_ADDED;
-    }
-}
-
 static enum berth_status list_tokens(struct gguf_tokens *tokens, const json *object,
                                      struct berth_error *error) {
     const struct tokenizer_special ids = tokenizer_special_ids(tokens->tokenizer);
@@ -343,7 +313,12 @@ static enum berth_status list_tokens(struct gguf_tokens *tokens, const json *obj
         tokens->texts[i] = tokenizer_piece(tokens->tokenizer, (int32_t)i);
         tokens->types[i] = GGUF_TOKEN_NORMAL;
     }
-    mark_added(tokens, json_member(object, "added_tokens"));
+    const json *list = json_member(object, "added_tokens");
+    for (size_t i = 0; i < json_length(list); i++) {
+        const json *added = json_at(list, i);
+        tokens->types[json_as_integer(json_member(added, "id"))] =
+            is_on(added, "special", 0) ? GGUF_TOKEN_CONTROL : GGUF_TOKEN_ADDED;
+    }
     to->texts = tokens->texts;
     to->types = tokens->types;
     to->count = count;
@@ -380,7 +355,14 @@ enum berth_status gguf_tokens_of_pipeline(const struct conversion *conversion, c
     TRY(open_tokenizer(&reading, object, error));
     TRY(find_kind(&reading, error));
     TRY(list_tokens(tokens, object, error));
-    TRY(take_all(&reading, object, error));
+    const size_t count = reading.kind->part_count;
+    TRY(take_components(&reading, "normalizer", "normalizers", json_member(object, "normalizer"),
+                        error));
+    TRY(take_components(&reading, "pre_tokenizer", "pretokenizers",
+                        json_member(object, "pre_tokenizer"), error));
+    if (reading.next != count) {
+        return refuse_part(&reading, reading.kind->parts[count - 1].place, "another", error);
+    }
     return reading.kind->read(&reading, error);
 }
 

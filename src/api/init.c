@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_init(struct job *job, struct berth_error *error) {
     const char *output = job_text(job, "output");
     struct bert_config config DONE_BY(bert_config_done) = {0};
     TRY(folder_read_shape(job_text(job, "config"), &config, error));
@@ -85,5 +85,5 @@ const struct job_row job_init = {
     .required = "config output",
     .usage = "--config NAME|FILE --output DIR [--seed N]",
     .example = "berth init --config base --output bert-base-random --seed 1",
-    .run = run,
+    .run = run_init,
 };

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/shard_origin.h"
 #include "format/containers/containers.h"
@@ -75,34 +75,31 @@ static int is_container(const char *name) {
     return found && strcmp(name, "training_args.bin") != 0;
 }
 
-static enum berth_status inspect_members(const char *folder, inspect_visitor *visit, void *context,
-                                         struct berth_error *error) {
-    OWNED char **names = NULL;
-    size_t containers = 0;
-    TRY(dir_list(folder, &names, error));
-    for (size_t i = 0; names[i] != NULL; i++) {
-        if (is_container(names[i])) {
-            containers++;
-            TRY(inspect_file(path_in(folder, names[i]).text, visit, context, error));
-        }
-    }
-    return containers > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_NO_INPUT,
-                           "%s: nothing to inspect in this folder: expected .safetensors, .bin or "
-                           ".pt files, a TensorFlow checkpoint, or files *.hdf5 or *.tfrecord of "
-                           "pre-training data",
-                           folder);
-}
-
 // A DeepSpeed folder has several files of one model, one of which is read.
 enum berth_status inspect_tensors(const char *path, inspect_visitor *visit, void *context,
                                   struct berth_error *error) {
     OWNED char *states = NULL;
     TRY(dir_exists(path) ? deepspeed_find(path, &states, error) : BERTH_OK);
-    return dir_exists(path) && states == NULL
-               ? inspect_members(path, visit, context, error)
-               : inspect_file(states != NULL ? states : path, visit, context, error);
+    if (dir_exists(path) && states == NULL) {
+        OWNED char **names = NULL;
+        size_t containers = 0;
+        TRY(dir_list(path, &names, error));
+        for (size_t i = 0; names[i] != NULL; i++) {
+            if (is_container(names[i])) {
+                containers++;
+                TRY(inspect_file(path_in(path, names[i]).text, visit, context, error));
+            }
+        }
+        return containers > 0
+                   ? BERTH_OK
+                   : error_set(
+                         error, BERTH_NO_INPUT,
+                         "%s: nothing to inspect in this folder: expected .safetensors, .bin or "
+                         ".pt files, a TensorFlow checkpoint, or files *.hdf5 or *.tfrecord of "
+                         "pre-training data",
+                         path);
+    }
+    return inspect_file(states != NULL ? states : path, visit, context, error);
 }
 
 enum berth_status inspect_config(const char *folder, char **text, struct berth_error *error) {
@@ -154,46 +151,32 @@ static enum berth_status measure_hdf5(const char *path, struct data_info *info, 
     return BERTH_OK;
 }
 
-static enum berth_status add_hdf5(const char *path, struct data_info *info,
-                                  struct berth_error *error) {
-    struct instances read DONE_BY(instances_done) = {0};
-    int is_data;
-    TRY(measure_hdf5(path, info, &is_data, error));
-    if (is_data) {
-        TRY(pretraining_read_hdf5(path, INT32_MAX, 0, &read, error));
-        add_instances(info, &read);
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status add_tfrecord(const char *path, struct data_info *info,
-                                      struct berth_error *error) {
-    struct instances read DONE_BY(instances_done) = {0};
-    TRY(pretraining_read_tfrecord(path, INT32_MAX, 0, &read, error));
-    add_instances(info, &read);
-    info->rows += (int64_t)read.count;
-    return BERTH_OK;
-}
-
 static enum berth_status add_file(const char *path, struct data_info *info,
                                   struct berth_error *error) {
     int is_hdf5;
     TRY(hdf5_recognise(path, &is_hdf5, error));
     if (is_hdf5 || name_has_extension(path, ".hdf5") || name_has_extension(path, ".h5")) {
-        return add_hdf5(path, info, error);
+        struct instances read DONE_BY(instances_done) = {0};
+        int is_data;
+        TRY(measure_hdf5(path, info, &is_data, error));
+        if (is_data) {
+            TRY(pretraining_read_hdf5(path, INT32_MAX, 0, &read, error));
+            add_instances(info, &read);
+        }
+        return BERTH_OK;
     }
-    return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;
+    if (pretraining_is_file(path_name(path))) {
+        struct instances read DONE_BY(instances_done) = {0};
+        TRY(pretraining_read_tfrecord(path, INT32_MAX, 0, &read, error));
+        add_instances(info, &read);
+        info->rows += (int64_t)read.count;
+        return BERTH_OK;
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status add_member(const char *path, void *context, struct berth_error *error) {
     return pretraining_is_file(path_name(path)) ? add_file(path, context, error) : BERTH_OK;
-}
-
-// One file of instances (HDF5, or TFRecord by its name) or all of a folder.
-static enum berth_status inspect_data(const char *path, struct data_info *info,
-                                      struct berth_error *error) {
-    TRY(path_require(path, "a file or a folder to inspect", error));
-    return dir_exists(path) ? dir_each(path, add_member, info, error) : add_file(path, info, error);
 }
 
 static void put_data(const struct job *job, const struct data_info *info) {
@@ -265,12 +248,14 @@ static void put_tensor(void *context, const struct berth_tensor *tensor) {
     listing->bytes += tensor->bytes;
 }
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_inspect(struct job *job, struct berth_error *error) {
     struct listing listing = {.job = job};
     struct data_info info = {0};
     const char *path = job_text(job, "path");
     OWNED char *config = NULL;
-    TRY(inspect_data(path, &info, error));
+    // One file of instances (HDF5, or TFRecord by its name) or all of a folder.
+    TRY(path_require(path, "a file or a folder to inspect", error));
+    TRY(dir_exists(path) ? dir_each(path, add_member, &info, error) : add_file(path, &info, error));
     TRY(info.files > 0 && dir_exists(path) ? check_origin(job, path, error) : BERTH_OK);
     json_line_open(job_line(job), "tensors", '[');
     // Data folders and TFRecord files have no tensors to list.
@@ -312,5 +297,5 @@ const struct job_row job_inspect = {
                "berth inspect data/hdf5_lower_case_1_.../wikicorpus_en",
     .json = "print one JSON object",
     .only_reads = 1,
-    .run = run,
+    .run = run_inspect,
 };

@@ -6,22 +6,12 @@
 #include "api/jobs.h"
 #include "api/model.h"
 #include "core/stop.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/settings.h"
 
 #include <string.h>
 
 // --- the jobs of tasks: training, prediction, evaluation -----------------------------------------
-
-static void put_run(struct job *job, const struct berth_run_result *run) {
-    job_put_integer(job, "steps", run->steps);
-    job_put_real(job, "loss", run->final_loss);
-    for (size_t i = 0; i < run->metric_count; i++) {
-        job_put_real(job, run->metrics[i].name, run->metrics[i].value);
-    }
-    job_put_real(job, "eval_loss", run->eval_loss);
-    job_put_real(job, "samples_per_second", run->samples_per_second);
-}
 
 // The task that the setting `task` names.
 static enum berth_status find_job_task(const struct job *job, const char **task,
@@ -50,7 +40,13 @@ static enum berth_status run_task(struct job *job, struct berth_error *error) {
          : strcmp(name, "evaluate") == 0
              ? job_evaluate
              : job_train)(task, job->config, job->log, job->stop, &run, error));
-    put_run(job, &run);
+    job_put_integer(job, "steps", run.steps);
+    job_put_real(job, "loss", run.final_loss);
+    for (size_t i = 0; i < run.metric_count; i++) {
+        job_put_real(job, run.metrics[i].name, run.metrics[i].value);
+    }
+    job_put_real(job, "eval_loss", run.eval_loss);
+    job_put_real(job, "samples_per_second", run.samples_per_second);
     return BERTH_OK;
 }
 
@@ -137,8 +133,8 @@ static void report(void *context, const struct berth_record *record) {
     }
 }
 
-static enum berth_status run(struct job *job, struct watching *watching,
-                             const char *const *settings, struct berth_error *error) {
+static enum berth_status run_row(struct job *job, struct watching *watching,
+                                 const char *const *settings, struct berth_error *error) {
     struct reporting reporting = {.job = job, .watching = watching};
     const char *name, *value;
     if (job->config == NULL) {
@@ -174,7 +170,7 @@ struct berth_result *berth_job(const char *name, const char *const *settings,
     }
     struct job job = {
         .row = row, .config = settings_new(), .log = watching.log, .stop = &watching.stop};
-    if (run(&job, &watching, settings, error) != BERTH_OK) {
+    if (run_row(&job, &watching, settings, error) != BERTH_OK) {
         berth_result_free(job.result);
         job.result = NULL;
     }

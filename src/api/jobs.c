@@ -7,7 +7,7 @@
 
 #include "api/save_formats.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "metrics/squad_metrics.h"
 #include "settings/deepspeed.h"
 #include "settings/recipes.h"

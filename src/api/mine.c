@@ -16,8 +16,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/sentence.h"
 #include "task/network.h"
 #include "train/machine/machine.h"
@@ -180,24 +180,22 @@ static enum berth_status read_settings(struct mining *m, struct berth_error *err
 
 // --- texts ---------------------------------------------------------------------------------------
 
-static enum berth_status check_output(const struct job *job, struct berth_error *error) {
-    static const char *const inputs[] = {"pairs", "corpus"};
-    const char *output = job_text(job, "output");
-    for (size_t i = 0; i < 2; i++) {
-        const char *input = job_text(job, inputs[i]);
-        TRY(input != NULL ? file_check_output(output, input, error) : BERTH_OK);
-    }
-    return !file_exists(output) || job->config->run.overwrite_output_dir
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "%s already exists; overwrite_output_dir replaces it", output);
-}
-
 // Reads the texts; a query has most candidates where it has the most rows, as in
 // sentence-transformers.
 static enum berth_status read_texts(struct mining *m, struct berth_error *error) {
     struct negative_rules *rules = &m->rules;
-    TRY(m->comm->rank == 0 ? check_output(m->job, error) : BERTH_OK);
+    if (m->comm->rank == 0) {
+        static const char *const inputs[] = {"pairs", "corpus"};
+        const char *output = job_text(m->job, "output");
+        for (size_t i = 0; i < 2; i++) {
+            const char *input = job_text(m->job, inputs[i]);
+            TRY(input != NULL ? file_check_output(output, input, error) : BERTH_OK);
+        }
+        if (file_exists(output) && !m->job->config->run.overwrite_output_dir) {
+            return error_set(error, BERTH_CANT_CREATE,
+                             "%s already exists; overwrite_output_dir replaces it", output);
+        }
+    }
     TRY(mine_pairs_read(m->job, &m->pairs, error));
     m->scores = memory_array(m->pairs.rows, sizeof *m->scores);
     if (m->scores == NULL) {
@@ -391,8 +389,8 @@ static enum berth_status gather(const struct mining *m, const char *name, void *
 }
 
 // All continue or none, also where one was asked to stop.
-static enum berth_status settle(const struct mining *m, enum berth_status status,
-                                struct berth_error *error) {
+static enum berth_status agree_on(const struct mining *m, enum berth_status status,
+                                  struct berth_error *error) {
     int stop = is_stopped(m);
     TRY(comm_settle_stop(m->comm, status, &stop, error));
     return stop ? error_set(error, BERTH_INTERRUPTED, "stopped on request") : BERTH_OK;
@@ -418,7 +416,7 @@ static enum berth_status embed_corpus(struct mining *m, const struct round *roun
         const enum berth_status status =
             embed(m, &m->searcher, &m->pairs.corpus, done + shares[rank],
                   shares[rank + 1] - shares[rank], to + shares[rank] * m->size, error);
-        TRY(settle(m, status, error));
+        TRY(agree_on(m, status, error));
         for (size_t i = 0; i <= ranks; i++) {
             round->starts[i] = (int64_t)(shares[i] * m->size);
         }
@@ -431,32 +429,12 @@ static enum berth_status embed_corpus(struct mining *m, const struct round *roun
 
 // --- the negatives of a round's queries ----------------------------------------------------------
 
-static float cosine(const struct mining *m, const float *query, uint32_t text) {
-    const float *vector = m->vectors + text * m->size;
-    double sum = 0;
-    for (size_t i = 0; i < m->size; i++) {
-        sum += (double)query[i] * (double)vector[i];
-    }
-    return (float)sum;
-}
-
 static int is_positive(const struct mining *m, size_t query, uint32_t text) {
     size_t i = m->pairs.starts[query];
     while (i < m->pairs.starts[query + 1] && m->pairs.positives[i] != text) {
         i++;
     }
     return i < m->pairs.starts[query + 1];
-}
-
-// Takes the positives out of a query's candidates; returns how many are left.
-static size_t drop_positives(const struct mining *m, size_t query, struct nearest *candidates) {
-    size_t left = 0;
-    for (size_t i = 0; i < m->candidates; i++) {
-        if (!is_positive(m, query, candidates[i].index)) {
-            candidates[left++] = candidates[i];
-        }
-    }
-    return left;
 }
 
 // The scores of a query's positives, and new ones of its candidates, by the cross-encoder.
@@ -482,11 +460,22 @@ static enum berth_status judge(struct mining *m, const struct round *round, size
 static enum berth_status choose(struct mining *m, const struct round *round, size_t query,
                                 const float *vector, struct nearest *candidates,
                                 struct nearest *chosen, struct berth_error *error) {
-    const size_t left = drop_positives(m, query, candidates);
+    // The positives are taken out of the query's candidates.
+    size_t left = 0;
+    for (size_t i = 0; i < m->candidates; i++) {
+        if (!is_positive(m, query, candidates[i].index)) {
+            candidates[left++] = candidates[i];
+        }
+    }
     uint64_t removed[NEGATIVE_RULES] = {0};
     float worst = INFINITY;
     for (size_t i = m->pairs.starts[query]; i < m->pairs.starts[query + 1]; i++) {
-        m->scores[i] = cosine(m, vector, m->pairs.positives[i]);
+        const float *other = m->vectors + m->pairs.positives[i] * m->size;
+        double sum = 0;
+        for (size_t k = 0; k < m->size; k++) {
+            sum += (double)vector[k] * (double)other[k];
+        }
+        m->scores[i] = (float)sum;
     }
     TRY(m->judge.model != NULL ? judge(m, round, query, candidates, left, error) : BERTH_OK);
     for (size_t i = m->pairs.starts[query]; i < m->pairs.starts[query + 1]; i++) {
@@ -595,21 +584,6 @@ static enum berth_status put_round(struct mining *m, size_t first, size_t count,
     return BERTH_OK;
 }
 
-static enum berth_status gather_round(struct mining *m, const struct round *round, size_t first,
-                                      struct berth_error *error) {
-    const size_t ranks = (size_t)m->comm->size;
-    for (size_t i = 0; i <= ranks; i++) {
-        round->starts[i] =
-            (int64_t)(round->shares[i] * m->rules.count * (sizeof *round->chosen / 4));
-    }
-    TRY(gather(m, "negatives", round->chosen, round->starts, error));
-    for (size_t i = 0; i <= ranks; i++) {
-        round->starts[i] =
-            (int64_t)(m->pairs.starts[first + round->shares[i]] - m->pairs.starts[first]);
-    }
-    return gather(m, "scores", m->scores + m->pairs.starts[first], round->starts, error);
-}
-
 static enum berth_status mine_queries(struct mining *m, const struct round *round,
                                       struct berth_error *error) {
     const size_t ranks = (size_t)m->comm->size, rank = (size_t)m->comm->rank;
@@ -620,9 +594,19 @@ static enum berth_status mine_queries(struct mining *m, const struct round *roun
         const enum berth_status status =
             mine_share(m, round, done + first, round->shares[rank + 1] - first,
                        round->chosen + first * m->rules.count, error);
-        TRY(settle(m, status, error));
-        TRY(gather_round(m, round, done, error));
-        TRY(settle(m, put_round(m, done, count, round->chosen, error), error));
+        TRY(agree_on(m, status, error));
+        const size_t processes = (size_t)m->comm->size;
+        for (size_t i = 0; i <= processes; i++) {
+            round->starts[i] =
+                (int64_t)(round->shares[i] * m->rules.count * (sizeof *round->chosen / 4));
+        }
+        TRY(gather(m, "negatives", round->chosen, round->starts, error));
+        for (size_t i = 0; i <= processes; i++) {
+            round->starts[i] =
+                (int64_t)(m->pairs.starts[done + round->shares[i]] - m->pairs.starts[done]);
+        }
+        TRY(gather(m, "scores", m->scores + m->pairs.starts[done], round->starts, error));
+        TRY(agree_on(m, put_round(m, done, count, round->chosen, error), error));
         log_progress(&m->job->log, "queries", (int64_t)(done + count),
                      (int64_t)m->pairs.queries.count);
     }
@@ -664,29 +648,6 @@ static void round_done(struct round *round) {
     memory_free(round->starts);
 }
 
-static void note_memory(const struct mining *m) {
-    const size_t vectors = m->pairs.corpus.count * m->size * sizeof(float);
-    const size_t others =
-        ROUND * (m->size * sizeof(float) + m->candidates * sizeof(struct nearest)) +
-        nearest_bytes(m->pairs.corpus.count, m->size);
-    log_note(&m->job->log,
-             "%zu queries, corpus of %zu texts, %zu candidates for a query; the corpus's vectors "
-             "take %.1f MiB, the search %.1f MiB",
-             m->pairs.queries.count, m->pairs.corpus.count, m->candidates,
-             (double)vectors / (1 << 20), (double)others / (1 << 20));
-}
-
-// sentence-transformers would compare by this.
-static void note_similarity(const struct mining *m) {
-    const json *settings = m->opened->network->predictor.files.sentence.settings;
-    const char *name = json_text(json_member(settings, "similarity_fn_name"));
-    if (name != NULL && strcmp(name, "cosine") != 0 && strcmp(name, "dot") != 0) {
-        log_note(&m->job->log,
-                 "similarity_fn_name: cosine instead of the model's %.*s, with vectors of length 1",
-                 UTF8_SHOWN(name, 40));
-    }
-}
-
 static enum berth_status write_output(struct mining *m, struct berth_error *error) {
     if (m->examples == 0) {
         return error_set(error, BERTH_FAILURE,
@@ -702,8 +663,23 @@ static enum berth_status mine(struct mining *m, struct berth_error *error) {
     TRY(comm_settle(m->comm, read_texts(m, error), error));
     TRY(m->comm->size > 1 ? compare_texts(m, error) : BERTH_OK);
     TRY(open_models(m, error));
-    note_similarity(m);
-    note_memory(m);
+    // sentence-transformers would compare by this.
+    const json *settings = m->opened->network->predictor.files.sentence.settings;
+    const char *name = json_text(json_member(settings, "similarity_fn_name"));
+    if (name != NULL && strcmp(name, "cosine") != 0 && strcmp(name, "dot") != 0) {
+        log_note(&m->job->log,
+                 "similarity_fn_name: cosine instead of the model's %.*s, with vectors of length 1",
+                 UTF8_SHOWN(name, 40));
+    }
+    const size_t vectors = m->pairs.corpus.count * m->size * sizeof(float);
+    const size_t others =
+        ROUND * (m->size * sizeof(float) + m->candidates * sizeof(struct nearest)) +
+        nearest_bytes(m->pairs.corpus.count, m->size);
+    log_note(&m->job->log,
+             "%zu queries, corpus of %zu texts, %zu candidates for a query; the corpus's vectors "
+             "take %.1f MiB, the search %.1f MiB",
+             m->pairs.queries.count, m->pairs.corpus.count, m->candidates,
+             (double)vectors / (1 << 20), (double)others / (1 << 20));
     TRY(comm_settle(m->comm, allocate(m, &round, error), error));
     TRY(comm_settle(m->comm,
                     m->comm->rank == 0
@@ -777,7 +753,7 @@ static void put_result(const struct mining *m, double seconds) {
     }
 }
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_mine(struct job *job, struct berth_error *error) {
     const double begin = clock_now();
     struct mining m DONE_BY(mining_done) = {.job = job, .writer = {.descriptor = -1}};
     settings_apply_default(job->config, "precision", JOB_MINE);
@@ -861,5 +837,5 @@ const struct job_row job_mine = {
         "processes divide the work and write the same bytes.",
     .json = "print the counts as one JSON object",
     .follows = "nothing will be written",
-    .run = run,
+    .run = run_mine,
 };

@@ -6,7 +6,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "data/pairs/text_examples.h"
 
 #include <string.h>
@@ -30,19 +30,6 @@ static enum berth_status find_text_column(const struct table *table, const char 
                            "%s: no column of texts; name it with corpus_column", table->name);
 }
 
-static enum berth_status add_column(const struct job *job, struct mine_pairs *pairs,
-                                    const struct table *table, struct berth_error *error) {
-    size_t column;
-    uint32_t number;
-    const char *text;
-    TRY(find_text_column(table, job_text(job, "corpus_column"), &column, error));
-    for (size_t row = 0; row < table->row_count; row++) {
-        TRY(table_text(table, row, column, &text, error));
-        TRY(number_text(&pairs->corpus, text, &number, error));
-    }
-    return BERTH_OK;
-}
-
 // A file .txt has a text in each line and no header.
 static enum berth_status read_corpus(const struct job *job, struct mine_pairs *pairs,
                                      struct berth_error *error) {
@@ -58,18 +45,15 @@ static enum berth_status read_corpus(const struct job *job, struct mine_pairs *p
         options.column_names = only;
     }
     TRY(table_read(path, &options, &table, error));
-    return add_column(job, pairs, &table, error);
-}
-
-static void note_unused(const struct job *job, const struct text_examples *examples) {
-    for (size_t i = 2; i < examples->texts; i++) {
-        log_note(&job->log, "%s: column %s has no effect: pairs have two texts",
-                 examples->table.name, examples->columns[i]);
+    size_t column;
+    uint32_t number;
+    const char *text;
+    TRY(find_text_column(&table, job_text(job, "corpus_column"), &column, error));
+    for (size_t row = 0; row < table.row_count; row++) {
+        TRY(table_text(&table, row, column, &text, error));
+        TRY(number_text(&pairs->corpus, text, &number, error));
     }
-    if (examples->scores > 0) {
-        log_note(&job->log, "%s: column %s has no effect: every pair counts as right",
-                 examples->table.name, examples->score_column);
-    }
+    return BERTH_OK;
 }
 
 // Puts the positives of each query together, each once. numbers[rows][2]: of queries and texts.
@@ -101,24 +85,6 @@ static size_t group_positives(struct mine_pairs *pairs, uint32_t (*numbers)[2], 
     return most;
 }
 
-static enum berth_status number_pairs(struct mine_pairs *pairs,
-                                      const struct text_examples *examples,
-                                      struct berth_error *error) {
-    const size_t rows = pairs->rows = examples->count;
-    OWNED uint32_t(*numbers)[2] = memory_array(rows, sizeof *numbers);
-    pairs->positives = memory_array(rows, sizeof *pairs->positives);
-    pairs->starts = memory_array_zeroed(rows + 2, sizeof *pairs->starts);
-    if (numbers == NULL || pairs->positives == NULL || pairs->starts == NULL) {
-        return error_no_memory(error, rows * sizeof *numbers, "the pairs");
-    }
-    for (size_t i = 0; i < rows; i++) {
-        TRY(number_text(&pairs->queries, examples->items[i].texts[0], &numbers[i][0], error));
-        TRY(number_text(&pairs->corpus, examples->items[i].texts[1], &numbers[i][1], error));
-    }
-    pairs->most = group_positives(pairs, numbers, rows);
-    return BERTH_OK;
-}
-
 enum berth_status mine_pairs_read(const struct job *job, struct mine_pairs *pairs,
                                   struct berth_error *error) {
     const struct feature_settings *features = &job->config->features;
@@ -133,8 +99,27 @@ enum berth_status mine_pairs_read(const struct job *job, struct mine_pairs *pair
                          "and text_pair_column",
                          examples.table.name);
     }
-    note_unused(job, &examples);
-    return number_pairs(pairs, &examples, error);
+    for (size_t i = 2; i < examples.texts; i++) {
+        log_note(&job->log, "%s: column %s has no effect: pairs have two texts",
+                 examples.table.name, examples.columns[i]);
+    }
+    if (examples.scores > 0) {
+        log_note(&job->log, "%s: column %s has no effect: every pair counts as right",
+                 examples.table.name, examples.score_column);
+    }
+    const size_t rows = pairs->rows = examples.count;
+    OWNED uint32_t(*numbers)[2] = memory_array(rows, sizeof *numbers);
+    pairs->positives = memory_array(rows, sizeof *pairs->positives);
+    pairs->starts = memory_array_zeroed(rows + 2, sizeof *pairs->starts);
+    if (numbers == NULL || pairs->positives == NULL || pairs->starts == NULL) {
+        return error_no_memory(error, rows * sizeof *numbers, "the pairs");
+    }
+    for (size_t i = 0; i < rows; i++) {
+        TRY(number_text(&pairs->queries, examples.items[i].texts[0], &numbers[i][0], error));
+        TRY(number_text(&pairs->corpus, examples.items[i].texts[1], &numbers[i][1], error));
+    }
+    pairs->most = group_positives(pairs, numbers, rows);
+    return BERTH_OK;
 }
 
 void mine_pairs_done(struct mine_pairs *pairs) {

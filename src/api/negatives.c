@@ -33,24 +33,6 @@ static int removes(enum negative_rule rule, float limit, float score, float posi
     }
 }
 
-static size_t keep(const struct negative_rules *rules, float positive, struct nearest *candidates,
-                   size_t count, uint64_t removed[NEGATIVE_RULES]) {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        int rule = 0;
-        while (rule < NEGATIVE_RULES && !removes((enum negative_rule)rule, rules->limits[rule],
-                                                 candidates[i].score, positive)) {
-            rule++;
-        }
-        if (rule < NEGATIVE_RULES) {
-            removed[rule]++;
-        } else {
-            candidates[kept++] = candidates[i];
-        }
-    }
-    return kept;
-}
-
 // Moves `wanted` of the candidates, drawn without repetition, to the front.
 static void draw(const struct negative_rules *rules, uint32_t query, struct nearest *candidates,
                  size_t count, size_t wanted) {
@@ -67,7 +49,19 @@ static void draw(const struct negative_rules *rules, uint32_t query, struct near
 size_t negatives_choose(const struct negative_rules *rules, uint32_t query, float positive,
                         struct nearest *candidates, size_t count, struct nearest *chosen,
                         uint64_t removed[NEGATIVE_RULES]) {
-    const size_t left = keep(rules, positive, candidates, count, removed);
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        int rule = 0;
+        while (rule < NEGATIVE_RULES && !removes((enum negative_rule)rule, rules->limits[rule],
+                                                 candidates[i].score, positive)) {
+            rule++;
+        }
+        if (rule < NEGATIVE_RULES) {
+            removed[rule]++;
+        } else {
+            candidates[left++] = candidates[i];
+        }
+    }
     const size_t end = left < rules->range_max ? left : rules->range_max;
     const size_t options = end > rules->range_min ? end - rules->range_min : 0;
     const size_t found = options < rules->count ? options : rules->count;

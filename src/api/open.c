@@ -9,7 +9,7 @@
 #include "api/model.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/config.h"
@@ -307,28 +307,11 @@ static double count_parameters(const struct berth_model *model) {
     return count;
 }
 
-static double count_labels(const struct berth_model *model) {
-    size_t count = 0;
-    while (berth_model_label(model, count) != NULL) {
-        count++;
-    }
-    return (double)count;
-}
-
 // Returns 0 if there is no configuration that can be read.
 static int read_shape(const struct berth_model *model, struct bert_config *shape) {
     return model->config_json != NULL &&
            bert_config_read_memory(model->path, model->config_json, strlen(model->config_json),
                                    shape, NULL) == BERTH_OK;
-}
-
-// The numbers of an embedding.
-static double count_dimensions(const struct berth_model *model) {
-    struct bert_config shape DONE_BY(bert_config_done) = {0};
-    struct sentence sentence DONE_BY(sentence_done) = {0};
-    return read_shape(model, &shape) && sentence_read(model->path, &sentence, NULL) == BERTH_OK
-               ? (double)sentence_width(&sentence, shape.hidden_size)
-               : NAN;
 }
 
 static double trained_number(const struct berth_run_result *trained, const char *fact) {
@@ -343,7 +326,11 @@ double berth_model_number(const struct berth_model *model, const char *fact) {
         return NAN;
     }
     if (strcmp(fact, "dimensions") == 0) {
-        return count_dimensions(model);
+        struct bert_config shape DONE_BY(bert_config_done) = {0};
+        struct sentence sentence DONE_BY(sentence_done) = {0};
+        return read_shape(model, &shape) && sentence_read(model->path, &sentence, NULL) == BERTH_OK
+                   ? (double)sentence_width(&sentence, shape.hidden_size)
+                   : NAN;
     }
     if (strcmp(fact, "max_length") == 0) {
         const struct task_model *own = own_of(model);
@@ -353,7 +340,11 @@ double berth_model_number(const struct berth_model *model, const char *fact) {
                                            : NAN;
     }
     if (strcmp(fact, "labels") == 0) {
-        return count_labels(model);
+        size_t count = 0;
+        while (berth_model_label(model, count) != NULL) {
+            count++;
+        }
+        return (double)count;
     }
     if (strcmp(fact, "tensors") == 0 || strcmp(fact, "parameters") == 0) {
         return !list_tensors(model) ? NAN

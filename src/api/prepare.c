@@ -153,29 +153,6 @@ static struct path make_path(const struct preparing *own, const char *first, con
     return path_in(path_in(own->config->run.output_dir, first).text, second);
 }
 
-static void make_paths(struct preparing *own) {
-    const struct settings *config = own->config;
-    char name[400];
-    own->text = path_in(config->run.output_dir, TEXT_FOLDER);
-    number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
-                  (long long)config->features.shards, (long long)config->features.test_shards,
-                  config->features.fraction_test_set);
-    own->shards = make_path(own, name, own->name);
-    if (own->tokenizer != NULL) {
-        number_format(name, sizeof name,
-                      "%s_lower_case_%d_seq_len_%lld_max_pred_%lld_masked_lm_prob_%g_random_seed_"
-                      "%lld_dupe_factor_%lld",
-                      config->features.format, tokenizer_rules_of(own->tokenizer)->lower_case,
-                      (long long)config->features.max_seq_length,
-                      (long long)config->features.max_predictions_per_seq,
-                      config->features.masked_lm_prob, (long long)config->run.seed,
-                      (long long)config->features.dupe_factor);
-        own->instances = make_path(own, name, own->name);
-        strcat(name, "_packed");
-        own->packs = make_path(own, name, own->name);
-    }
-}
-
 // --- text ---------------------------------------------------------------------------------------
 
 static enum berth_status make_text(struct preparing *own, struct done_stage *done,
@@ -391,21 +368,6 @@ static enum berth_status check_is_outside(const char *output, const char *input,
                            output, input);
 }
 
-static enum berth_status check_folders(const struct preparing *own, struct berth_error *error) {
-    const struct input *input = &own->input;
-    const int has_instances = own->tokenizer != NULL;
-    const char *const outputs[] = {input->wikipedia != NULL ? own->text.text : NULL,
-                                   own->shards.text, has_instances ? own->instances.text : NULL,
-                                   has_instances ? own->packs.text : NULL};
-    for (size_t i = 0; own->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
-        TRY(check_is_outside(outputs[i], input->books, error));
-        for (size_t j = 0; j < input->text_count; j++) {
-            TRY(check_is_outside(outputs[i], input->texts[j], error));
-        }
-    }
-    return BERTH_OK;
-}
-
 // Checks the input of later stages first, before hours of work in earlier ones.
 static enum berth_status check_stages(const struct preparing *own, struct berth_error *error) {
     const struct input *input = &own->input;
@@ -435,19 +397,35 @@ static enum berth_status begin(struct preparing *own, struct berth_error *error)
     TRY(set_defaults(own, error));
     TRY(open_tokenizer(own, error));
     TRY(check_stages(own, error));
-    make_paths(own);
-    return check_folders(own, error);
-}
-
-// A file named twice would lose half of its instances.
-static enum berth_status check_outputs(const struct preparing *own, char **outputs,
-                                       struct berth_error *error) {
-    for (size_t i = 0; outputs[i] != NULL; i++) {
-        TRY(file_check_output(outputs[i], own->config->model.vocab_file, error));
-        for (size_t k = 0; k < i; k++) {
-            if (path_is_same(outputs[k], outputs[i])) {
-                return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
-            }
+    const struct settings *config = own->config;
+    char name[400];
+    own->text = path_in(config->run.output_dir, TEXT_FOLDER);
+    number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
+                  (long long)config->features.shards, (long long)config->features.test_shards,
+                  config->features.fraction_test_set);
+    own->shards = make_path(own, name, own->name);
+    if (own->tokenizer != NULL) {
+        number_format(name, sizeof name,
+                      "%s_lower_case_%d_seq_len_%lld_max_pred_%lld_masked_lm_prob_%g_random_seed_"
+                      "%lld_dupe_factor_%lld",
+                      config->features.format, tokenizer_rules_of(own->tokenizer)->lower_case,
+                      (long long)config->features.max_seq_length,
+                      (long long)config->features.max_predictions_per_seq,
+                      config->features.masked_lm_prob, (long long)config->run.seed,
+                      (long long)config->features.dupe_factor);
+        own->instances = make_path(own, name, own->name);
+        strcat(name, "_packed");
+        own->packs = make_path(own, name, own->name);
+    }
+    const struct input *input = &own->input;
+    const int has_instances = own->tokenizer != NULL;
+    const char *const outputs[] = {input->wikipedia != NULL ? own->text.text : NULL,
+                                   own->shards.text, has_instances ? own->instances.text : NULL,
+                                   has_instances ? own->packs.text : NULL};
+    for (size_t i = 0; own->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
+        TRY(check_is_outside(outputs[i], input->books, error));
+        for (size_t j = 0; j < input->text_count; j++) {
+            TRY(check_is_outside(outputs[i], input->texts[j], error));
         }
     }
     return BERTH_OK;
@@ -489,14 +467,22 @@ static enum berth_status run_files(struct preparing *own, struct berth_error *er
     TRY(open_tokenizer(own, error));
     TRY(check_stages(own, error));
     TRY(path_split(own->input.output_file, &outputs, error));
-    TRY(check_outputs(own, outputs, error));
+    // A file named twice would lose half of its instances.
+    for (size_t i = 0; outputs[i] != NULL; i++) {
+        TRY(file_check_output(outputs[i], own->config->model.vocab_file, error));
+        for (size_t k = 0; k < i; k++) {
+            if (path_is_same(outputs[k], outputs[i])) {
+                return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
+            }
+        }
+    }
     struct instance_stage stage = instance_stage_of(own);
     TRY(instance_stage_make_files(&stage, own->input.sentences, outputs, error));
     instance_texts_warn(&stage.texts, stage.statistics, own->log);
     return BERTH_OK;
 }
 
-static enum berth_status run(struct preparing *own, struct berth_error *error) {
+static enum berth_status prepare_all(struct preparing *own, struct berth_error *error) {
     double threads;
     if (own->input.output_file != NULL) { // all instances at once, so the first rank alone
         return comm_settle(own->comm, own->comm->rank == 0 ? run_files(own, error) : BERTH_OK,
@@ -621,22 +607,20 @@ static void put_instances(const struct job *job, const struct preparing *own) {
 #define WHOLE_XML 100e9 // bytes, about, of the English Wikipedia
 #define OTHER_THREADS 32
 
-// MB per second and core; of XML if the stage's text comes from a dump; NaN: unknown.
-static double rate(const struct preparing *own, int i) {
-    const struct done_stage *stage = &own->stages[i];
-    const double xml_to_text = i > 0 && own->pages.text_bytes > 0
-                                   ? (double)own->pages.xml_bytes / (double)own->pages.text_bytes
-                                   : 1.0;
-    return stage->bytes > 0 && stage->seconds > 0
-               ? (double)stage->bytes * xml_to_text / 1e6 / stage->seconds / own->all_threads
-               : NAN;
-}
-
 static void say_rates(const struct job *job, const struct preparing *own) {
     const int is_xml = own->pages.xml_bytes > 0, threads = own->all_threads;
     double seconds_a_mb = 0;
     for (int i = 0; i < PACK; i++) {
-        double now = rate(own, i);
+        // MB per second and core; of XML if the stage's text comes from a dump; NaN: unknown.
+        const struct done_stage *stage = &own->stages[i];
+        const double xml_to_text =
+            i > 0 && own->pages.text_bytes > 0
+                ? (double)own->pages.xml_bytes / (double)own->pages.text_bytes
+                : 1.0;
+        double now =
+            stage->bytes > 0 && stage->seconds > 0
+                ? (double)stage->bytes * xml_to_text / 1e6 / stage->seconds / own->all_threads
+                : NAN;
         seconds_a_mb += 1 / now;
         if (now == now) {
             job_say(job, "stage %s: %.1f s, %.1f MB of %s per second and core\n",
@@ -700,11 +684,11 @@ static void note_unused(const struct job *job) {
 
 // output_file gets the instances of input_file, or else the articles of the other inputs; no stage
 // runs.
-static enum berth_status settle(struct job *job, struct berth_error *error) {
+static enum berth_status check_settings(struct job *job, struct berth_error *error) {
     static const char *const others[] = {"wikipedia", "extracted", "text", "books", "name"};
-    static const char *const unused[] = {"output_dir", "stages",      "pack",
-                                         "shards",     "test_shards", "fraction_test_set",
-                                         "file_size",  "name"};
+    static const char *const ignored_options[] = {"output_dir", "stages",      "pack",
+                                                  "shards",     "test_shards", "fraction_test_set",
+                                                  "file_size",  "name"};
     const int has_sentences = job_is_given(job, "input_file");
     const int has_output = job_is_given(job, "output_file");
     const int has_articles = job_is_given(job, "wikipedia") || job_is_given(job, "extracted") ||
@@ -727,9 +711,9 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
                          "option wikipedia: output_file takes articles of extracted text; run the "
                          "stage text first, and give its folder as extracted");
     }
-    for (size_t i = 0; has_output && i < sizeof unused / sizeof *unused; i++) {
-        if (job_is_given(job, unused[i])) {
-            log_note(&job->log, "%s has no effect together with output_file", unused[i]);
+    for (size_t i = 0; has_output && i < sizeof ignored_options / sizeof *ignored_options; i++) {
+        if (job_is_given(job, ignored_options[i])) {
+            log_note(&job->log, "%s has no effect together with output_file", ignored_options[i]);
         }
     }
     note_unused(job);
@@ -758,7 +742,7 @@ static enum berth_status run_prepare(struct job *job, struct berth_error *error)
     enum berth_status status =
         made != NULL ? BERTH_OK : error_no_memory(error, sizeof *made, "statistics");
     status = comm_settle(own.comm, status, error);
-    status = status == BERTH_OK ? run(&own, error) : status;
+    status = status == BERTH_OK ? prepare_all(&own, error) : status;
     own.comm->close(own.comm);
     if (status == BERTH_OK) {
         put_result(job, &own);
@@ -814,7 +798,7 @@ const struct job_row job_prepare = {
         "give the same bytes, whatever the number of threads and processes.",
     .json = "print the counts as one JSON object",
     .follows = "finished files are kept",
-    .settle = settle,
+    .settle = check_settings,
     .run = run_prepare,
 };
 

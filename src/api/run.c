@@ -4,7 +4,7 @@
 // come in here; how a text becomes tokens and a result is the row's own business (task/task.h).
 #include "api/model.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,8 +134,20 @@ static enum berth_status gather_rows(struct berth_result *result, const struct t
     return BERTH_OK;
 }
 
-// The outcomes, and the error of the first text that failed.
-static enum berth_status note_outcomes(struct berth_result *result, struct berth_error *error) {
+static enum berth_status run_task(struct berth_result *result, const struct berth_text *texts,
+                                  const char *const *settings, struct watching *watching,
+                                  struct berth_error *error) {
+    const struct task_model *model;
+    struct call_settings asked;
+    TRY(task_settings_read(result->task, settings, &asked, error));
+    TRY(model_for(result->model, result->task, &watching->log, &model, error));
+    result->opened = model;
+    TRY(make_texts(result, texts, &asked, error));
+    TRY(run_texts(result, model, watching, error));
+    if (result->task->about.has_rows) {
+        TRY(gather_rows(result, model, error));
+    }
+    // The outcomes, and the error of the first text that failed.
     result->outcomes = memory_array_zeroed(result->count, sizeof *result->outcomes);
     if (result->outcomes == NULL) {
         return error_no_memory(error, result->count * sizeof *result->outcomes, "the outcomes");
@@ -155,35 +167,6 @@ static enum berth_status note_outcomes(struct berth_result *result, struct berth
     return BERTH_OK;
 }
 
-static enum berth_status run(struct berth_result *result, const struct berth_text *texts,
-                             const char *const *settings, struct watching *watching,
-                             struct berth_error *error) {
-    const struct task_model *model;
-    struct call_settings asked;
-    TRY(task_settings_read(result->task, settings, &asked, error));
-    TRY(model_for(result->model, result->task, &watching->log, &model, error));
-    result->opened = model;
-    TRY(make_texts(result, texts, &asked, error));
-    TRY(run_texts(result, model, watching, error));
-    if (result->task->about.has_rows) {
-        TRY(gather_rows(result, model, error));
-    }
-    return note_outcomes(result, error);
-}
-
-static const struct task_row *find_task(const struct berth_model *model, const char *name,
-                                        struct berth_error *error) {
-    char names[256] = "";
-    const struct task_row *task = name != NULL ? task_find(name) : model->own;
-    for (size_t i = 0; task == NULL && task_rows[i] != NULL; i++) {
-        words_add(names, sizeof names, task_rows[i]->about.name);
-    }
-    if (task == NULL) {
-        (void)error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
-    }
-    return task;
-}
-
 struct berth_result *berth_run(const struct berth_model *model, const char *task,
                                const struct berth_text *texts, size_t count,
                                const char *const *settings, const struct berth_watch *watch,
@@ -195,7 +178,14 @@ struct berth_result *berth_run(const struct berth_model *model, const char *task
     }
     error = error_begin(error, &own);
     watching_begin(&watching, watch);
-    const struct task_row *row = find_task(model, task, error);
+    char names[256] = "";
+    const struct task_row *row = task != NULL ? task_find(task) : model->own;
+    for (size_t i = 0; row == NULL && task_rows[i] != NULL; i++) {
+        words_add(names, sizeof names, task_rows[i]->about.name);
+    }
+    if (row == NULL) {
+        (void)error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", task, names);
+    }
     if (row == NULL) {
         return NULL;
     }
@@ -211,7 +201,7 @@ struct berth_result *berth_run(const struct berth_model *model, const char *task
     result->model = model_keep(model);
     result->task = row;
     result->count = count;
-    if (run(result, texts, settings, &watching, error) != BERTH_OK) {
+    if (run_task(result, texts, settings, &watching, error) != BERTH_OK) {
         berth_result_free(result);
         return NULL;
     }

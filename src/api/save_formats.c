@@ -2,7 +2,7 @@
 // Writes the result of training also in the formats of --save_format, by the targets of a
 // conversion (conversion.h), into the output folder and under the names that those programs give
 // it. jobs.c has the names checked before the run and the files written after it. Checkpoints in
-// those formats are written by train/checkpoint/original_write.h.
+// those formats are written by train/checkpoint/foreign_write.h.
 #include "api/save_formats.h"
 
 #include "api/conversion.h"
@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "model/folder.h"
 #include "settings/settings.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,26 +84,6 @@ static struct path result_path(const char *folder, const char *name, const char 
     return path_in(folder, own.text);
 }
 
-static enum berth_status move_files(const struct format *format, const char *from, const char *to,
-                                    const char *step, struct berth_error *error) {
-    for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
-        const struct path made = result_path(from, format->files[i].from, step);
-        TRY(file_publish(made.text, result_path(to, format->files[i].to, step).text, error));
-    }
-    return BERTH_OK;
-}
-
-// TensorFlow's programs find their newest checkpoint by this file.
-static enum berth_status write_newest(const char *folder, const char *step,
-                                      struct berth_error *error) {
-    char text[2 * NAME_SIZE];
-    snprintf(text, sizeof text,
-             "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
-             "\"model.ckpt-%s\"\n",
-             step, step);
-    return file_write(path_in(folder, "checkpoint").text, text, strlen(text), error);
-}
-
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
     struct job job = {.row = &job_convert}; // silent: names and types are those of the result
@@ -117,9 +97,20 @@ static enum berth_status save(const struct format *format, const char *output, c
     TRY_DONE(job_set(&job, "to", format->to, error));
     TRY_DONE(job_set(&job, "step", step, error));
     TRY_DONE(convert_model(&job, error));
-    TRY_DONE(move_files(format, folder.text, output, step, error));
-    TRY_DONE(strcmp(format->name, "tensorflow") == 0 ? write_newest(output, step, error)
-                                                     : BERTH_OK);
+    for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
+        const struct path made = result_path(folder.text, format->files[i].from, step);
+        TRY_DONE(
+            file_publish(made.text, result_path(output, format->files[i].to, step).text, error));
+    }
+    // TensorFlow's programs find their newest checkpoint by this file.
+    if (strcmp(format->name, "tensorflow") == 0) {
+        char text[2 * NAME_SIZE];
+        snprintf(text, sizeof text,
+                 "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
+                 "\"model.ckpt-%s\"\n",
+                 step, step);
+        TRY_DONE(file_write(path_in(output, "checkpoint").text, text, strlen(text), error));
+    }
 done:
     (void)dir_remove(folder.text, NULL);
     return status;
@@ -129,7 +120,7 @@ done:
 // case the result must not replace it. Independent workers have theirs in their own folders.
 static int has_original(const struct settings *config, const char *step) {
     const char *const folder = config->run.output_dir;
-    return original_is_written(&config->run) &&
+    return foreign_is_written(&config->run) &&
            file_exists(result_path(folder, "ckpt_%s.pt", step).text) &&
            dir_exists(result_path(folder, "checkpoint-%s", step).text);
 }
@@ -139,16 +130,6 @@ static enum berth_status save_configuration(const char *output, struct berth_err
     struct bert_config config DONE_BY(bert_config_done) = {0};
     TRY(folder_read_config(output, &config, error));
     return bert_config_write_google(&config, path_in(output, "bert_config.json").text, error);
-}
-
-// Next to the best model, the file of this step has the last one.
-static void note_last(const struct settings *config, const char *step,
-                      const struct berth_log *log) {
-    log_note(
-        log,
-        "%s contains the last model as nvidia, in ckpt_%s.pt, from which a run can be resumed; "
-        "with load_best_model_at_end the best one is in the file of its own update",
-        config->run.output_dir, step);
 }
 
 enum berth_status save_formats_write(const struct settings *config, int64_t steps,
@@ -166,7 +147,12 @@ enum berth_status save_formats_write(const struct settings *config, int64_t step
         TRY(has ? save_configuration(config->run.output_dir, error)
                 : save(format, config->run.output_dir, step, error));
         if (has && config->run.load_best_model_at_end) {
-            note_last(config, step, log);
+            // Next to the best model, the file of this step has the last one.
+            log_note(log,
+                     "%s contains the last model as nvidia, in ckpt_%s.pt, from which a run can be "
+                     "resumed; "
+                     "with load_best_model_at_end the best one is in the file of its own update",
+                     config->run.output_dir, step);
         } else {
             log_note(log, "%s also contains the result as %s", config->run.output_dir,
                      format->name);

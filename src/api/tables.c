@@ -4,7 +4,7 @@
 // from the rows of task/task.h, job_list.c and settings/rows.c, which say it once.
 #include "api/job.h"
 #include "api/model.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
 #include "api/model.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "settings/settings.h"
 
 #include <errno.h>
@@ -75,27 +75,6 @@ static enum berth_status set_examples(struct training *training, const char *opt
     return status;
 }
 
-// The columns of the examples, unless the caller has named others.
-static enum berth_status set_columns(struct training *training, const struct berth_text *examples,
-                                     size_t count, struct berth_error *error) {
-    const char *columns = training->training->form->columns;
-    char name[OPTION_NAME_SIZE];
-    while (option_next_name(&columns, name)) {
-        char *column = strchr(name, '=');
-        *column++ = '\0';
-        int is_used = strcmp(column, "text") == 0;
-        for (size_t i = 0; i < count; i++) {
-            is_used |= (strcmp(column, "text_pair") == 0 && examples[i].pair != NULL) ||
-                       (strcmp(column, "label") == 0 && examples[i].label != NULL) ||
-                       (strcmp(column, "negative") == 0 && examples[i].more_count > 0);
-        }
-        if (is_used && !settings_is_given(training->config, name)) {
-            TRY(settings_set(training->config, name, column, error));
-        }
-    }
-    return BERTH_OK;
-}
-
 // --- settings ------------------------------------------------------------------------------------
 
 // Copies the settings that were given, of some jobs.
@@ -130,25 +109,6 @@ static enum berth_status read_settings(struct training *training, unsigned job,
     return BERTH_OK;
 }
 
-static enum berth_status make_temporary(struct training *training, struct berth_error *error) {
-    const char *folder = getenv("TMPDIR");
-    struct path path =
-        path_in(folder != NULL && folder[0] != '\0' ? folder : "/tmp", "berth-XXXXXX");
-    if (mkdtemp(path.text) == NULL) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s", path.text);
-    }
-    training->temporary = memory_string(path.text);
-    return training->temporary != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
-}
-
-static enum berth_status set_output(struct training *training, struct berth_error *error) {
-    TRY(settings_set(training->config, "output_dir", path_in(training->temporary, "model").text,
-                     error));
-    return settings_is_given(training->config, "save_strategy")
-               ? BERTH_OK
-               : settings_set(training->config, "save_strategy", "no", error);
-}
-
 // --- the training --------------------------------------------------------------------------------
 
 // A file and examples in memory cannot both be what is trained on, or evaluated on.
@@ -177,13 +137,41 @@ static enum berth_status train(struct training *training, const struct berth_tex
     TRY(check_source(training, "train_file", examples, count, error));
     TRY(check_source(training, "validation_file", held_out, held_out_count, error));
     if (!has_output || examples != NULL || held_out != NULL) {
-        TRY(make_temporary(training, error));
+        const char *folder = getenv("TMPDIR");
+        struct path path =
+            path_in(folder != NULL && folder[0] != '\0' ? folder : "/tmp", "berth-XXXXXX");
+        if (mkdtemp(path.text) == NULL) {
+            return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s", path.text);
+        }
+        training->temporary = memory_string(path.text);
+        if (training->temporary == NULL) {
+            return error_no_memory(error, 0, "a path");
+        }
     }
     if (!has_output) {
-        TRY(set_output(training, error));
+        TRY(settings_set(training->config, "output_dir", path_in(training->temporary, "model").text,
+                         error));
+        if (!settings_is_given(training->config, "save_strategy")) {
+            TRY(settings_set(training->config, "save_strategy", "no", error));
+        }
     }
     if (examples != NULL) {
-        TRY(set_columns(training, examples, count, error));
+        // The columns of the examples, unless the caller has named others.
+        const char *columns = training->training->form->columns;
+        char name[OPTION_NAME_SIZE];
+        while (option_next_name(&columns, name)) {
+            char *column = strchr(name, '=');
+            *column++ = '\0';
+            int is_used = strcmp(column, "text") == 0;
+            for (size_t i = 0; i < count; i++) {
+                is_used |= (strcmp(column, "text_pair") == 0 && examples[i].pair != NULL) ||
+                           (strcmp(column, "label") == 0 && examples[i].label != NULL) ||
+                           (strcmp(column, "negative") == 0 && examples[i].more_count > 0);
+            }
+            if (is_used && !settings_is_given(training->config, name)) {
+                TRY(settings_set(training->config, name, column, error));
+            }
+        }
         TRY(set_examples(training, "train_file", examples, count, error));
     }
     if (held_out != NULL) {
@@ -213,14 +201,6 @@ static struct berth_model *open_trained(struct training *training, struct berth_
         training->temporary = NULL;
     }
     return model;
-}
-
-static void remove_temporary(struct training *training) {
-    if (training->temporary != NULL) {
-        struct berth_error ignored;
-        (void)dir_remove(training->temporary, &ignored);
-        memory_free(training->temporary);
-    }
 }
 
 struct berth_model *berth_train(const struct berth_model *base, const char *task,
@@ -254,7 +234,11 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
                train(&training, examples, count, held_out, held_out_count, error) == BERTH_OK) {
         model = open_trained(&training, error);
     }
-    remove_temporary(&training);
+    if (training.temporary != NULL) {
+        struct berth_error ignored;
+        (void)dir_remove(training.temporary, &ignored);
+        memory_free(training.temporary);
+    }
     settings_free(training.config);
     return model;
 }

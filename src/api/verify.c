@@ -13,7 +13,7 @@ static enum berth_status check(const char *path, int64_t *files, struct berth_er
 }
 
 // A checkpoint that is not intact is a result, too.
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_verify(struct job *job, struct berth_error *error) {
     const char *path = job_text(job, "path");
     struct json_line *line = job_line(job);
     int64_t files = 0;
@@ -49,5 +49,5 @@ const struct job_row job_verify = {
         "\"good\", and if that is false the \"reason\".",
     .json = "print one JSON object",
     .only_reads = 1,
-    .run = run,
+    .run = run_verify,
 };

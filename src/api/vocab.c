@@ -202,16 +202,7 @@ static const struct model_row {
               {"bpe", train_bpe, write_bpe},
               {"unigram", train_unigram, write_unigram}};
 
-static const struct model_row *find_model(const struct job *job) {
-    const char *name = job_text(job, "model_type");
-    const struct model_row *row = models;
-    while (strcmp(row->name, name) != 0) { // the setting's choices are the rows
-        row++;
-    }
-    return row;
-}
-
-static enum berth_status run(struct job *job, struct berth_error *error) {
+static enum berth_status run_vocab(struct job *job, struct berth_error *error) {
     const char *extracted = job_text(job, "extracted");
     const struct source sources[2] = {{CORPUS_TEXT, job->list, job->list_count},
                                       {CORPUS_EXTRACTED, &extracted, extracted != NULL}};
@@ -219,7 +210,11 @@ static enum berth_status run(struct job *job, struct berth_error *error) {
         .size = (size_t)job_integer(job, "size"),
         .limit_alphabet = (size_t)job_integer(job, "limit_alphabet"),
         .min_frequency = (uint64_t)job_integer(job, "min_frequency")};
-    const struct model_row *model = find_model(job);
+    const char *name = job_text(job, "model_type");
+    const struct model_row *model = models;
+    while (strcmp(model->name, name) != 0) { // the setting's choices are the rows
+        model++;
+    }
     struct result result DONE_BY(result_done) = {.bytes = 0};
     TRY(check(job, sources, error));
     TRY(machine_start_threads(machine_threads(&job->config->machine), error));
@@ -277,5 +272,5 @@ const struct job_row job_vocab = {
         "it was made with.",
     .json = "print the counts as one JSON object",
     .follows = "nothing will be written",
-    .run = run,
+    .run = run_vocab,
 };

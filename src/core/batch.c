@@ -14,16 +14,6 @@ static void *carve(char *base, size_t *used, int64_t count, size_t size) {
     return array;
 }
 
-static void carve_head(struct batch_head *head, void *base, size_t *used,
-                       const struct batch_extent *extent) {
-    const int64_t rows = batch_round(extent->head_rows);
-    head->rows = carve(base, used, rows, sizeof(int32_t));
-    head->positions = carve(base, used, rows, sizeof(int32_t));
-    head->sequences = carve(base, used, rows, sizeof(int32_t));
-    head->cu_seqlens = carve(base, used, extent->sequences + 1, sizeof(int32_t));
-    head->masked_rows = carve(base, used, extent->masked, sizeof(int32_t));
-}
-
 size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *extent) {
     size_t used = 0;
     const int64_t rows = batch_round(extent->tokens), sequences = extent->sequences;
@@ -43,7 +33,13 @@ size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *e
     batch->masked_rows = carve(base, &used, extent->masked, sizeof(int32_t));
     batch->masked_labels = carve(base, &used, extent->masked, sizeof(int32_t));
     if (extent->head_rows > 0) {
-        carve_head(&batch->head, base, &used, extent);
+        struct batch_head *head = &batch->head;
+        const int64_t head_rows = batch_round(extent->head_rows);
+        head->rows = carve(base, &used, head_rows, sizeof(int32_t));
+        head->positions = carve(base, &used, head_rows, sizeof(int32_t));
+        head->sequences = carve(base, &used, head_rows, sizeof(int32_t));
+        head->cu_seqlens = carve(base, &used, extent->sequences + 1, sizeof(int32_t));
+        head->masked_rows = carve(base, &used, extent->masked, sizeof(int32_t));
     }
     return used;
 }

@@ -323,22 +323,6 @@ enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
     return status;
 }
 
-// Sorted by bytes, whatever the locale.
-static enum berth_status add_matches(struct names *names, const char *pattern,
-                                     struct berth_error *error) {
-    glob_t found;
-    const int answer = glob(pattern, GLOB_NOSORT, NULL, &found);
-    int fits = answer != GLOB_NOSPACE;
-    if (answer == 0) {
-        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_names);
-        for (size_t i = 0; i < found.gl_pathc && fits; i++) {
-            fits = add_name(names, found.gl_pathv[i]);
-        }
-        globfree(&found);
-    }
-    return fits ? BERTH_OK : error_no_memory(error, 0, "a path");
-}
-
 static int path_exists(const char *path) {
     return file_exists(path) || dir_exists(path);
 }
@@ -346,7 +330,18 @@ static int path_exists(const char *path) {
 static enum berth_status add_part(struct names *names, const char *part, int expands,
                                   struct berth_error *error) {
     if (expands && strpbrk(part, "*?[") != NULL && !path_exists(part)) {
-        return add_matches(names, part, error);
+        // Sorted by bytes, whatever the locale.
+        glob_t found;
+        const int answer = glob(part, GLOB_NOSORT, NULL, &found);
+        int fits = answer != GLOB_NOSPACE;
+        if (answer == 0) {
+            qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_names);
+            for (size_t i = 0; i < found.gl_pathc && fits; i++) {
+                fits = add_name(names, found.gl_pathv[i]);
+            }
+            globfree(&found);
+        }
+        return fits ? BERTH_OK : error_no_memory(error, 0, "a path");
     }
     return add_name(names, part) ? BERTH_OK : error_no_memory(error, 0, "a path");
 }

@@ -186,12 +186,6 @@ static enum berth_status remove_folder(struct walk *walk, int folder, int parent
     return result == 0 ? BERTH_OK : walk_error(walk, "remove", name, error);
 }
 
-// Whether the last part of a path without trailing slashes is a real name, not "", "." or "..".
-static int is_removable(const char *path) {
-    const char *name = path_name(path);
-    return strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
 enum berth_status dir_remove(const char *path, struct berth_error *error) {
     static const struct visitor visitor = {remove_file, remove_folder, .rereads = 1};
     struct stat info;
@@ -204,7 +198,9 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     }
     memcpy(trimmed, path, length);
     trimmed[length] = '\0';
-    if (!is_removable(trimmed)) {
+    // The last part of the path must be a real name, not "", "." or "..".
+    const char *name = path_name(trimmed);
+    if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         return error_set(error, BERTH_USAGE,
                          "cannot remove \"%s\": the path must end in the name of a folder", path);
     }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -463,4 +464,22 @@ enum berth_status file_remove(const char *path, struct berth_error *error) {
         return error_set_errno(error, BERTH_IO, errno, "cannot remove %s", path);
     }
     return BERTH_OK;
+}
+
+// --- the number of open files --------------------------------------------------------------------
+
+// Writers of many shards and the server raise it to what the system allows, and stay below it.
+size_t file_limit(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < SIZE_MAX
+               ? (size_t)limit.rlim_cur
+               : SIZE_MAX;
+}
+
+void file_limit_raise(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }

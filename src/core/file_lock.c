@@ -12,19 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum berth_status held_by_another(int descriptor, const char *folder,
-                                         struct berth_error *error) {
-    char holder[256] = "";
-    ssize_t length;
-    CALL_AGAIN(length, pread(descriptor, holder, sizeof holder - 1, 0));
-    holder[length > 0 ? length : 0] = '\0';
-    holder[strcspn(holder, "\n")] = '\0';
-    return error_set(error, BERTH_CANT_CREATE,
-                     "the folder %s is in use by another run (%s): wait for it or choose another "
-                     "folder",
-                     folder, holder[0] != '\0' ? holder : "unknown process");
-}
-
 // Closing is not enough: a child that was forked meanwhile has the descriptor, too.
 static void unlock(int descriptor) {
     (void)CALL(flock(descriptor, LOCK_UN));
@@ -62,7 +49,16 @@ static enum berth_status try_lock(struct file_lock *lock, const char *folder,
     const int result = lock_file(opened, &lock->unsupported);
     enum berth_status status = BERTH_OK;
     if (result < 0 && errno == EWOULDBLOCK) {
-        status = held_by_another(opened, folder, error);
+        char holder[256] = "";
+        ssize_t length;
+        CALL_AGAIN(length, pread(opened, holder, sizeof holder - 1, 0));
+        holder[length > 0 ? length : 0] = '\0';
+        holder[strcspn(holder, "\n")] = '\0';
+        status =
+            error_set(error, BERTH_CANT_CREATE,
+                      "the folder %s is in use by another run (%s): wait for it or choose another "
+                      "folder",
+                      folder, holder[0] != '\0' ? holder : "unknown process");
     } else if (result < 0) {
         status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
     } else if (!is_lost(opened, path)) {

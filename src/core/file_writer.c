@@ -6,7 +6,7 @@
 #include "core/file_call.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,25 +79,21 @@ int file_standard_descriptor(const char *path) {
     return -1;
 }
 
-// A new file must not take the name of one to which the shell sends output: what is sent would be
-// lost, and /dev/stdout would no longer be a link.
-static enum berth_status check_path(const char *path, struct berth_error *error) {
+enum berth_status file_writer_open(struct file_writer *writer, const char *path,
+                                   struct berth_error *error) {
+    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
+    // A new file must not take the name of one to which the shell sends output: what is sent would
+    // be lost, and /dev/stdout would no longer be a link.
     struct stat now;
     if (stat(path, &now) == 0 && !S_ISREG(now.st_mode)) {
         return error_set(error, BERTH_CANT_CREATE,
                          "cannot create %s: it exists and is not a regular file", path);
     }
-    return file_standard_descriptor(path) < 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "cannot create %s: the program's output goes there; name another file",
-                           path);
-}
-
-enum berth_status file_writer_open(struct file_writer *writer, const char *path,
-                                   struct berth_error *error) {
-    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
-    TRY(check_path(path, error));
+    if (file_standard_descriptor(path) >= 0) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create %s: the program's output goes there; name another file",
+                         path);
+    }
     writer->path = memory_string(path);
     writer->buffer = memory_new(BUFFER_SIZE);
     if (writer->path == NULL || writer->buffer == NULL) {

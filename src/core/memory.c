@@ -101,29 +101,6 @@ void memory_free_held(void *variable) {
     memory_free(block);
 }
 
-static void list_block(void *block, size_t bytes) {
-    void *none = NULL;
-    size_t i = 0;
-    while (i < BLOCKS_MAX && !atomic_compare_exchange_strong(&blocks[i].block, &none, block)) {
-        none = NULL;
-        i++;
-    }
-    if (i < BLOCKS_MAX) {
-        atomic_store(&blocks[i].bytes, bytes);
-    }
-}
-
-static void unlist_block(const void *block) {
-    size_t i = 0;
-    while (i < BLOCKS_MAX && atomic_load(&blocks[i].block) != block) {
-        i++;
-    }
-    if (i < BLOCKS_MAX) {
-        atomic_store(&blocks[i].bytes, 0);
-        atomic_store(&blocks[i].block, NULL);
-    }
-}
-
 static uint64_t reserved_of(char *block, size_t bytes, size_t page) {
     unsigned char in_memory[PAGES_AT_ONCE];
     const size_t most = PAGES_AT_ONCE * page;
@@ -161,7 +138,15 @@ void *memory_pages(size_t bytes) {
         return NULL;
     }
     madvise(block, bytes, MADV_HUGEPAGE); // advice only: a refusal costs speed, nothing else
-    list_block(block, bytes);
+    void *none = NULL;
+    size_t i = 0;
+    while (i < BLOCKS_MAX && !atomic_compare_exchange_strong(&blocks[i].block, &none, block)) {
+        none = NULL;
+        i++;
+    }
+    if (i < BLOCKS_MAX) {
+        atomic_store(&blocks[i].bytes, bytes);
+    }
     return block;
 }
 
@@ -196,7 +181,14 @@ void memory_pages_discard(void *range, size_t bytes) {
 
 void memory_pages_free(void *block, size_t bytes) {
     if (block != NULL) {
-        unlist_block(block);
+        size_t i = 0;
+        while (i < BLOCKS_MAX && atomic_load(&blocks[i].block) != block) {
+            i++;
+        }
+        if (i < BLOCKS_MAX) {
+            atomic_store(&blocks[i].bytes, 0);
+            atomic_store(&blocks[i].block, NULL);
+        }
         munmap(block, bytes > 0 ? bytes : 1);
     }
 }

@@ -61,24 +61,17 @@ static int is_in_folder(struct search *search, const char *folder) {
     return length < (int)sizeof search->path && access(search->path, R_OK) == 0;
 }
 
-static int is_in_module_path(struct search *search) {
+static int find_module(struct search *search) {
+    char own[PATH_MAX], folder[PATH_MAX + sizeof BERTH_MODULES_FROM_PROGRAM];
     const char *list = secure_getenv(MODULE_PATH_VARIABLE);
-    char folder[PATH_MAX];
+    char entry[PATH_MAX];
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, ":");
-        snprintf(folder, sizeof folder, "%.*s", (int)length, list);
-        if (length > 0 && is_in_folder(search, folder)) {
+        snprintf(entry, sizeof entry, "%.*s", (int)length, list);
+        if (length > 0 && is_in_folder(search, entry)) {
             return 1;
         }
         list += length + (list[length] == ':');
-    }
-    return 0;
-}
-
-static int find_module(struct search *search) {
-    char own[PATH_MAX], folder[PATH_MAX + sizeof BERTH_MODULES_FROM_PROGRAM];
-    if (is_in_module_path(search)) {
-        return 1;
     }
     own_folder(own);
     for (size_t i = 0; own[0] != '\0' && i < sizeof relative_folders / sizeof *relative_folders;

@@ -68,17 +68,13 @@ int number_parse_digits(const char *text, size_t length, int64_t *value) {
     return 1;
 }
 
-// strtod would also accept blanks, hexadecimal, infinities and NaN.
-static int is_plain_real(const char *text) {
+int number_parse_real(const char *text, double *value) {
+    // strtod would also accept blanks, hexadecimal, infinities and NaN.
     const char *first = skip_sign(text);
     if (!is_digit(*first) && !(*first == '.' && is_digit(first[1]))) {
         return 0;
     }
-    return strspn(first, "0123456789.eE+-") == strlen(first);
-}
-
-int number_parse_real(const char *text, double *value) {
-    if (!is_plain_real(text)) {
+    if (strspn(first, "0123456789.eE+-") != strlen(first)) {
         return 0;
     }
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);

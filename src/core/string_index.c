@@ -53,21 +53,6 @@ static int grow_slots(struct string_index *index) {
     return 1;
 }
 
-static int grow_strings(struct string_index *index, size_t length) {
-    size_t *starts = memory_grow(index->starts, &index->capacity, index->count + 2, sizeof *starts);
-    if (starts == NULL) {
-        return 0;
-    }
-    starts[0] = 0;
-    index->starts = starts;
-    char *pool = memory_grow(index->pool, &index->pool_capacity, starts[index->count] + length, 1);
-    if (pool == NULL) {
-        return 0;
-    }
-    index->pool = pool;
-    return 1;
-}
-
 uint32_t string_index_put(struct string_index *index, const char *bytes, size_t length) {
     if (index->count == STRING_INDEX_NONE || !grow_slots(index)) {
         return STRING_INDEX_NONE;
@@ -76,9 +61,17 @@ uint32_t string_index_put(struct string_index *index, const char *bytes, size_t 
     if (index->slots[slot] != STRING_INDEX_NONE) {
         return index->slots[slot];
     }
-    if (!grow_strings(index, length)) {
+    size_t *starts = memory_grow(index->starts, &index->capacity, index->count + 2, sizeof *starts);
+    if (starts == NULL) {
         return STRING_INDEX_NONE;
     }
+    starts[0] = 0;
+    index->starts = starts;
+    char *pool = memory_grow(index->pool, &index->pool_capacity, starts[index->count] + length, 1);
+    if (pool == NULL) {
+        return STRING_INDEX_NONE;
+    }
+    index->pool = pool;
     size_t begin = index->starts[index->count];
     memcpy(index->pool + begin, bytes, length);
     index->starts[index->count + 1] = begin + length;

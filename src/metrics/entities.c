@@ -184,24 +184,18 @@ static struct tag tag_at(const char *const *tags, size_t count, size_t i) {
     return i < count ? strict_tag(tags[i]) : outside;
 }
 
-static enum berth_status check_letters(const struct scheme *scheme, const char *const *tags,
-                                       size_t count, struct berth_error *error) {
+static enum berth_status strict_sentence(const struct scheme *scheme, const char *const *tags,
+                                         size_t count, size_t number, struct found_list *list) {
+    struct tag before = outside;
     for (size_t i = 0; i < count; i++) {
         if (!is_one_of(tags[i][0], scheme->letters)) {
             return error_set(
-                error, BERTH_BAD_DATA,
+                list->error, BERTH_BAD_DATA,
                 "\"%s\" is not a tag of %s, which has the letters %s; choose another scheme, "
                 "or none",
                 tags[i], scheme->name, scheme->letters);
         }
     }
-    return BERTH_OK;
-}
-
-static enum berth_status strict_sentence(const struct scheme *scheme, const char *const *tags,
-                                         size_t count, size_t number, struct found_list *list) {
-    struct tag before = outside;
-    TRY(check_letters(scheme, tags, count, list->error));
     for (size_t i = 0; i < count;) {
         const struct tag first = tag_at(tags, count, i);
         struct tag now = first;

@@ -216,21 +216,6 @@ static const struct {
     [GLUE_MSE] = {score_mse, 1},
 };
 
-static enum berth_status check_classes(const struct glue_outcome *outcome,
-                                       struct berth_error *error) {
-    for (size_t i = 0; i < outcome->count; i++) {
-        int32_t prediction = outcome->predictions[i], label = outcome->labels[i];
-        if (prediction < 0 || (size_t)prediction >= outcome->class_count || label < 0 ||
-            (size_t)label >= outcome->class_count) {
-            return error_set(error, BERTH_USAGE,
-                             "example %zu: the prediction is class %d and the label class %d; "
-                             "expected 0 to %zu (is the data unlabelled?)",
-                             i, prediction, label, outcome->class_count - 1);
-        }
-    }
-    return BERTH_OK;
-}
-
 enum berth_status glue_score(enum glue_metric metric, const struct glue_outcome *outcome,
                              struct glue_scores *scores, struct berth_error *error) {
     *scores = (struct glue_scores){0};
@@ -243,7 +228,16 @@ enum berth_status glue_score(enum glue_metric metric, const struct glue_outcome 
                          metrics[metric].real ? "numbers" : "classes");
     }
     if (!metrics[metric].real) {
-        TRY(check_classes(outcome, error));
+        for (size_t i = 0; i < outcome->count; i++) {
+            int32_t prediction = outcome->predictions[i], label = outcome->labels[i];
+            if (prediction < 0 || (size_t)prediction >= outcome->class_count || label < 0 ||
+                (size_t)label >= outcome->class_count) {
+                return error_set(error, BERTH_USAGE,
+                                 "example %zu: the prediction is class %d and the label class %d; "
+                                 "expected 0 to %zu (is the data unlabelled?)",
+                                 i, prediction, label, outcome->class_count - 1);
+            }
+        }
     }
     return metrics[metric].score(outcome, scores, error);
 }

@@ -22,8 +22,10 @@ static int by_key(const void *a, const void *b) {
     return strcmp((*x)->key, (*y)->key);
 }
 
-// Pointers to the fields, sorted by key; NULL: out of memory.
-static const struct berth_field **sort_fields(const struct berth_field *fields, size_t count) {
+enum berth_status results_write_eval_text(const char *folder, const struct berth_field *fields,
+                                          size_t count, struct berth_error *error) {
+    struct file_writer writer;
+    // Pointers to the fields, sorted by key.
     const struct berth_field **sorted = memory_array(count, sizeof *sorted);
     for (size_t i = 0; sorted != NULL && i < count; i++) {
         sorted[i] = &fields[i];
@@ -31,32 +33,21 @@ static const struct berth_field **sort_fields(const struct berth_field *fields, 
     if (sorted != NULL) {
         qsort(sorted, count, sizeof *sorted, by_key);
     }
-    return sorted;
-}
-
-static void put_field(struct file_writer *writer, const struct berth_field *field,
-                      struct berth_error *error) {
-    char real[NUMBER_TEXT_SIZE];
-    number_print_python(real, sizeof real, field->real);
-    if (field->type == BERTH_INTEGER) {
-        (void)file_writer_printf(writer, error, "%s = %" PRId64 "\n", field->key, field->integer);
-    } else {
-        (void)file_writer_printf(writer, error, "%s = %s\n", field->key,
-                                 field->type == BERTH_REAL ? real : field->text);
-    }
-}
-
-enum berth_status results_write_eval_text(const char *folder, const struct berth_field *fields,
-                                          size_t count, struct berth_error *error) {
-    struct file_writer writer;
-    const struct berth_field **sorted = sort_fields(fields, count);
     if (sorted == NULL) {
         return error_no_memory(error, count * sizeof *sorted, "results");
     }
     enum berth_status status = file_writer_open_in(&writer, folder, "eval_results.txt", error);
     if (status == BERTH_OK) {
         for (size_t i = 0; i < count; i++) {
-            put_field(&writer, sorted[i], error);
+            char real[NUMBER_TEXT_SIZE];
+            number_print_python(real, sizeof real, sorted[i]->real);
+            if (sorted[i]->type == BERTH_INTEGER) {
+                (void)file_writer_printf(&writer, error, "%s = %" PRId64 "\n", sorted[i]->key,
+                                         sorted[i]->integer);
+            } else {
+                (void)file_writer_printf(&writer, error, "%s = %s\n", sorted[i]->key,
+                                         sorted[i]->type == BERTH_REAL ? real : sorted[i]->text);
+            }
         }
         status = file_writer_commit(&writer, error);
     }
@@ -127,16 +118,6 @@ static struct path results_path(const char *folder, const char *split) {
     return path_in(folder, path_format("%.40s_results.json", split).text);
 }
 
-static enum berth_status merge(const char *all_path, json *all, const json *object,
-                               struct berth_error *error) {
-    struct json_walk walk = {.object = object};
-    int failed = 0;
-    while (json_walk_next(&walk)) {
-        failed |= json_set(all, walk.key, json_copy_deep(walk.value));
-    }
-    return write_object(all_path, all, failed, error);
-}
-
 // `contents`: to be written to the file of the split; NULL: the file stays as it is.
 static enum berth_status write_split(const char *folder, const char *split, const json *contents,
                                      struct berth_error *error) {
@@ -146,7 +127,12 @@ static enum berth_status write_split(const char *folder, const char *split, cons
     TRY_DONE(read_object(all_path.text, &all, error));
     TRY_DONE(contents != NULL ? write_object(path.text, contents, 0, error)
                               : read_object(path.text, &found, error));
-    status = merge(all_path.text, all, contents != NULL ? contents : found, error);
+    struct json_walk walk = {.object = contents != NULL ? contents : found};
+    int failed = 0;
+    while (json_walk_next(&walk)) {
+        failed |= json_set(all, walk.key, json_copy_deep(walk.value));
+    }
+    status = write_object(all_path.text, all, failed, error);
 done:
     json_free(found);
     json_free(all);
@@ -246,15 +232,6 @@ static enum results_function default_function(const struct results_predictions *
                                        : RESULTS_SOFTMAX;
 }
 
-static void write_scores(struct file_writer *writer, const float *scores, size_t width,
-                         struct berth_error *error) {
-    for (size_t i = 0; i < width; i++) {
-        char text[NUMBER_TEXT_SIZE];
-        print_single(text, scores[i]);
-        (void)file_writer_printf(writer, error, "%s%c", text, i + 1 < width ? '\t' : '\n');
-    }
-}
-
 static enum berth_status put_probabilities(struct file_writer *writer,
                                            const struct results_predictions *predictions,
                                            struct berth_error *error) {
@@ -266,41 +243,14 @@ static enum berth_status put_probabilities(struct file_writer *writer,
     for (size_t i = 0; i < predictions->count; i++) {
         results_scores(default_function(predictions), predictions->logits + i * width, width,
                        scores);
-        write_scores(writer, scores, width, error);
+        for (size_t k = 0; k < width; k++) {
+            char text[NUMBER_TEXT_SIZE];
+            print_single(text, scores[k]);
+            (void)file_writer_printf(writer, error, "%s%c", text, k + 1 < width ? '\t' : '\n');
+        }
     }
     memory_free(scores);
     return BERTH_OK;
-}
-
-static void put_labels(struct file_writer *writer, const struct results_predictions *predictions,
-                       size_t index, struct berth_error *error) {
-    const float *logits = predictions->logits + index * predictions->width;
-    const char *before = "";
-    (void)file_writer_printf(writer, error, "%zu\t", index);
-    for (size_t k = 0; k < predictions->width; k++) {
-        if (logits[k] > 0) {
-            (void)file_writer_printf(writer, error, "%s%s", before, predictions->labels[k]);
-            before = ",";
-        }
-    }
-    (void)file_writer_printf(writer, error, "\n");
-}
-
-static void put_predictions(struct file_writer *writer,
-                            const struct results_predictions *predictions,
-                            struct berth_error *error) {
-    (void)file_writer_printf(writer, error, "index\tprediction\n");
-    for (size_t i = 0; i < predictions->count; i++) {
-        if (predictions->multi_label) {
-            put_labels(writer, predictions, i, error);
-        } else if (predictions->labels != NULL) {
-            (void)file_writer_printf(writer, error, "%zu\t%s\n", i,
-                                     predictions->labels[results_predicted_class(predictions, i)]);
-        } else {
-            (void)file_writer_printf(writer, error, "%zu\t%.3f\n", i,
-                                     (double)predictions->logits[i]);
-        }
-    }
 }
 
 enum berth_status results_write_predictions(const char *folder, const struct results_names *names,
@@ -313,7 +263,29 @@ enum berth_status results_write_predictions(const char *folder, const struct res
         status = put_probabilities(&writers[0], predictions, error);
     }
     if (status == BERTH_OK) {
-        put_predictions(&writers[1], predictions, error);
+        (void)file_writer_printf(&writers[1], error, "index\tprediction\n");
+        for (size_t i = 0; i < predictions->count; i++) {
+            if (predictions->multi_label) {
+                const float *logits = predictions->logits + i * predictions->width;
+                const char *before = "";
+                (void)file_writer_printf(&writers[1], error, "%zu\t", i);
+                for (size_t k = 0; k < predictions->width; k++) {
+                    if (logits[k] > 0) {
+                        (void)file_writer_printf(&writers[1], error, "%s%s", before,
+                                                 predictions->labels[k]);
+                        before = ",";
+                    }
+                }
+                (void)file_writer_printf(&writers[1], error, "\n");
+            } else if (predictions->labels != NULL) {
+                (void)file_writer_printf(
+                    &writers[1], error, "%zu\t%s\n", i,
+                    predictions->labels[results_predicted_class(predictions, i)]);
+            } else {
+                (void)file_writer_printf(&writers[1], error, "%zu\t%.3f\n", i,
+                                         (double)predictions->logits[i]);
+            }
+        }
         return file_writer_commit_all(writers, 2, error);
     }
     file_writer_abort(&writers[0]);

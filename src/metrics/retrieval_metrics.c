@@ -20,35 +20,29 @@ static int by_document(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int64_t relevance_of(const struct retrieval_ranking *ranking, uint32_t document) {
-    const struct retrieval_judgement *found = bsearch(
-        &document, ranking->judged, ranking->judged_count, sizeof *ranking->judged, by_document);
-    return found != NULL && found->relevance > 0 ? found->relevance : 0;
-}
-
-static void add_best(struct retrieval_view *view, int64_t relevance) {
-    size_t place = view->best_count;
-    while (place > 0 && view->best[place - 1] < relevance) {
-        place--;
-    }
-    if (place == RETRIEVAL_DEPTH) {
-        return;
-    }
-    view->best_count = least(view->best_count + 1, RETRIEVAL_DEPTH);
-    memmove(view->best + place + 1, view->best + place,
-            (view->best_count - place - 1) * sizeof *view->best);
-    view->best[place] = relevance;
-}
-
 static void look(const struct retrieval_ranking *ranking, struct retrieval_view *view) {
     *view = (struct retrieval_view){.found_count = least(ranking->found_count, RETRIEVAL_DEPTH)};
     for (size_t i = 0; i < view->found_count; i++) {
-        view->gains[i] = relevance_of(ranking, ranking->found[i]);
+        uint32_t document = ranking->found[i];
+        const struct retrieval_judgement *found =
+            bsearch(&document, ranking->judged, ranking->judged_count, sizeof *ranking->judged,
+                    by_document);
+        view->gains[i] = found != NULL && found->relevance > 0 ? found->relevance : 0;
     }
     for (size_t i = 0; i < ranking->judged_count; i++) {
         if (ranking->judged[i].relevance > 0) {
             view->relevant_count++;
-            add_best(view, ranking->judged[i].relevance);
+            const int64_t relevance = ranking->judged[i].relevance;
+            size_t place = view->best_count;
+            while (place > 0 && view->best[place - 1] < relevance) {
+                place--;
+            }
+            if (place != RETRIEVAL_DEPTH) {
+                view->best_count = least(view->best_count + 1, RETRIEVAL_DEPTH);
+                memmove(view->best + place + 1, view->best + place,
+                        (view->best_count - place - 1) * sizeof *view->best);
+                view->best[place] = relevance;
+            }
         }
     }
 }

@@ -245,19 +245,6 @@ static void sort_spans(struct search *search) {
     }
 }
 
-// Bounds the memory: the spans of all windows of a long context would need more than the model.
-static void drop_worst_spans(struct search *search) {
-    const size_t n = (size_t)search->outcome->options->n_best_size;
-    const size_t limit = SPANS_KEPT + SPANS_PER_ANSWER * n;
-    if (search->outcome->options->all_spans && search->span_count > 2 * limit) {
-        sort_spans(search);
-        search->span_count = limit;
-        for (size_t i = 0; i < limit; i++) {
-            search->spans[i].order = i;
-        }
-    }
-}
-
 static enum berth_status collect_spans(struct search *search) {
     size_t n = (size_t)search->outcome->options->n_best_size;
     struct row *rows = memory_array(n, 2 * sizeof *rows);
@@ -267,7 +254,17 @@ static enum berth_status collect_spans(struct search *search) {
     enum berth_status status = BERTH_OK;
     for (size_t f = 0; f < search->count && status == BERTH_OK; f++) {
         status = add_window(search, &search->outcome->set->features[search->first + f], rows);
-        drop_worst_spans(search);
+        // Bounds the memory: the spans of all windows of a long context would need more than the
+        // model.
+        const size_t k = (size_t)search->outcome->options->n_best_size;
+        const size_t limit = SPANS_KEPT + SPANS_PER_ANSWER * k;
+        if (search->outcome->options->all_spans && search->span_count > 2 * limit) {
+            sort_spans(search);
+            search->span_count = limit;
+            for (size_t i = 0; i < limit; i++) {
+                search->spans[i].order = i;
+            }
+        }
     }
     memory_free(rows);
     TRY(status);
@@ -418,12 +415,6 @@ size_t squad_result_chosen(const struct squad_result *result) {
     return 0;
 }
 
-static enum berth_status check_options(const struct squad_answer_options *options,
-                                       struct berth_error *error) {
-    TRY(error_outside(error, "n_best_size", 1, SQUAD_N_BEST_MAX, options->n_best_size));
-    return error_outside(error, "max_answer_length", 1, INT64_MAX, options->max_answer_length);
-}
-
 enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
                                         size_t count, struct squad_result *result,
                                         struct berth_error *error) {
@@ -435,7 +426,10 @@ enum berth_status squad_answer_question(const struct squad_outcome *outcome, siz
                             .error = error};
     enum berth_status status;
     *result = (struct squad_result){0};
-    TRY_DONE(check_options(outcome->options, error));
+    TRY_DONE(
+        error_outside(error, "n_best_size", 1, SQUAD_N_BEST_MAX, outcome->options->n_best_size));
+    TRY_DONE(error_outside(error, "max_answer_length", 1, INT64_MAX,
+                           outcome->options->max_answer_length));
     TRY_DONE(collect_spans(&search));
     TRY_DONE(collect_candidates(&search, result));
     if (!outcome->options->by_span) {
@@ -515,14 +509,6 @@ enum berth_status squad_answer_all(const struct squad_outcome *outcome, int thre
 
 #define BLOCK_BYTES 24 // what the allocator adds to a text
 
-// The most spans that a window yields.
-static size_t max_spans(const struct squad_outcome *outcome, const struct squad_feature *feature) {
-    const size_t n = (size_t)outcome->options->n_best_size, rows = (size_t)feature->document_length;
-    const size_t longest = (size_t)outcome->options->max_answer_length;
-    const size_t ends = outcome->options->all_spans || longest < n ? longest : n;
-    return (n < rows ? n : rows) * (ends < rows ? ends : rows);
-}
-
 // Adds up max_spans of a question's features; *tokens is the length of the context.
 static size_t max_question_spans(const struct squad_outcome *outcome, size_t first, size_t count,
                                  size_t *tokens) {
@@ -532,19 +518,14 @@ static size_t max_question_spans(const struct squad_outcome *outcome, size_t fir
         const struct squad_feature *feature = &outcome->set->features[f];
         const size_t end = (size_t)feature->document_start + (size_t)feature->document_length;
         *tokens = end > *tokens ? end : *tokens;
-        spans += max_spans(outcome, feature);
+        // The most spans that a window yields.
+        const size_t n = (size_t)outcome->options->n_best_size,
+                     rows = (size_t)feature->document_length;
+        const size_t longest = (size_t)outcome->options->max_answer_length;
+        const size_t ends = outcome->options->all_spans || longest < n ? longest : n;
+        spans += (n < rows ? n : rows) * (ends < rows ? ends : rows);
     }
     return spans;
-}
-
-static size_t max_result_bytes(const struct squad_outcome *outcome, const char *context,
-                               size_t tokens, size_t spans) {
-    const size_t n = (size_t)outcome->options->n_best_size;
-    const size_t longest = (size_t)outcome->options->max_answer_length;
-    const size_t text =
-        BLOCK_BYTES + strlen(context) * (longest < tokens ? longest : tokens) / tokens;
-    return sizeof(struct squad_result) + text +
-           (2 + (spans < n ? spans : n)) * (sizeof(struct squad_candidate) + text);
 }
 
 size_t squad_answers_bytes(const struct squad_outcome *outcome, int threads) {
@@ -557,7 +538,12 @@ size_t squad_answers_bytes(const struct squad_outcome *outcome, int threads) {
             end++;
         }
         const size_t spans = max_question_spans(outcome, first, end - first, &tokens);
-        bytes += max_result_bytes(outcome, dataset->examples[i].context, tokens, spans);
+        const size_t n = (size_t)outcome->options->n_best_size;
+        const size_t longest = (size_t)outcome->options->max_answer_length;
+        const size_t text = BLOCK_BYTES + strlen(dataset->examples[i].context) *
+                                              (longest < tokens ? longest : tokens) / tokens;
+        bytes += sizeof(struct squad_result) + text +
+                 (2 + (spans < n ? spans : n)) * (sizeof(struct squad_candidate) + text);
         most_spans = spans > most_spans ? spans : most_spans;
         first = end;
     }

@@ -138,29 +138,6 @@ static enum berth_status evaluate_v1(struct evaluation *evaluation) {
 
 // --- version 2.0 --------------------------------------------------------------------------------
 
-static enum berth_status score_v2(struct evaluation *evaluation) {
-    const struct squad_dataset *dataset = &evaluation->dataset;
-    evaluation->scores = memory_array_zeroed(dataset->count, sizeof *evaluation->scores);
-    if (evaluation->scores == NULL) {
-        return error_no_memory(evaluation->error, dataset->count, "the scores");
-    }
-    for (size_t i = 0; i < dataset->count; i++) {
-        const char *prediction;
-        TRY(prediction_of(evaluation, i, &prediction));
-        if (prediction == NULL) {
-            return error_set(evaluation->error, BERTH_BAD_DATA,
-                             "%s: no prediction for question \"%.*s\" of %.*s; SQuAD 2.0 scores "
-                             "need one for every question (\"\" for no answer)",
-                             evaluation->files->predictions,
-                             UTF8_SHOWN(dataset->examples[i].id, 80),
-                             UTF8_SHOWN(dataset->name, 300));
-        }
-        TRY(squad_match_example(&dataset->examples[i], prediction, 1, &evaluation->scores[i],
-                                evaluation->error));
-    }
-    return BERTH_OK;
-}
-
 // The exact match and F1 of an example after applying the no-answer threshold.
 static enum berth_status score_with_threshold(const struct evaluation *evaluation, size_t index,
                                               double *exact, double *f1) {
@@ -216,27 +193,6 @@ static int by_id(const void *a, const void *b) {
     return strcmp(x->id, y->id);
 }
 
-// Sorts the odds of known questions in ascending order; equal ones stay in file order.
-static void sort_odds(struct evaluation *evaluation, const struct squad_example **ids) {
-    const struct squad_dataset *dataset = &evaluation->dataset;
-    struct json_walk walk = {.object = evaluation->odds};
-    for (size_t i = 0; i < dataset->count; i++) {
-        ids[i] = &dataset->examples[i];
-    }
-    qsort(ids, dataset->count, sizeof *ids, by_id);
-    for (size_t i = 0; json_walk_next(&walk); i++) {
-        struct squad_example wanted = {.id = walk.key};
-        const struct squad_example *pointer = &wanted;
-        const struct squad_example **found =
-            bsearch(&pointer, ids, dataset->count, sizeof *ids, by_id);
-        if (found != NULL) {
-            evaluation->sorted[evaluation->sorted_count++] = (struct squad_odds){
-                json_as_real(walk.value), (size_t)(*found - dataset->examples), i};
-        }
-    }
-    squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
-}
-
 // Prints the best score and its threshold, which is written exactly as in the file.
 static enum berth_status put_best(struct evaluation *evaluation, const char *const *predictions,
                                   const char *name, int is_f1) {
@@ -267,7 +223,24 @@ static enum berth_status put_thresholds(struct evaluation *evaluation) {
         status = error_no_memory(evaluation->error, count * sizeof *ids, "the thresholds");
         goto done;
     }
-    sort_odds(evaluation, ids);
+    // Sorts the odds of known questions in ascending order; equal ones stay in file order.
+    const struct squad_dataset *dataset = &evaluation->dataset;
+    struct json_walk walk = {.object = evaluation->odds};
+    for (size_t i = 0; i < dataset->count; i++) {
+        ids[i] = &dataset->examples[i];
+    }
+    qsort(ids, dataset->count, sizeof *ids, by_id);
+    for (size_t i = 0; json_walk_next(&walk); i++) {
+        struct squad_example wanted = {.id = walk.key};
+        const struct squad_example *pointer = &wanted;
+        const struct squad_example **found =
+            bsearch(&pointer, ids, dataset->count, sizeof *ids, by_id);
+        if (found != NULL) {
+            evaluation->sorted[evaluation->sorted_count++] = (struct squad_odds){
+                json_as_real(walk.value), (size_t)(*found - dataset->examples), i};
+        }
+    }
+    squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
     for (size_t i = 0; i < count; i++) {
         TRY_DONE(prediction_of(evaluation, i, &predictions[i]));
     }
@@ -281,7 +254,25 @@ done:
 
 static enum berth_status evaluate_v2(struct evaluation *evaluation) {
     TRY(squad_check_ids(&evaluation->dataset, evaluation->dataset.name, evaluation->error));
-    TRY(score_v2(evaluation));
+    const struct squad_dataset *dataset = &evaluation->dataset;
+    evaluation->scores = memory_array_zeroed(dataset->count, sizeof *evaluation->scores);
+    if (evaluation->scores == NULL) {
+        return error_no_memory(evaluation->error, dataset->count, "the scores");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        const char *prediction;
+        TRY(prediction_of(evaluation, i, &prediction));
+        if (prediction == NULL) {
+            return error_set(evaluation->error, BERTH_BAD_DATA,
+                             "%s: no prediction for question \"%.*s\" of %.*s; SQuAD 2.0 scores "
+                             "need one for every question (\"\" for no answer)",
+                             evaluation->files->predictions,
+                             UTF8_SHOWN(dataset->examples[i].id, 80),
+                             UTF8_SHOWN(dataset->name, 300));
+        }
+        TRY(squad_match_example(&dataset->examples[i], prediction, 1, &evaluation->scores[i],
+                                evaluation->error));
+    }
     TRY(put_subset(evaluation, SUBSET_ALL, ""));
     TRY(put_subset(evaluation, SUBSET_ANSWERED, "HasAns_"));
     TRY(put_subset(evaluation, SUBSET_UNANSWERED, "NoAns_"));

@@ -39,14 +39,6 @@ static int is_punctuation(uint32_t c) {
            (c >= 123 && c <= 126);
 }
 
-static size_t decode(const char *text, size_t length, uint32_t *characters) {
-    size_t count = 0;
-    for (size_t i = 0; i < length;) {
-        i += utf8_decode(text + i, length - i, &characters[count++]);
-    }
-    return count;
-}
-
 static size_t remove_punctuation(uint32_t *text, size_t count) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -112,7 +104,11 @@ static enum berth_status normal_init(struct normal *normal, const char *text,
         normal_done(normal);
         return error_no_memory(error, length * sizeof *normal->words, "an answer");
     }
-    size_t count = python_lower(raw, decode(text, length, raw), normal->characters);
+    size_t points = 0;
+    for (size_t i = 0; i < length;) {
+        i += utf8_decode(text + i, length - i, &raw[points++]);
+    }
+    size_t count = python_lower(raw, points, normal->characters);
     memory_free(raw);
     count = remove_punctuation(normal->characters, count);
     blank_articles(normal->characters, count);
@@ -149,18 +145,6 @@ static void sort_words(struct normal *normal) {
     }
 }
 
-// The number of tokens that two sorted bags share.
-static size_t count_common(const struct normal *a, const struct normal *b) {
-    size_t i = 0, k = 0, same = 0;
-    while (i < a->count && k < b->count) {
-        int order = compare_words(&a->words[i], &b->words[k]);
-        same += order == 0;
-        i += order <= 0;
-        k += order >= 0;
-    }
-    return same;
-}
-
 static double f1_of(size_t same, size_t predicted, size_t expected, int version_2) {
     if (version_2 && (predicted == 0 || expected == 0)) {
         return predicted == expected ? 1.0 : 0.0;
@@ -184,8 +168,15 @@ enum berth_status squad_match(const char *prediction, const char *reference, int
     match->exact = is_equal(&predicted, &expected);
     sort_words(&predicted);
     sort_words(&expected);
-    match->f1 =
-        f1_of(count_common(&predicted, &expected), predicted.count, expected.count, version_2);
+    // The number of tokens that two sorted bags share.
+    size_t i = 0, k = 0, same = 0;
+    while (i < predicted.count && k < expected.count) {
+        int order = compare_words(&predicted.words[i], &expected.words[k]);
+        same += order == 0;
+        i += order <= 0;
+        k += order >= 0;
+    }
+    match->f1 = f1_of(same, predicted.count, expected.count, version_2);
 done:
     normal_done(&predicted);
     normal_done(&expected);
@@ -241,19 +232,6 @@ static void set_percent(struct squad_subset_score *subset) {
     subset->f1 = percent(subset->f1, subset->total);
 }
 
-static void find_thresholds(const struct squad_dataset *dataset, const struct squad_match *matches,
-                            const char *const *predictions, const struct squad_odds *sorted,
-                            struct squad_score_v2 *score) {
-    double *const best[] = {&score->best_exact, &score->best_f1};
-    double *const thresholds[] = {&score->best_exact_threshold, &score->best_f1_threshold};
-    for (int is_f1 = 0; is_f1 < 2; is_f1++) {
-        struct squad_best found =
-            squad_best_threshold(dataset, matches, predictions, sorted, dataset->count, is_f1);
-        *best[is_f1] = 100.0 * found.sum / (double)dataset->count;
-        *thresholds[is_f1] = found.index == SIZE_MAX ? 0.0 : sorted[found.index].odds;
-    }
-}
-
 static enum berth_status score_matches(const struct squad_dataset *dataset,
                                        const char *const *predictions, struct squad_match *matches,
                                        struct squad_score_v2 *score, struct berth_error *error) {
@@ -293,7 +271,14 @@ enum berth_status squad_score_v2(const struct squad_dataset *dataset,
     }
     if (odds != NULL) {
         squad_odds_sort(sorted, count);
-        find_thresholds(dataset, matches, predictions, sorted, score);
+        double *const best[] = {&score->best_exact, &score->best_f1};
+        double *const thresholds[] = {&score->best_exact_threshold, &score->best_f1_threshold};
+        for (int is_f1 = 0; is_f1 < 2; is_f1++) {
+            struct squad_best found =
+                squad_best_threshold(dataset, matches, predictions, sorted, dataset->count, is_f1);
+            *best[is_f1] = 100.0 * found.sum / (double)dataset->count;
+            *thresholds[is_f1] = found.index == SIZE_MAX ? 0.0 : sorted[found.index].odds;
+        }
     }
 done:
     memory_free(matches);

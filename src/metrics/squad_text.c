@@ -259,21 +259,6 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
                                 : error_no_memory(error, range.end - range.begin, "an answer");
 }
 
-static enum berth_status cut_as_google(const struct squad_text_source *source,
-                                       const struct span *span, struct squad_text *answer,
-                                       struct berth_error *error) {
-    char *predicted = joined_pieces(source, span->feature, span->start, span->end);
-    if (predicted == NULL) {
-        return error_no_memory(error, 1, "an answer");
-    }
-    remove_all(predicted, " ##");
-    remove_all(predicted, "##");
-    predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
-    enum berth_status status = cut(source, predicted, span->first, span->last, answer, error);
-    memory_free(predicted);
-    return status;
-}
-
 // --- by the offsets of tokens --------------------------------------------------------------------
 
 // The range `words`, from token `start` on if that begins within a word, up to token `end` if that
@@ -346,22 +331,6 @@ static enum berth_status widen_by_keras(const struct squad_text_source *source,
     return BERTH_OK;
 }
 
-// Keras's rules collapse Python's white space, Google's their own.
-static enum berth_status copy(const struct squad_text_source *source, struct squad_text_range range,
-                              struct squad_text *answer, struct berth_error *error) {
-    const size_t length = range.end - range.begin;
-    char *text = memory_string_of(source->example->context + range.begin, length);
-    if (text == NULL) {
-        return error_no_memory(error, length, "an answer");
-    }
-    if (!source->as_written) {
-        text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
-                                                     : white_space_join(text, length, text)] = '\0';
-    }
-    *answer = (struct squad_text){text, range.begin, range.end};
-    return BERTH_OK;
-}
-
 enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
                                      int32_t end, struct squad_text *answer,
@@ -376,13 +345,33 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
     if (set->rules == SQUAD_RULES_GOOGLE) { // by Keras's rules tokens are words
         if (tokenizer_rules_of(source->tokenizer)->rules == TOKENIZER_GOOGLE &&
             !source->whole_words) {
-            return cut_as_google(source, &span, answer, error);
+            char *predicted = joined_pieces(source, span.feature, span.start, span.end);
+            if (predicted == NULL) {
+                return error_no_memory(error, 1, "an answer");
+            }
+            remove_all(predicted, " ##");
+            remove_all(predicted, "##");
+            predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
+            enum berth_status status = cut(source, predicted, span.first, span.last, answer, error);
+            memory_free(predicted);
+            return status;
         }
         TRY(cut_at_tokens(source, &span, &range, error));
     } else if (source->whole_words) {
         TRY(widen_by_keras(source, feature, start, end, &range, error));
     }
-    return copy(source, range, answer, error);
+    // Keras's rules collapse Python's white space, Google's their own.
+    const size_t length = range.end - range.begin;
+    char *text = memory_string_of(source->example->context + range.begin, length);
+    if (text == NULL) {
+        return error_no_memory(error, length, "an answer");
+    }
+    if (!source->as_written) {
+        text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
+                                                     : white_space_join(text, length, text)] = '\0';
+    }
+    *answer = (struct squad_text){text, range.begin, range.end};
+    return BERTH_OK;
 }
 
 void squad_text_memo_done(struct squad_text_memo *memo) {

@@ -105,33 +105,17 @@ static struct norm_buffers carve_norm(const struct carving *carving, int stream)
     return norm;
 }
 
-static struct layer_buffers share_layer(const struct carving *carving) {
-    const int64_t hidden = carving->config->hidden_size;
-    struct layer_buffers layer = {
-        .qkv = overlay(carving, carving->workspace, 0, 3 * hidden),
-        .context = overlay(carving, carving->workspace, 3 * hidden, hidden),
-        .gelu = overlay(carving, carving->workspace, 0, carving->config->intermediate_size),
-        .attention_norm = carve_norm(carving, 1),
-        .output_norm = carve_norm(carving, 0),
-    };
-    return layer;
-}
-
-static uint16_t *carve_masks(const struct carving *carving) {
-    const int64_t words = carving->config->num_attention_heads * carving->mask_words;
-    const size_t bytes = (size_t)(carving->rows * words) * sizeof(uint16_t);
-    return bytes == 0 ? NULL : arena_alloc(carving->arena, bytes);
-}
-
 // Excludes the output norm.
 static struct layer_buffers keep_layer(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
+    const int64_t words = carving->config->num_attention_heads * carving->mask_words;
+    const size_t bytes = (size_t)(carving->rows * words) * sizeof(uint16_t);
     struct layer_buffers layer = {
         .qkv = carve(carving, 3 * hidden, carving->compute),
         .context = carve(carving, hidden, carving->compute),
         .lse = carve(carving, carving->config->num_attention_heads, DTYPE_F32).data,
-        .masks = carve_masks(carving),
+        .masks = bytes == 0 ? NULL : arena_alloc(carving->arena, bytes),
         .attention_norm = carve_norm(carving, 1),
     };
     void *both = carve(carving, larger(2 * inner, 3 * hidden), carving->compute).data;
@@ -147,7 +131,15 @@ static void carve_layers(const struct carving *carving, struct layer_buffers *la
     const int64_t count = carving->config->num_hidden_layers;
     for (int64_t i = 0; i < count; i++) {
         if (carving->keep == BERT_KEEP_NOTHING) {
-            layers[i] = share_layer(carving);
+            const int64_t hidden = carving->config->hidden_size;
+            struct layer_buffers layer = {
+                .qkv = overlay(carving, carving->workspace, 0, 3 * hidden),
+                .context = overlay(carving, carving->workspace, 3 * hidden, hidden),
+                .gelu = overlay(carving, carving->workspace, 0, carving->config->intermediate_size),
+                .attention_norm = carve_norm(carving, 1),
+                .output_norm = carve_norm(carving, 0),
+            };
+            layers[i] = layer;
         } else {
             layers[i] = keep_layer(carving);
             layers[i].output_norm = carve_norm(carving, 0);
@@ -168,17 +160,6 @@ static void carve_sums(const struct carving *carving, struct layer_buffers *laye
     }
 }
 
-// The embedding that a projection reads, in f32.
-static struct norm_buffers carve_narrow_embedding(const struct carving *carving) {
-    const int64_t cols = bert_embedding_size(carving->config);
-    struct norm_buffers embedding = {.y = carve(carving, cols, DTYPE_F32)};
-    if (carving->keep != BERT_KEEP_NOTHING) {
-        embedding.xhat = carve(carving, cols, carving->compute);
-        embedding.rstd = carve(carving, 1, DTYPE_F32).data;
-    }
-    return embedding;
-}
-
 // The layers' input is a norm's output without a norm.
 static struct norm_buffers carve_projection(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
@@ -189,16 +170,6 @@ static struct norm_buffers carve_projection(const struct carving *carving) {
         input.y_compute = carve(carving, hidden, carving->compute);
     }
     return input;
-}
-
-// The embedding of a pre-layer-norm model is the residual stream and no operand.
-static struct norm_buffers carve_stream_embedding(const struct carving *carving) {
-    struct norm_buffers embedding = {.y = carving->streams[0]};
-    if (carving->keep != BERT_KEEP_NOTHING) {
-        embedding.xhat = carve(carving, carving->config->hidden_size, carving->compute);
-        embedding.rstd = carve(carving, 1, DTYPE_F32).data;
-    }
-    return embedding;
 }
 
 static void carve_pooler(const struct carving *carving, int64_t rows,
@@ -314,10 +285,23 @@ static void carve_all(struct carving *carving, const struct bert *model,
                       struct bert_activations *activations) {
     carve_temporaries(carving, activations);
     if (carving->config->pre_layer_norm) {
-        activations->embedding = carve_stream_embedding(carving);
+        // The embedding of a pre-layer-norm model is the residual stream and no operand.
+        struct norm_buffers embedding = {.y = carving->streams[0]};
+        if (carving->keep != BERT_KEEP_NOTHING) {
+            embedding.xhat = carve(carving, carving->config->hidden_size, carving->compute);
+            embedding.rstd = carve(carving, 1, DTYPE_F32).data;
+        }
+        activations->embedding = embedding;
         activations->first_input = carve_norm(carving, 0);
     } else if (model->table->projection_weight >= 0) {
-        activations->embedding = carve_narrow_embedding(carving);
+        // The embedding that a projection reads, in f32.
+        const int64_t cols = bert_embedding_size(carving->config);
+        struct norm_buffers embedding = {.y = carve(carving, cols, DTYPE_F32)};
+        if (carving->keep != BERT_KEEP_NOTHING) {
+            embedding.xhat = carve(carving, cols, carving->compute);
+            embedding.rstd = carve(carving, 1, DTYPE_F32).data;
+        }
+        activations->embedding = embedding;
         activations->first_input = carve_projection(carving);
         if (carving->keep != BERT_KEEP_NOTHING) {
             activations->dembedding = carve(carving, activations->embedding.y.cols, DTYPE_F32);

@@ -5,8 +5,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "format/containers/containers.h"
 #include "format/hub/hub_cache.h"
 #include "format/json/json.h"
@@ -311,21 +311,6 @@ static enum berth_status add_own(struct adapter *adapter, const struct tensor_en
     return BERTH_OK;
 }
 
-static enum berth_status check_pairs(const struct adapter *adapter, struct berth_error *error) {
-    for (size_t i = 0; i < adapter->own.count; i++) {
-        const struct tensor_entry *own = &adapter->own.entries[i];
-        size_t k = 0;
-        while (text_ends_with(own->name, SECOND) && k < adapter->base.count &&
-               adapter->parts[k].second != own) {
-            k++;
-        }
-        if (text_ends_with(own->name, SECOND) && k == adapter->base.count) {
-            return refuse_tensor(adapter, own, "its \"lora_A\" is missing", error);
-        }
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status list_entries(struct adapter *adapter, struct berth_error *error) {
     const size_t bases = adapter->base.count, most = bases + adapter->own.count;
     adapter->entries = memory_array(most, sizeof *adapter->entries);
@@ -348,7 +333,18 @@ static enum berth_status list_entries(struct adapter *adapter, struct berth_erro
     for (size_t i = 0; i < adapter->own.count; i++) {
         TRY(add_own(adapter, &adapter->own.entries[i], error));
     }
-    return check_pairs(adapter, error);
+    for (size_t i = 0; i < adapter->own.count; i++) {
+        const struct tensor_entry *own = &adapter->own.entries[i];
+        size_t k = 0;
+        while (text_ends_with(own->name, SECOND) && k < adapter->base.count &&
+               adapter->parts[k].second != own) {
+            k++;
+        }
+        if (text_ends_with(own->name, SECOND) && k == adapter->base.count) {
+            return refuse_tensor(adapter, own, "its \"lora_A\" is missing", error);
+        }
+    }
+    return BERTH_OK;
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -462,13 +458,6 @@ static enum berth_status open_own(struct adapter *adapter, const char *folder,
                      adapter->config_path, names[0]);
 }
 
-static enum berth_status fill(struct adapter *adapter, const char *folder,
-                              struct berth_error *error) {
-    TRY(check_config(adapter, error));
-    TRY(open_own(adapter, folder, error));
-    return list_entries(adapter, error);
-}
-
 enum berth_status adapter_merge(const char *folder, struct tensor_file *file,
                                 struct berth_error *error) {
     struct tensor_file merged = {.format = &merged_format, .formats = file->formats};
@@ -486,7 +475,9 @@ enum berth_status adapter_merge(const char *folder, struct tensor_file *file,
     snprintf(adapter->config_path, sizeof adapter->config_path, "%.*s",
              UTF8_SHOWN(config_path, 500));
     adapter->base = *file;
-    TRY_DONE(fill(adapter, folder, error));
+    TRY_DONE(check_config(adapter, error));
+    TRY_DONE(open_own(adapter, folder, error));
+    TRY_DONE(list_entries(adapter, error));
     merged.entries = adapter->entries;
     merged.count = adapter->count;
     merged.ignored_keys = file->ignored_keys;

@@ -45,25 +45,6 @@ static int64_t vectors_of(const struct bert *model, int64_t index) {
                : layers[index - 1].output_norm_bias + model->config->hidden_size;
 }
 
-// The lowest layer whose backward pass is needed. In a pre-layer-norm model, a layer's first norm
-// belongs to the pass of the layer below.
-static int64_t lowest_layer(const struct bert *model) {
-    const int64_t layers = model->frozen.layers;
-    return !model->frozen.embeddings ? 0
-           : layers > 0              ? layers - (model->config->pre_layer_norm != 0)
-                                     : 0;
-}
-
-// Operations that compute gradients of biases and norms also compute other gradients, so they have
-// written those of frozen vectors.
-static void clear_frozen_vectors(const struct bert *model) {
-    const int64_t first = vectors_of(model, 0), end = vectors_of(model, model->frozen.layers);
-    if (end > first) {
-        model->device->zero(model->device, model->weights.gradients + first,
-                            (size_t)(end - first) * sizeof(float));
-    }
-}
-
 // --- only the rows that the head reads -----------------------------------------------------------
 
 static int is_narrowed(const struct pass *pass, int64_t index) {
@@ -171,16 +152,6 @@ static void linear(const struct pass *pass, struct mat y, struct mat x, struct l
     }
 }
 
-static void linear_activated(const struct pass *pass, struct mat y, struct mat u, struct mat x,
-                             struct linear l) {
-    struct device *dev = pass->model->device;
-    const enum activation activation = pass->model->config->hidden_act;
-    if (!linear_device_layout(pass, y, x, l, activation)) {
-        dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols),
-                                 vector(pass->model, l.bias), activation);
-    }
-}
-
 static void linear_input_gradient(const struct pass *pass, struct mat dx, struct mat dy,
                                   int64_t weight_offset) {
     struct device *dev = pass->model->device;
@@ -259,27 +230,22 @@ static void add_and_norm(const struct pass *pass, const struct norm_buffers *out
     dev->norm_forward(dev, &args, pass->batch);
 }
 
-// Brings the embeddings to the layers' columns. The products are in f32, as those of heads.
-static void project(const struct pass *pass) {
-    const struct bert *model = pass->model;
-    const struct param_table *offsets = model->table;
-    const struct norm_buffers *out = &pass->activations->first_input;
-    const struct mat x = used(pass, pass->activations->embedding.y), y = used(pass, out->y);
-    struct device *dev = model->device;
-    dev->linear_forward(dev, y, x, table(model, offsets->projection_weight, y.cols, x.cols),
-                        vector(model, offsets->projection_bias));
-    if (!mat_is_empty(out->y_compute)) {
-        dev->convert(dev, used(pass, out->y_compute), y.data);
-    }
-}
-
 // Writes the input of the first layer.
 static void make_input(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_activations *activations = pass->activations;
     embed(pass);
     if (model->table->projection_weight >= 0) {
-        project(pass);
+        // Brings the embeddings to the layers' columns. The products are in f32, as those of heads.
+        const struct param_table *offsets = model->table;
+        const struct norm_buffers *out = &pass->activations->first_input;
+        const struct mat x = used(pass, pass->activations->embedding.y), y = used(pass, out->y);
+        struct device *dev = model->device;
+        dev->linear_forward(dev, y, x, table(model, offsets->projection_weight, y.cols, x.cols),
+                            vector(model, offsets->projection_bias));
+        if (!mat_is_empty(out->y_compute)) {
+            dev->convert(dev, used(pass, out->y_compute), y.data);
+        }
     } else if (activations->pre_layer_norm) {
         const struct param_layer *offsets = &model->table->layers[0];
         struct norm_args args = norm_of(pass, &activations->first_input, activations->embedding.y,
@@ -315,8 +281,16 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
 
 static void intermediate(const struct pass *pass, int64_t index) {
     const struct layer_buffers *layer = &pass->activations->layers[index];
-    linear_activated(pass, used(pass, layer->gelu), used(pass, layer->u),
-                     used_operand(pass, &layer->attention_norm), LINEAR(pass, index, intermediate));
+    const struct mat y = used(pass, layer->gelu);
+    const struct mat u = used(pass, layer->u);
+    const struct mat x = used_operand(pass, &layer->attention_norm);
+    const struct linear l = LINEAR(pass, index, intermediate);
+    struct device *dev = pass->model->device;
+    const enum activation activation = pass->model->config->hidden_act;
+    if (!linear_device_layout(pass, y, x, l, activation)) {
+        dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols),
+                                 vector(pass->model, l.bias), activation);
+    }
 }
 
 static void output(const struct pass *pass, int64_t index) {
@@ -602,7 +576,12 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     const struct pass last = head_pass(&pass);
     activations->head->backward(&last, loss_scale);
     gradient_ready(listener, model->table, layer_count);
-    const int64_t lowest = lowest_layer(model);
+    // The lowest layer whose backward pass is needed. In a pre-layer-norm model, a layer's first
+    // norm belongs to the pass of the layer below.
+    const int64_t layers = model->frozen.layers;
+    const int64_t lowest = !model->frozen.embeddings ? 0
+                           : layers > 0              ? layers - (model->config->pre_layer_norm != 0)
+                                                     : 0;
     for (int64_t i = layer_count - 1; i >= 0; i--) {
         if (i >= lowest) {
             layer_backward(&pass, i);
@@ -621,7 +600,13 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     if (!model->frozen.embeddings) {
         embed_backward(&pass);
     }
-    clear_frozen_vectors(model);
+    // Operations that compute gradients of biases and norms also compute other gradients, so they
+    // have written those of frozen vectors.
+    const int64_t first = vectors_of(model, 0), end = vectors_of(model, model->frozen.layers);
+    if (end > first) {
+        model->device->zero(model->device, model->weights.gradients + first,
+                            (size_t)(end - first) * sizeof(float));
+    }
     gradient_ready(listener, model->table, layer_count + 1);
 }
 

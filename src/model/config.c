@@ -9,7 +9,7 @@
 #include "model/config.h"
 
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 #include "model/architectures.h"
 
@@ -157,22 +157,6 @@ static int find_architecture(const char *type, size_t *found) {
     return architecture_at(i) != NULL;
 }
 
-static void set_shape(struct bert_config *config, const struct shape_row *shape) {
-    size_t architecture = 0;
-    (void)find_architecture(shape->type, &architecture);
-    set_defaults(config, architecture);
-    config->hidden_size = shape->hidden_size;
-    config->num_hidden_layers = shape->num_hidden_layers;
-    config->num_attention_heads = shape->num_attention_heads;
-    config->intermediate_size = shape->intermediate_size;
-    config->vocab_size = shape->vocab_size;
-    config->max_position_embeddings = shape->max_position_embeddings;
-    config->type_vocab_size = shape->type_vocab_size;
-    config->embedding_size = shape->embedding_size;
-    config->layer_norm_eps = shape->layer_norm_eps;
-    set_derived(config);
-}
-
 int64_t bert_target_columns(const struct bert_config *config) {
     for (int64_t i = 0; i < config->embedding.objective_count; i++) {
         const struct bert_objective *objective = &config->embedding.objectives[i];
@@ -188,7 +172,20 @@ enum berth_status bert_config_builtin(const char *name, struct bert_config *conf
     char known[512] = "";
     for (size_t i = 0; i < LENGTH(shape_rows); i++) {
         if (strcmp(shape_rows[i].name, name) == 0) {
-            set_shape(config, &shape_rows[i]);
+            const struct shape_row *shape = &shape_rows[i];
+            size_t architecture = 0;
+            (void)find_architecture(shape->type, &architecture);
+            set_defaults(config, architecture);
+            config->hidden_size = shape->hidden_size;
+            config->num_hidden_layers = shape->num_hidden_layers;
+            config->num_attention_heads = shape->num_attention_heads;
+            config->intermediate_size = shape->intermediate_size;
+            config->vocab_size = shape->vocab_size;
+            config->max_position_embeddings = shape->max_position_embeddings;
+            config->type_vocab_size = shape->type_vocab_size;
+            config->embedding_size = shape->embedding_size;
+            config->layer_norm_eps = shape->layer_norm_eps;
+            set_derived(config);
             return BERTH_OK;
         }
         words_add(known, sizeof known, shape_rows[i].name);
@@ -242,18 +239,6 @@ static enum berth_status read_reals(const json *object, const char *path,
     return BERTH_OK;
 }
 
-static enum berth_status refuse_activation(const char *path, const char *key, const char *name,
-                                           struct berth_error *error) {
-    char known[512] = "";
-    for (size_t i = 0; i < LENGTH(activation_rows); i++) {
-        words_add(known, sizeof known, activation_rows[i].name);
-    }
-    return error_key(error, BERTH_CONFIG, path, key,
-                     "expected one of %s; found \"%s\"; use a model with one of "
-                     "these functions",
-                     known, name);
-}
-
 static enum berth_status read_activation(const json *object, const char *path,
                                          struct bert_config *config, struct berth_error *error) {
     const char *name = activation_rows[0].name, *key = key_of(config, "hidden_act");
@@ -264,7 +249,14 @@ static enum berth_status read_activation(const json *object, const char *path,
             return BERTH_OK;
         }
     }
-    return refuse_activation(path, key, name, error);
+    char known[512] = "";
+    for (size_t i = 0; i < LENGTH(activation_rows); i++) {
+        words_add(known, sizeof known, activation_rows[i].name);
+    }
+    return error_key(error, BERTH_CONFIG, path, key,
+                     "expected one of %s; found \"%s\"; use a model with one of "
+                     "these functions",
+                     known, name);
 }
 
 #define LABELS_LIMIT (1 << 20)
@@ -274,8 +266,19 @@ static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_class
                                             [BERT_REGRESSION] = "regression",
                                             [BERT_MULTI_LABEL] = "multi_label_classification"};
 
-static enum berth_status read_problem(const json *object, const char *path,
-                                      struct bert_config *config, struct berth_error *error) {
+// Hugging Face writes the classes by name, and "num_labels" only if it was set by hand.
+static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
+                                   struct berth_error *error) {
+    const json *names = json_member(object, "id2label");
+    TRY(json_get_integer(object, path, "num_labels", &config->num_labels, error));
+    if (json_is_object_value(names)) {
+        config->num_labels = (int64_t)json_length(names);
+    }
+    if (config->num_labels < 1 || config->num_labels > LABELS_LIMIT) {
+        return error_key(
+            error, BERTH_CONFIG, path, json_is_object_value(names) ? "id2label" : "num_labels",
+            "expected 1 to %d classes, found %lld", LABELS_LIMIT, (long long)config->num_labels);
+    }
     const json *value = json_member(object, "problem_type");
     const char *name;
     config->problem = config->num_labels == 1 ? BERT_REGRESSION : BERT_CLASSES;
@@ -296,22 +299,6 @@ static enum berth_status read_problem(const json *object, const char *path,
                      path, name);
 }
 
-// Hugging Face writes the classes by name, and "num_labels" only if it was set by hand.
-static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
-                                   struct berth_error *error) {
-    const json *names = json_member(object, "id2label");
-    TRY(json_get_integer(object, path, "num_labels", &config->num_labels, error));
-    if (json_is_object_value(names)) {
-        config->num_labels = (int64_t)json_length(names);
-    }
-    if (config->num_labels < 1 || config->num_labels > LABELS_LIMIT) {
-        return error_key(
-            error, BERTH_CONFIG, path, json_is_object_value(names) ? "id2label" : "num_labels",
-            "expected 1 to %d classes, found %lld", LABELS_LIMIT, (long long)config->num_labels);
-    }
-    return read_problem(object, path, config, error);
-}
-
 static enum berth_status read_dropout(const json *object, const char *path, const char *key,
                                       double *dropout, struct berth_error *error) {
     if (key == NULL || json_is_null_value(json_member(object, key))) {
@@ -323,20 +310,6 @@ static enum berth_status read_dropout(const json *object, const char *path, cons
                          *dropout);
     }
     return BERTH_OK;
-}
-
-static enum berth_status read_embedding_size(const json *object, const char *path,
-                                             struct bert_config *config,
-                                             struct berth_error *error) {
-    const char *key = bert_architecture(config)->embedding_size_key;
-    if (key == NULL) {
-        return BERTH_OK;
-    }
-    TRY(json_get_integer(object, path, key, &config->embedding_size, error));
-    return config->embedding_size >= 1 && config->embedding_size <= 1 << 20
-               ? BERTH_OK
-               : error_key(error, BERTH_CONFIG, path, key, "expected 1 to %d, found %lld", 1 << 20,
-                           (long long)config->embedding_size);
 }
 
 // Finds the architecture by "model_type"; a file without it is BERT's.
@@ -439,7 +412,14 @@ static enum berth_status read_object(json *object, const char *path, struct bert
                      &config->classifier_dropout, error));
     TRY(read_dropout(object, path, bert_architecture(config)->span_dropout_key,
                      &config->span_dropout, error));
-    TRY(read_embedding_size(object, path, config, error));
+    const char *key = bert_architecture(config)->embedding_size_key;
+    if (key != NULL) {
+        TRY(json_get_integer(object, path, key, &config->embedding_size, error));
+        if (config->embedding_size < 1 || config->embedding_size > 1 << 20) {
+            return error_key(error, BERTH_CONFIG, path, key, "expected 1 to %d, found %lld",
+                             1 << 20, (long long)config->embedding_size);
+        }
+    }
     TRY(json_get_boolean(object, path, "pre_layer_norm", &config->pre_layer_norm, error));
     set_derived(config);
     return check_relations(config, path, error);

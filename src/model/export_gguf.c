@@ -75,16 +75,6 @@ int export_gguf_is_matrix(const struct param *param) {
            strstr(param->name, "token_type_embeddings") == NULL;
 }
 
-// llama.cpp counts positions from 0: the rows before a text's first one are left out.
-static void drop_unused_positions(const struct export_gguf *export, const struct param *param,
-                                  struct tensor_out *tensor) {
-    const int64_t first = export->config->first_position;
-    if (strcmp(param->name, "bert.embeddings.position_embeddings.weight") == 0) {
-        tensor->shape[0] = param->rows - first;
-        tensor->data = export->buffer + param->offset + first * param->cols;
-    }
-}
-
 // Fills tensors[table->count] and names[table->count]; returns the number of tensors.
 static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor *tensors,
                            struct tensor_name *names) {
@@ -103,7 +93,12 @@ static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor 
         if (param->rank == 1) {
             tensor->shape[0] = param->cols;
         }
-        drop_unused_positions(export, param, tensor);
+        // llama.cpp counts positions from 0: the rows before a text's first one are left out.
+        const int64_t first = export->config->first_position;
+        if (strcmp(param->name, "bert.embeddings.position_embeddings.weight") == 0) {
+            tensor->shape[0] = param->rows - first;
+            tensor->data = export->buffer + param->offset + first * param->cols;
+        }
         tensors[count].stored = export_gguf_is_matrix(param) ? export->matrices : TENSOR_F32;
         count++;
     }
@@ -213,25 +208,6 @@ static void add_array(struct values *values, const char *key, enum gguf_type typ
         (struct gguf_value){.key = key, .type = type, .elements = elements, .count = count};
 }
 
-// A text begins with CLS and ends with SEP; "seperator" is the key's spelling.
-static void add_specials(struct values *values, const struct export_gguf_tokens *from) {
-    const struct {
-        const char *key;
-        int32_t id;
-    } rows[] = {{"tokenizer.ggml.bos_token_id", from->cls},
-                {"tokenizer.ggml.cls_token_id", from->cls},
-                {"tokenizer.ggml.eos_token_id", from->sep},
-                {"tokenizer.ggml.seperator_token_id", from->sep},
-                {"tokenizer.ggml.unknown_token_id", from->unknown},
-                {"tokenizer.ggml.padding_token_id", from->pad},
-                {"tokenizer.ggml.mask_token_id", from->mask}};
-    for (size_t i = 0; i < LENGTH(rows); i++) {
-        if (rows[i].id >= 0) {
-            add_integer(values, rows[i].key, GGUF_U32, rows[i].id);
-        }
-    }
-}
-
 // llama.cpp puts CLS and SEP around word pieces by itself.
 static void add_ends(struct values *values, const struct export_gguf_tokens *from) {
     add_integer(values, "tokenizer.ggml.add_bos_token", GGUF_BOOL, from->cls >= 0);
@@ -267,20 +243,6 @@ static const struct tokenizer_row {
                       [GGUF_BYTE_PAIRS] = {"gpt2", "roberta-bpe", add_byte_pairs},
                       [GGUF_UNIGRAM] = {"t5", "default", add_unigram}};
 
-static void add_tokenizer(struct values *values, const struct export_gguf_tokens *from,
-                          const struct tokens *tokens) {
-    const struct tokenizer_row *row = &tokenizer_rows[from->kind];
-    add_text(values, "tokenizer.ggml.model", row->model);
-    add_text(values, "tokenizer.ggml.pre", row->pre);
-    row->add(values, from);
-    add_array(values, "tokenizer.ggml.tokens", GGUF_TEXT, tokens->texts, tokens->count);
-    if (tokens->scores != NULL) {
-        add_array(values, "tokenizer.ggml.scores", GGUF_F32, tokens->scores, tokens->count);
-    }
-    add_array(values, "tokenizer.ggml.token_type", GGUF_I32, tokens->types, tokens->count);
-    add_specials(values, from);
-}
-
 static void add_model(struct values *values, const struct export_gguf *export) {
     const struct bert_config *config = export->config;
     add_text(values, "general.architecture", "bert"); // readers expect it first
@@ -313,7 +275,32 @@ static enum berth_status write_content(const char *path, const struct export_ggu
     struct values values = {.count = 0};
     add_model(&values, export);
     if (tokens->count > 0) {
-        add_tokenizer(&values, &export->tokens, tokens);
+        const struct export_gguf_tokens *from = &export->tokens;
+        const struct tokenizer_row *row = &tokenizer_rows[from->kind];
+        add_text(&values, "tokenizer.ggml.model", row->model);
+        add_text(&values, "tokenizer.ggml.pre", row->pre);
+        row->add(&values, from);
+        add_array(&values, "tokenizer.ggml.tokens", GGUF_TEXT, tokens->texts, tokens->count);
+        if (tokens->scores != NULL) {
+            add_array(&values, "tokenizer.ggml.scores", GGUF_F32, tokens->scores, tokens->count);
+        }
+        add_array(&values, "tokenizer.ggml.token_type", GGUF_I32, tokens->types, tokens->count);
+        // A text begins with CLS and ends with SEP; "seperator" is the key's spelling.
+        const struct {
+            const char *key;
+            int32_t id;
+        } rows[] = {{"tokenizer.ggml.bos_token_id", from->cls},
+                    {"tokenizer.ggml.cls_token_id", from->cls},
+                    {"tokenizer.ggml.eos_token_id", from->sep},
+                    {"tokenizer.ggml.seperator_token_id", from->sep},
+                    {"tokenizer.ggml.unknown_token_id", from->unknown},
+                    {"tokenizer.ggml.padding_token_id", from->pad},
+                    {"tokenizer.ggml.mask_token_id", from->mask}};
+        for (size_t i = 0; i < LENGTH(rows); i++) {
+            if (rows[i].id >= 0) {
+                add_integer(&values, rows[i].key, GGUF_U32, rows[i].id);
+            }
+        }
     }
     struct gguf_content content = {.values = values.list,
                                    .value_count = values.count,

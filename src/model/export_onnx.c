@@ -167,24 +167,6 @@ static void add_weights(struct building *building, const float *buffer) {
 
 // --- before the layers --------------------------------------------------------------------------
 
-// "shape": [batch, sequence]; "length": [sequence]; "heads": [batch, sequence, heads, H / heads].
-static void add_shapes(struct building *building) {
-    add(building, "Shape", "input_ids", NULL, "shape");
-    add_with(building, "Shape", "input_ids", "length", integer("start", 1));
-    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
-                                                        .inputs = {"shape", "head_shape"},
-                                                        .outputs = {"heads"},
-                                                        .attributes = {integer("axis", 0)}});
-}
-
-// "mask_bias" [batch, 1, 1, sequence]: 0 for tokens, the lowest number for padding.
-static void add_mask(struct building *building) {
-    add_with(building, "Cast", "attention_mask", "mask", integer("to", 1)); // float
-    add(building, "Unsqueeze", "mask", "mask_axes", "mask_rows");
-    add(building, "Sub", "one", "mask_rows", "padding");
-    add(building, "Mul", "padding", "lowest", "mask_bias");
-}
-
 // Whether the graph has an input of token types; without it, all have the first type, or none.
 static int reads_types(const struct building *building) {
     return bert_architecture(building->config)->types_separate_pairs;
@@ -194,8 +176,14 @@ static int has_types(const struct building *building) {
     return building->config->type_vocab_size > 0;
 }
 
-// "positions" [sequence, E]: the table's rows from the first position.
-static void add_positions(struct building *building) {
+// "hidden.0" [batch * sequence, H].
+static void add_embeddings(struct building *building) {
+    add(building, "Gather", "bert.embeddings.word_embeddings.weight", "input_ids", "words");
+    if (has_types(building)) {
+        add(building, "Gather", "bert.embeddings.token_type_embeddings.weight",
+            reads_types(building) ? "token_type_ids" : "zero", "types");
+    }
+    // "positions" [sequence, E]: the table's rows from the first position.
     const int is_moved = building->config->first_position > 0;
     const char *first = is_moved ? "first_position" : "zero";
     if (is_moved) {
@@ -207,16 +195,6 @@ static void add_positions(struct building *building) {
                             .inputs = {"bert.embeddings.position_embeddings.weight", first,
                                        is_moved ? "last_position" : "length", "zero"},
                             .outputs = {"positions"}});
-}
-
-// "hidden.0" [batch * sequence, H].
-static void add_embeddings(struct building *building) {
-    add(building, "Gather", "bert.embeddings.word_embeddings.weight", "input_ids", "words");
-    if (has_types(building)) {
-        add(building, "Gather", "bert.embeddings.token_type_embeddings.weight",
-            reads_types(building) ? "token_type_ids" : "zero", "types");
-    }
-    add_positions(building);
     if (has_types(building)) {
         add(building, "Add", "words", "types", "words_and_types");
     }
@@ -593,28 +571,35 @@ static void add_head(struct building *building) {
 
 // --- the graph ----------------------------------------------------------------------------------
 
-static void add_inputs(struct building *building) {
+enum berth_status export_onnx_write(const char *path, const struct bert_config *config,
+                                    const struct param_table *table, const float *buffer,
+                                    uint64_t file_limit, struct berth_error *error) {
+    struct building building = {.config = config, .table = table};
     static const char *const names[] = {"input_ids", "attention_mask", "token_type_ids"};
-    const size_t count = sizeof names / sizeof *names - !reads_types(building);
+    const size_t count = sizeof names / sizeof *names - !reads_types(&building);
     for (size_t i = 0; i < count; i++) {
-        onnx_add_input(&building->graph,
+        onnx_add_input(&building.graph,
                        &(struct onnx_value){.name = names[i],
                                             .dtype = TENSOR_I64,
                                             .rank = 2,
                                             .shape = {{.name = "batch"}, {.name = "sequence"}}});
     }
-}
-
-enum berth_status export_onnx_write(const char *path, const struct bert_config *config,
-                                    const struct param_table *table, const float *buffer,
-                                    uint64_t file_limit, struct berth_error *error) {
-    struct building building = {.config = config, .table = table};
-    add_inputs(&building);
     add_constants(&building);
     activation_rows[config->hidden_act].add_constants(&building);
     add_weights(&building, buffer);
-    add_shapes(&building);
-    add_mask(&building);
+    // "shape": [batch, sequence]; "length": [sequence]; "heads": [batch, sequence, heads, H /
+    // heads].
+    add(&building, "Shape", "input_ids", NULL, "shape");
+    add_with(&building, "Shape", "input_ids", "length", integer("start", 1));
+    onnx_add_node(&building.graph, &(struct onnx_node){.operation = "Concat",
+                                                       .inputs = {"shape", "head_shape"},
+                                                       .outputs = {"heads"},
+                                                       .attributes = {integer("axis", 0)}});
+    // "mask_bias" [batch, 1, 1, sequence]: 0 for tokens, the lowest number for padding.
+    add_with(&building, "Cast", "attention_mask", "mask", integer("to", 1)); // float
+    add(&building, "Unsqueeze", "mask", "mask_axes", "mask_rows");
+    add(&building, "Sub", "one", "mask_rows", "padding");
+    add(&building, "Mul", "padding", "lowest", "mask_bias");
     add_embeddings(&building);
     for (int64_t i = 0; i < config->num_hidden_layers; i++) {
         add_layer(&building, i);

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
 #include "model/adapter.h"
@@ -281,19 +281,6 @@ static const char *name_instead(const struct reading *reading, const struct para
     return best != NULL ? weight_shown_name(best) : NULL;
 }
 
-static enum berth_status refuse_body(const struct reading *reading, const struct param *first,
-                                     size_t missing, struct berth_error *error) {
-    char name[WEIGHT_NAME_SIZE];
-    name_for_architecture(reading->table->architecture, first->name, name, sizeof name);
-    const char *instead = name_instead(reading, first);
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: missing tensor \"%s\" (%zu in all): these are not the weights of %s "
-                     "with this config.json%s%s%s",
-                     reading->weights.file.path, name, missing, reading->table->architecture->title,
-                     instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
-                     instead != NULL ? "\": rename its tensors" : "");
-}
-
 static enum berth_status check_body(const struct reading *reading, struct berth_error *error) {
     const struct param *first = NULL;
     size_t missing = 0;
@@ -304,7 +291,18 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
             missing++;
         }
     }
-    return missing == 0 ? BERTH_OK : refuse_body(reading, first, missing, error);
+    if (missing == 0) {
+        return BERTH_OK;
+    }
+    char name[WEIGHT_NAME_SIZE];
+    name_for_architecture(reading->table->architecture, first->name, name, sizeof name);
+    const char *instead = name_instead(reading, first);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: missing tensor \"%s\" (%zu in all): these are not the weights of %s "
+                     "with this config.json%s%s%s",
+                     reading->weights.file.path, name, missing, reading->table->architecture->title,
+                     instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
+                     instead != NULL ? "\": rename its tensors" : "");
 }
 
 enum berth_status folder_check_body(const struct weights *weights, const struct bert_config *config,
@@ -334,24 +332,6 @@ done:
     memory_free(reading.found);
     param_table_done(&table);
     return status;
-}
-
-static enum berth_status match_names(struct reading *reading, struct berth_error *error) {
-    for (size_t i = 0; i < reading->weights.count; i++) {
-        TRY(match_weight(reading, &reading->weights.list[i], error));
-    }
-    TRY(check_body(reading, error));
-    for (size_t i = 0; i < reading->table->count; i++) {
-        if (reading->found[i] != NULL) {
-            TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
-        } else {
-            char name[WEIGHT_NAME_SIZE];
-            name_for_architecture(reading->table->architecture, reading->table->params[i].name,
-                                  name, sizeof name);
-            TRY(add_line(&reading->missing, name, error));
-        }
-    }
-    return BERTH_OK;
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -422,7 +402,21 @@ static enum berth_status open_reading(struct reading *reading, const char *folde
         return error_no_memory(error, table->count * sizeof *reading->found, folder);
     }
     TRY(check_classifier(reading, config, error));
-    return match_names(reading, error);
+    for (size_t i = 0; i < reading->weights.count; i++) {
+        TRY(match_weight(reading, &reading->weights.list[i], error));
+    }
+    TRY(check_body(reading, error));
+    for (size_t i = 0; i < reading->table->count; i++) {
+        if (reading->found[i] != NULL) {
+            TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
+        } else {
+            char name[WEIGHT_NAME_SIZE];
+            name_for_architecture(reading->table->architecture, reading->table->params[i].name,
+                                  name, sizeof name);
+            TRY(add_line(&reading->missing, name, error));
+        }
+    }
+    return BERTH_OK;
 }
 
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,

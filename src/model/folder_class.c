@@ -6,8 +6,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/folder.h"
 
 #include <stdio.h>
@@ -34,20 +34,16 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
     return status;
 }
 
-// Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
-// BertJapaneseTokenizer or PhobertTokenizer.
-static int is_class_of_bert(const char *name) {
+enum class_kind folder_class_kind(const char *name) {
+    // Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast;
+    // not BertJapaneseTokenizer or PhobertTokenizer.
     static const char *const ends[] = {"BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
                                        "ElectraTokenizerFast"};
     int found = 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         found |= text_ends_with(name, ends[i]);
     }
-    return found;
-}
-
-enum class_kind folder_class_kind(const char *name) {
-    return is_class_of_bert(name) ? CLASS_OF_BERT
+    return found ? CLASS_OF_BERT
            : (strcmp(name, "PreTrainedTokenizerFast") == 0 ||
               strcmp(name, "TokenizersBackend") == 0)
                ? CLASS_GENERAL

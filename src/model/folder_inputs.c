@@ -73,13 +73,6 @@ struct part {
     int type;
 };
 
-static int is_part(const json *item, const struct part *part, int one_type) {
-    const json *found = json_member(item, part->kind), *type = json_member(found, "type_id");
-    const char *id = json_text(json_member(found, "id"));
-    return id != NULL && strcmp(id, part->id) == 0 && json_is_integer_value(type) &&
-           (one_type || json_as_integer(type) == part->type);
-}
-
 static int are_parts(const json *list, size_t count, int one_type) {
     static const struct part parts[] = {{"SpecialToken", "[CLS]", 0},
                                         {"Sequence", "A", 0},
@@ -88,7 +81,11 @@ static int are_parts(const json *list, size_t count, int one_type) {
                                         {"SpecialToken", "[SEP]", 1}};
     int equal = json_length(list) == count;
     for (size_t i = 0; equal && i < count; i++) {
-        equal = is_part(json_at(list, i), &parts[i], one_type);
+        const json *item = json_at(list, i);
+        const json *found = json_member(item, parts[i].kind), *type = json_member(found, "type_id");
+        const char *id = json_text(json_member(found, "id"));
+        equal = id != NULL && strcmp(id, parts[i].id) == 0 && json_is_integer_value(type) &&
+                (one_type || json_as_integer(type) == parts[i].type);
     }
     return equal;
 }
@@ -166,15 +163,6 @@ static struct side find_side(const json *settings, const char *key, const json *
                          .is_left = text != NULL && caseless_equal(text, "left")};
 }
 
-static enum berth_status check_truncation(const json *settings, const json *whole,
-                                          struct berth_error *error) {
-    const struct side side = find_side(settings, "truncation_side", whole, "truncation");
-    return !side.is_left ? BERTH_OK
-                         : error_key(error, BERTH_CONFIG, side.file, side.key,
-                                     "expected \"right\", found \"left\"; to keep the "
-                                     "beginning of long texts, not their end, remove the key");
-}
-
 int64_t folder_token_limit(const json *object, const char *key) {
     const json *value = json_member(object, key);
     double length = json_is_number_value(value) ? json_as_real(value) : 0;
@@ -206,7 +194,12 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     const json *whole = file != NULL ? file->object : NULL;
     rules->cleans_up = json_truth(json_member(settings, "clean_up_tokenization_spaces"));
     rules->max_length = folder_token_limit(settings, "model_max_length");
-    enum berth_status status = check_truncation(settings, whole, error);
+    const struct side side = find_side(settings, "truncation_side", whole, "truncation");
+    enum berth_status status =
+        !side.is_left ? BERTH_OK
+                      : error_key(error, BERTH_CONFIG, side.file, side.key,
+                                  "expected \"right\", found \"left\"; to keep the "
+                                  "beginning of long texts, not their end, remove the key");
     if (status == BERTH_OK) {
         status = read_split(settings, file, &rules->split_special, error);
     }
@@ -252,35 +245,18 @@ enum berth_status folder_token_names(const char *folder, struct folder_names *na
 
 // --- settings without effect --------------------------------------------------------------------
 
-static void note_padding(const char *folder, const json *settings, const json *whole,
-                         const struct berth_log *log) {
-    const struct side side = find_side(settings, "padding_side", whole, "padding");
-    if (side.is_left) {
-        log_note(
-            log,
-            "%s: %s: key \"%s\": \"left\" has no effect: texts are not padded; in transformers "
-            "it moves the shorter texts of a batch to other positions, and so changes their "
-            "results",
-            folder, side.file, side.key);
-    }
-}
-
-// The folder's own class of tokenizer, as transformers finds it: in an object of classes, or in the
-// list that older versions wrote for the tokenizer alone. A list has the slow class, then the fast
-// one. NULL: none.
-static const char *own_class(const json *object) {
-    const json *map = json_member(object, "auto_map");
-    const json *names = json_is_object_value(map) ? json_member(map, "AutoTokenizer") : map;
-    const char *fast = json_text(json_at(names, 1));
-    return json_text(names) != NULL ? json_text(names)
-           : fast != NULL           ? fast
-                                    : json_text(json_at(names, 0));
-}
-
 // Returns whether there is one.
 static int note_class(const char *folder, const char *file, const json *object,
                       const struct berth_log *log) {
-    const char *name = own_class(object);
+    // The folder's own class of tokenizer, as transformers finds it: in an object of classes, or in
+    // the list that older versions wrote for the tokenizer alone. A list has the slow class, then
+    // the fast one.
+    const json *map = json_member(object, "auto_map");
+    const json *names = json_is_object_value(map) ? json_member(map, "AutoTokenizer") : map;
+    const char *fast = json_text(json_at(names, 1));
+    const char *name = json_text(names) != NULL ? json_text(names)
+                       : fast != NULL           ? fast
+                                                : json_text(json_at(names, 0));
     if (name != NULL) {
         log_note(log,
                  "%s: %s: key \"auto_map\": the folder's own tokenizer %.*s is not run: texts are "
@@ -294,7 +270,16 @@ enum berth_status folder_note_inputs(const char *folder, const struct vocabulary
                                      const struct berth_log *log, struct berth_error *error) {
     json *settings, *config;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
-    note_padding(folder, settings, file != NULL ? file->object : NULL, log);
+    const struct side side =
+        find_side(settings, "padding_side", file != NULL ? file->object : NULL, "padding");
+    if (side.is_left) {
+        log_note(
+            log,
+            "%s: %s: key \"%s\": \"left\" has no effect: texts are not padded; in transformers "
+            "it moves the shorter texts of a batch to other positions, and so changes their "
+            "results",
+            folder, side.file, side.key);
+    }
     const int is_noted = note_class(folder, SETTINGS_FILE, settings, log);
     json_free(settings);
     if (!is_noted) {

@@ -5,7 +5,7 @@
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
@@ -54,13 +54,6 @@ static enum berth_status read_truth(const json *settings, const char *key, int *
     return json_is_null_value(json_member(settings, key))
                ? BERTH_OK
                : json_get_boolean(settings, SETTINGS_FILE, key, value, error);
-}
-
-static enum berth_status apply_settings(const json *settings, struct text_rules *rules,
-                                        struct berth_error *error) {
-    TRY(read_truth(settings, "do_lower_case", &rules->lower_case, error));
-    TRY(read_truth(settings, "strip_accents", &rules->strip_accents, error));
-    return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
 }
 
 // Whether the folder has the files of words that become a tokenizer.json.
@@ -133,7 +126,12 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
         *rules = text_rules_default;
         rules->is_pipeline = 1;
     }
-    return found || is_other ? BERTH_OK : apply_settings(settings, rules, error);
+    if (found || is_other) {
+        return BERTH_OK;
+    }
+    TRY(read_truth(settings, "do_lower_case", &rules->lower_case, error));
+    TRY(read_truth(settings, "strip_accents", &rules->strip_accents, error));
+    return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
 }
 
 // The name counts as in Google's programs, which have no files of the tokenizer but vocab.txt.

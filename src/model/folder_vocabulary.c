@@ -6,8 +6,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
 #include "model/folder_words.h"
@@ -180,22 +180,6 @@ static int64_t id_of(const char *text) {
     return number_parse_integer(text, &id) ? id : -1;
 }
 
-// "added_tokens_decoder" has ids as keys, added_tokens.json has them as values.
-static enum berth_status read_token(const struct source *source, const struct json_walk *walk,
-                                    struct numbered *token, struct berth_error *error) {
-    const int by_text = source->key == NULL;
-    *token =
-        (struct numbered){.text = by_text ? walk->key : text_of(walk->value),
-                          .token = by_text ? NULL : walk->value,
-                          .id = !by_text                             ? id_of(walk->key)
-                                : json_is_integer_value(walk->value) ? json_as_integer(walk->value)
-                                                                     : -1};
-    return token->text != NULL && token->id >= 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: \"%.*s\": expected a token with an id",
-                           source->file, UTF8_SHOWN(walk->key, 40));
-}
-
 // The tokens of an object in the order of their ids; newly allocated.
 static enum berth_status sort_tokens(const struct source *source, const json *object,
                                      struct numbered **tokens, struct berth_error *error) {
@@ -206,7 +190,19 @@ static enum berth_status sort_tokens(const struct source *source, const json *ob
         return error_no_memory(error, json_length(object) * sizeof **tokens, source->file);
     }
     while (json_walk_next(&walk)) {
-        TRY(read_token(source, &walk, &(*tokens)[count++], error));
+        // "added_tokens_decoder" has ids as keys, added_tokens.json has them as values.
+        struct numbered *token = &(*tokens)[count++];
+        const int by_text = source->key == NULL;
+        *token = (struct numbered){.text = by_text ? walk.key : text_of(walk.value),
+                                   .token = by_text ? NULL : walk.value,
+                                   .id = !by_text ? id_of(walk.key)
+                                         : json_is_integer_value(walk.value)
+                                             ? json_as_integer(walk.value)
+                                             : -1};
+        if (token->text == NULL || token->id < 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: \"%.*s\": expected a token with an id",
+                             source->file, UTF8_SHOWN(walk.key, 40));
+        }
     }
     qsort(*tokens, count, sizeof **tokens, compare_ids);
     return BERTH_OK;
@@ -246,33 +242,6 @@ static void find_lists(const struct token_files *files, struct source lists[LIST
 static struct source find_key(const struct token_files *files, const char *key) {
     return json_member(files->specials, key) != NULL ? in_specials(files, key)
                                                      : in_settings(files, key);
-}
-
-// In the order of their ids in transformers 5: single tokens, objects of names and tokens, then
-// lists. A list of the older name alone is the last resort.
-static enum berth_status add_specials(struct vocabulary_file *file, const struct token_files *files,
-                                      struct berth_error *error) {
-    const struct source singles[] = {find_key(files, "bos_token"), find_key(files, "eos_token")};
-    const struct source objects[] = {in_settings(files, EXTRA), in_specials(files, EXTRA)};
-    struct source lists[LISTS];
-    find_lists(files, lists);
-    if (lists[0].key == NULL && lists[1].key == NULL) {
-        lists[0] = find_key(files, ADDITIONAL);
-    }
-    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
-        TRY(add_key(file, &singles[i], error));
-    }
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
-        if (json_is_object_value(json_member(objects[i].object, EXTRA))) {
-            TRY(add_key(file, &objects[i], error));
-        }
-    }
-    for (size_t i = 0; i < LISTS; i++) {
-        if (lists[i].key != NULL) {
-            TRY(add_key(file, &lists[i], error));
-        }
-    }
-    return BERTH_OK;
 }
 
 static int is_special(const struct token_files *files, const char *text) {
@@ -336,7 +305,29 @@ static enum berth_status add_tokens(struct vocabulary_file *file, const struct t
     }
     const struct token_files known = {.settings = files->settings,
                                       .specials = has_ids ? NULL : files->specials};
-    return add_specials(file, &known, error);
+    // In the order of their ids in transformers 5: single tokens, objects of names and tokens, then
+    // lists. A list of the older name alone is the last resort.
+    const struct source singles[] = {find_key(&known, "bos_token"), find_key(&known, "eos_token")};
+    const struct source objects[] = {in_settings(&known, EXTRA), in_specials(&known, EXTRA)};
+    struct source lists[LISTS];
+    find_lists(&known, lists);
+    if (lists[0].key == NULL && lists[1].key == NULL) {
+        lists[0] = find_key(&known, ADDITIONAL);
+    }
+    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
+        TRY(add_key(file, &singles[i], error));
+    }
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        if (json_is_object_value(json_member(objects[i].object, EXTRA))) {
+            TRY(add_key(file, &objects[i], error));
+        }
+    }
+    for (size_t i = 0; i < LISTS; i++) {
+        if (lists[i].key != NULL) {
+            TRY(add_key(file, &lists[i], error));
+        }
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status read_additions(const char *folder, struct vocabulary_file *file,

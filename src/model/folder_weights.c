@@ -4,7 +4,7 @@
 // only what Berth cannot read (Flax, another model's file) gets an error that says so.
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/containers/containers.h"
 #include "format/containers/shards.h"
 #include "model/adapter.h"

@@ -6,7 +6,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
 #include "model/words_build.h"

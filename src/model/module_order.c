@@ -3,7 +3,7 @@
 // sorts our parameters by the list that fits. The lists are in architectures.c.
 #include "model/module_order.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/architectures.h"
 #include "model/weights.h"
 

@@ -35,12 +35,6 @@ static size_t rows_of(size_t corpus_count) {
     return least((corpus_count + CORPUS_STEP - 1) / CORPUS_STEP * CORPUS_STEP, CORPUS_ROWS);
 }
 
-// The library of a GPU chooses a product's kernel by its shape, and so the last digits of its sums.
-static size_t queries_of(const struct nearest_args *args) {
-    const size_t whole = (args->query_count + QUERY_STEP - 1) / QUERY_STEP * QUERY_STEP;
-    return args->device->is_host ? least(whole, NEAREST_QUERIES) : NEAREST_QUERIES;
-}
-
 // The best `held` of a query are sorted. Rows come by ascending index, so a row goes behind those
 // of its score.
 static void insert(struct nearest *best, size_t held, size_t count, struct nearest row) {
@@ -141,10 +135,14 @@ static void release(struct device *device, float *block, size_t numbers) {
 enum berth_status nearest_find(const struct nearest_args *args, struct nearest *found,
                                struct berth_error *error) {
     struct device *device = args->device;
+    // The library of a GPU chooses a product's kernel by its shape, and so the last digits of its
+    // sums.
+    const size_t whole = (args->query_count + QUERY_STEP - 1) / QUERY_STEP * QUERY_STEP;
     struct search search = {.args = args,
                             .found = found,
                             .rows = rows_of(args->corpus_count),
-                            .block = queries_of(args)};
+                            .block = args->device->is_host ? least(whole, NEAREST_QUERIES)
+                                                           : NEAREST_QUERIES};
     const size_t queries = search.block * args->size, corpus = search.rows * args->size;
     const size_t scores = search.block * search.rows;
     OWNED float *read = NULL;

@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/portable_math.h"
 #include "core/rng.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/architectures.h"
 
 #include <assert.h>
@@ -287,27 +287,6 @@ static void add_head(struct param_table *table, const struct bert_config *config
     }
 }
 
-// Without token types, all tokens read one row of zeros, which is a gap of the buffer.
-static void add_types(struct param_table *table, const struct bert_config *config) {
-    if (config->type_vocab_size > 0) {
-        add_rows(table, config, type_table, LENGTH(type_table), "", table);
-    } else {
-        table->type = table->total = align(table->total);
-        table->total += bert_embedding_size(config);
-    }
-}
-
-static enum berth_status check_head(const struct bert_config *config, enum param_head head,
-                                    struct berth_error *error) {
-    const struct architecture *row = bert_architecture(config);
-    return head != PARAM_HEAD_PRETRAINING || row->compares_sentences
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s has no head for the next sentence, which this pre-training needs; "
-                           "train it with `berth pretrain --objective mlm`",
-                           row->title);
-}
-
 static const struct param_table empty = {.head_weight = -1,
                                          .head_bias = -1,
                                          .projection_weight = -1,
@@ -329,7 +308,13 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
                       LENGTH(projection) + LENGTH(embedding_vectors) + LENGTH(word_table) +
                       CLASS_ROWS + layout->matrix_count + layout->vector_count;
     *table = empty;
-    TRY(check_head(config, head, error));
+    const struct architecture *row = bert_architecture(config);
+    if (head == PARAM_HEAD_PRETRAINING && !row->compares_sentences) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s has no head for the next sentence, which this pre-training needs; "
+                         "train it with `berth pretrain --objective mlm`",
+                         row->title);
+    }
     table->architecture = bert_architecture(config);
     table->head = head;
     table->layer_count = config->num_hidden_layers;
@@ -350,7 +335,13 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
     add_rows(table, config, position_table, LENGTH(position_table), "", table);
-    add_types(table, config);
+    // Without token types, all tokens read one row of zeros, which is a gap of the buffer.
+    if (config->type_vocab_size > 0) {
+        add_rows(table, config, type_table, LENGTH(type_table), "", table);
+    } else {
+        table->type = table->total = align(table->total);
+        table->total += bert_embedding_size(config);
+    }
     if (config->embedding_size > 0) {
         add_rows(table, config, projection, LENGTH(projection), "", table);
     }
@@ -482,15 +473,6 @@ const struct param *param_table_find(const struct param_table *table, const char
     return NULL;
 }
 
-// FNV-1a, 32 bits: the stream of a parameter's initial values.
-static uint32_t name_stream(const char *name) {
-    uint32_t hash = 2166136261u;
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    }
-    return hash;
-}
-
 // Elements [first, first + 2) of a stream of standard normal values.
 static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]) {
     uint64_t index = first;
@@ -543,9 +525,15 @@ void param_initialise_one(const struct param *param, const struct bert_config *c
                           uint64_t seed, float *to, int threads) {
     int64_t count = param->rows * param->cols;
     if (param->rank == 2) {
+        // FNV-1a, 32 bits: the stream of a parameter's initial values.
+        const char *name = param->name;
+        uint32_t hash = 2166136261u;
+        for (; *name != '\0'; name++) {
+            hash = (hash ^ (unsigned char)*name) * 16777619u;
+        }
         const struct normal normal = {.deviation = deviation(param, config),
                                       .seed = seed,
-                                      .stream = name_stream(param->name),
+                                      .stream = hash,
                                       .draw = config->truncated_initializer ? truncated_pair
                                                                             : normal_pair};
         fill_normal(to, count, &normal, threads);

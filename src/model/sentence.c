@@ -5,8 +5,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/folder.h"
 
 #include <math.h>
@@ -114,26 +114,21 @@ static enum berth_status refuse_pooling(const char *path, const char *name,
                      path, name);
 }
 
-static enum berth_status read_old_pooling(const json *object, const char *path,
-                                          enum berth_pooling *pooling, struct berth_error *error) {
-    int count = 0;
-    *pooling = BERTH_POOL_MEAN; // sentence-transformers' default
-    for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
-        int is_set = 0;
-        TRY(json_get_boolean(object, path, old_names[i], &is_set, error));
-        if (is_set) {
-            *pooling = (enum berth_pooling)i;
-            count++;
-        }
-    }
-    return count <= 1 ? BERTH_OK : refuse_pooling(path, "several", error);
-}
-
 static enum berth_status find_pooling(const json *object, const char *path,
                                       enum berth_pooling *pooling, struct berth_error *error) {
     const json *mode = json_member(object, "pooling_mode");
     if (mode == NULL) {
-        return read_old_pooling(object, path, pooling, error);
+        int count = 0;
+        *pooling = BERTH_POOL_MEAN; // sentence-transformers' default
+        for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
+            int is_set = 0;
+            TRY(json_get_boolean(object, path, old_names[i], &is_set, error));
+            if (is_set) {
+                *pooling = (enum berth_pooling)i;
+                count++;
+            }
+        }
+        return count <= 1 ? BERTH_OK : refuse_pooling(path, "several", error);
     }
     if (json_is_array_value(mode) && json_length(mode) == 1) {
         mode = json_at(mode, 0);
@@ -200,23 +195,6 @@ static enum sentence_kind kind_of(const struct home *home) {
                                             : SENTENCE_DENSE;
 }
 
-// A Normalize before it becomes its own.
-static enum berth_status add_dense(const char *folder, const char *module,
-                                   struct sentence *sentence, struct berth_error *error) {
-    struct sentence_dense *dense = &sentence->dense[sentence->dense_count];
-    const int64_t inputs = sentence->dense_count > 0 ? dense[-1].outputs : 0;
-    sentence->dense_count++;
-    TRY(sentence_dense_read(folder, module, dense, error));
-    dense->normalizes = sentence->how.normalize;
-    sentence->how.normalize = 0;
-    return inputs == 0 || inputs == dense->inputs
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s/%s/config.json: key \"in_features\": expected %lld, as the module "
-                           "before it has, found %lld",
-                           folder, module, (long long)inputs, (long long)dense->inputs);
-}
-
 static enum berth_status read_module(const struct home *home, size_t index,
                                      struct sentence *sentence, struct berth_error *error) {
     const json *module = json_at(home->modules, index);
@@ -238,7 +216,20 @@ static enum berth_status read_module(const struct home *home, size_t index,
     }
     if (index >= 2 && strcmp(class, "Dense") == 0 && is_plain_name(path) &&
         sentence->dense_count < SENTENCE_DENSE_MAX) {
-        return add_dense(folder, path, sentence, error);
+        // A Normalize before it becomes its own.
+        struct sentence_dense *dense = &sentence->dense[sentence->dense_count];
+        const int64_t inputs = sentence->dense_count > 0 ? dense[-1].outputs : 0;
+        sentence->dense_count++;
+        TRY(sentence_dense_read(folder, path, dense, error));
+        dense->normalizes = sentence->how.normalize;
+        sentence->how.normalize = 0;
+        return inputs == 0 || inputs == dense->inputs
+                   ? BERTH_OK
+                   : error_set(
+                         error, BERTH_CONFIG,
+                         "%s/%s/config.json: key \"in_features\": expected %lld, as the module "
+                         "before it has, found %lld",
+                         folder, path, (long long)inputs, (long long)dense->inputs);
     }
     return error_set(error, BERTH_CONFIG,
                      "%s: " MODULES_FILE
@@ -623,28 +614,6 @@ static json *module_of(int number, const char *class, const char *path) {
                        {"path", json_new_text(path)}, {"type", json_new_text(type)});
 }
 
-static json *modules_of(const struct sentence *sentence) {
-    json *modules = json_new_array();
-    int failed = json_append(modules, module_of(0, "Transformer", ""));
-    failed |= json_append(modules, module_of(1, "Pooling", POOLING_FOLDER));
-    if (sentence->how.normalize) {
-        failed |= json_append(modules, module_of(2, "Normalize", NORMALIZE_FOLDER));
-    }
-    return json_unless_failed(modules, failed);
-}
-
-static enum berth_status write_pooling(const struct sentence *sentence, int64_t size,
-                                       const char *folder, struct berth_error *error) {
-    json *pooling = JSON_OBJECT({"word_embedding_dimension", json_new_integer(size)},
-                                {"include_prompt", json_new_boolean(!sentence->skips_prompt)});
-    int failed = 0;
-    for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
-        const int is_on = i == (size_t)sentence->how.pooling;
-        failed |= json_set(pooling, old_names[i], json_new_boolean(is_on));
-    }
-    return write_member(folder, "config.json", json_unless_failed(pooling, failed), error);
-}
-
 // Creates the module's folder, or removes one that another run has left.
 static enum berth_status prepare_normalize_folder(const struct sentence *sentence,
                                                   const char *folder, struct berth_error *error) {
@@ -668,12 +637,25 @@ enum berth_status sentence_write(const struct sentence *sentence, int64_t size, 
     enum berth_status status =
         inside != NULL ? dir_make(inside, error) : error_no_memory(error, 0, "a path");
     if (status == BERTH_OK) {
-        status = write_pooling(sentence, size, inside, error);
+        json *pooling = JSON_OBJECT({"word_embedding_dimension", json_new_integer(size)},
+                                    {"include_prompt", json_new_boolean(!sentence->skips_prompt)});
+        int failed = 0;
+        for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
+            const int is_on = i == (size_t)sentence->how.pooling;
+            failed |= json_set(pooling, old_names[i], json_new_boolean(is_on));
+        }
+        status = write_member(inside, "config.json", json_unless_failed(pooling, failed), error);
     }
     memory_free(inside);
     TRY(status);
     TRY(prepare_normalize_folder(sentence, folder, error));
-    return write_member(folder, MODULES_FILE, modules_of(sentence), error);
+    json *modules = json_new_array();
+    int failed = json_append(modules, module_of(0, "Transformer", ""));
+    failed |= json_append(modules, module_of(1, "Pooling", POOLING_FOLDER));
+    if (sentence->how.normalize) {
+        failed |= json_append(modules, module_of(2, "Normalize", NORMALIZE_FOLDER));
+    }
+    return write_member(folder, MODULES_FILE, json_unless_failed(modules, failed), error);
 }
 
 // --- copying ------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/portable_math.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 #include "model/weights.h"
@@ -77,30 +77,6 @@ static enum berth_status read_size(const json *object, const char *path, const c
                            FEATURES_LIMIT, (long long)*size);
 }
 
-static enum berth_status check_place(const json *object, const char *path,
-                                     struct berth_error *error) {
-    static const char *const keys[] = {"module_input_name", "module_output_name"};
-    int has_residual = 0;
-    for (size_t i = 0; i < 2; i++) {
-        const char *name = "sentence_embedding";
-        if (!json_is_null_value(json_member(object, keys[i]))) {
-            TRY(json_get_text(object, path, keys[i], &name, error));
-        }
-        if (strcmp(name, "sentence_embedding") != 0) {
-            return error_key(error, BERTH_CONFIG, path, keys[i],
-                             "expected \"sentence_embedding\", found \"%.*s\": a "
-                             "module of single tokens is not supported",
-                             UTF8_SHOWN(name, 40));
-        }
-    }
-    TRY(json_get_boolean(object, path, "use_residual", &has_residual, error));
-    return !has_residual ? BERTH_OK
-                         : error_set(error, BERTH_CONFIG,
-                                     "%s: key \"use_residual\": expected false, found true; use a "
-                                     "model without residual connections",
-                                     path);
-}
-
 static enum berth_status read_config(const char *path, struct sentence_dense *dense, int *has_bias,
                                      struct berth_error *error) {
     json *object;
@@ -109,7 +85,27 @@ static enum berth_status read_config(const char *path, struct sentence_dense *de
     TRY_DONE(read_size(object, path, "in_features", &dense->inputs, error));
     TRY_DONE(read_size(object, path, "out_features", &dense->outputs, error));
     TRY_DONE(json_get_boolean(object, path, "bias", has_bias, error));
-    TRY_DONE(check_place(object, path, error));
+    static const char *const keys[] = {"module_input_name", "module_output_name"};
+    int has_residual = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = "sentence_embedding";
+        if (!json_is_null_value(json_member(object, keys[i]))) {
+            TRY_DONE(json_get_text(object, path, keys[i], &name, error));
+        }
+        if (strcmp(name, "sentence_embedding") != 0) {
+            TRY_DONE(error_key(error, BERTH_CONFIG, path, keys[i],
+                               "expected \"sentence_embedding\", found \"%.*s\": a "
+                               "module of single tokens is not supported",
+                               UTF8_SHOWN(name, 40)));
+        }
+    }
+    TRY_DONE(json_get_boolean(object, path, "use_residual", &has_residual, error));
+    if (has_residual) {
+        TRY_DONE(error_set(error, BERTH_CONFIG,
+                           "%s: key \"use_residual\": expected false, found true; use a "
+                           "model without residual connections",
+                           path));
+    }
     TRY_DONE(read_activation(object, path, dense, error));
 done:
     json_free(object);
@@ -134,21 +130,6 @@ static enum berth_status read_tensor(const struct weights *weights, const char *
                            : error_no_memory(error, (size_t)(rows * cols) * sizeof **values, name);
 }
 
-static enum berth_status read_weights(const char *folder, struct sentence_dense *dense,
-                                      int has_bias, struct berth_error *error) {
-    struct weights weights;
-    enum berth_status status;
-    TRY(weights_open(&weights, folder, 0, error));
-    TRY_DONE(read_tensor(&weights, "linear.weight", dense->outputs, dense->inputs, &dense->weight,
-                         error));
-    if (has_bias) {
-        TRY_DONE(read_tensor(&weights, "linear.bias", 1, dense->outputs, &dense->bias, error));
-    }
-done:
-    weights_close(&weights);
-    return status;
-}
-
 enum berth_status sentence_dense_read(const char *folder, const char *module,
                                       struct sentence_dense *dense, struct berth_error *error) {
     OWNED char *inside = folder_file(folder, module);
@@ -159,7 +140,17 @@ enum berth_status sentence_dense_read(const char *folder, const char *module,
         return error_no_memory(error, 0, "a path");
     }
     TRY(read_config(path, dense, &has_bias, error));
-    return read_weights(inside, dense, has_bias, error);
+    struct weights weights;
+    enum berth_status status;
+    TRY(weights_open(&weights, inside, 0, error));
+    TRY_DONE(read_tensor(&weights, "linear.weight", dense->outputs, dense->inputs, &dense->weight,
+                         error));
+    if (has_bias) {
+        TRY_DONE(read_tensor(&weights, "linear.bias", 1, dense->outputs, &dense->bias, error));
+    }
+done:
+    weights_close(&weights);
+    return status;
 }
 
 void sentence_dense_done(struct sentence_dense *dense) {

@@ -6,8 +6,8 @@
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -189,16 +189,6 @@ static enum berth_status read_added(struct vocabulary_file *file, struct tokens 
     return BERTH_OK;
 }
 
-// The number of tokens: those of the model and the added ones that it lacks.
-static size_t count_tokens(const json *vocabulary, const json *added) {
-    size_t count = json_length(vocabulary);
-    for (size_t i = 0; i < json_length(added); i++) {
-        const char *text = json_text(json_member(json_at(added, i), "content"));
-        count += text != NULL && json_member(vocabulary, text) == NULL;
-    }
-    return count;
-}
-
 static enum berth_status join_tokens(struct vocabulary_file *file, const struct tokens *tokens,
                                      struct berth_error *error) {
     file->bytes = memory_new(tokens->bytes + 1);
@@ -223,7 +213,12 @@ static enum berth_status read_tokens(struct vocabulary_file *file, struct tokens
                                      struct berth_error *error) {
     const json *vocabulary = json_member(json_member(file->object, "model"), "vocab");
     const json *added = json_member(file->object, "added_tokens");
-    tokens->count = count_tokens(vocabulary, added);
+    size_t count = json_length(vocabulary);
+    for (size_t i = 0; i < json_length(added); i++) {
+        const char *text = json_text(json_member(json_at(added, i), "content"));
+        count += text != NULL && json_member(vocabulary, text) == NULL;
+    }
+    tokens->count = count;
     file->word_pieces = json_length(vocabulary);
     if (!json_is_object_value(vocabulary) || tokens->count == 0) {
         return error_set(error, BERTH_BAD_DATA,
@@ -375,25 +370,6 @@ static size_t find_line(const struct vocabulary_file *file, const char *text) {
     return found != SIZE_MAX ? found : line;
 }
 
-// Appends a line that ends as the first one does.
-static enum berth_status append_line(struct vocabulary_file *file, const char *text,
-                                     struct berth_error *error) {
-    const char *first = memchr(file->bytes, '\n', file->length);
-    const char *end = first != NULL && first > file->bytes && first[-1] == '\r' ? "\r\n" : "\n";
-    const int is_open = file->length > 0 && file->bytes[file->length - 1] != '\n';
-    const size_t room = file->length + strlen(text) + 5;
-    char *bytes = memory_new(room);
-    if (bytes == NULL) {
-        return error_no_memory(error, room, "the vocabulary");
-    }
-    memcpy(bytes, file->bytes, file->length);
-    file->length += (size_t)snprintf(bytes + file->length, room - file->length, "%s%s%s",
-                                     is_open ? end : "", text, end);
-    memory_free(file->bytes);
-    file->bytes = bytes;
-    return BERTH_OK;
-}
-
 enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
                                       struct added_token token, int64_t id,
                                       struct berth_error *error) {
@@ -413,7 +389,20 @@ enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *
                          "%s: an added token is empty or contains a line break", name);
     }
     if (line == count) {
-        TRY(append_line(file, text, error));
+        // Appends a line that ends as the first one does.
+        const char *first = memchr(file->bytes, '\n', file->length);
+        const char *end = first != NULL && first > file->bytes && first[-1] == '\r' ? "\r\n" : "\n";
+        const int is_open = file->length > 0 && file->bytes[file->length - 1] != '\n';
+        const size_t room = file->length + strlen(text) + 5;
+        char *bytes = memory_new(room);
+        if (bytes == NULL) {
+            return error_no_memory(error, room, "the vocabulary");
+        }
+        memcpy(bytes, file->bytes, file->length);
+        file->length += (size_t)snprintf(bytes + file->length, room - file->length, "%s%s%s",
+                                         is_open ? end : "", text, end);
+        memory_free(file->bytes);
+        file->bytes = bytes;
         file->word_pieces = file->word_pieces > 0 ? file->word_pieces : count;
     }
     return keep_added(file, token, error);

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/int8.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/architectures.h"
 #include "model/folder.h"
 
@@ -108,16 +108,6 @@ static int is_slot(const struct tensor_file *file, const struct tensor_entry *en
     return tensor_file_find(file, name) != NULL;
 }
 
-// Files of models with a head have the encoder's prefix.
-static const struct architecture *shown_by(const char *name) {
-    const struct architecture *row = NULL;
-    for (size_t i = 0; row == NULL && architecture_at(i) != NULL; i++) {
-        const char *prefix = architecture_at(i)->prefix;
-        row = strncmp(name, prefix, strlen(prefix)) == 0 ? architecture_at(i) : NULL;
-    }
-    return row;
-}
-
 static enum berth_status add_entry(struct weights *weights, const struct tensor_entry *entry,
                                    struct berth_error *error) {
     char name[WEIGHT_NAME_SIZE];
@@ -130,7 +120,13 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
         return add_stack(weights, entry, name, error);
     }
     if (weights->shown == NULL) {
-        weights->shown = shown_by(entry->name);
+        // Files of models with a head have the encoder's prefix.
+        const struct architecture *row = NULL;
+        for (size_t i = 0; row == NULL && architecture_at(i) != NULL; i++) {
+            const char *prefix = architecture_at(i)->prefix;
+            row = strncmp(entry->name, prefix, strlen(prefix)) == 0 ? architecture_at(i) : NULL;
+        }
+        weights->shown = row;
     }
     struct weight *weight = add(weights, entry, use);
     snprintf(weight->name, sizeof weight->name, "%s", name[0] != '\0' ? name : entry->name);
@@ -152,19 +148,6 @@ static const struct beside_row *row_beside_matrix(const struct tensor_file *file
         }
     }
     return NULL;
-}
-
-static enum berth_status check_layout(const struct tensor_file *file,
-                                      const struct tensor_entry *entry, struct berth_error *error) {
-    for (size_t i = 0; i < sizeof refused_layouts / sizeof *refused_layouts; i++) {
-        const struct layout_row *row = &refused_layouts[i];
-        if (text_ends_with(entry->name, row->ending)) {
-            return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
-                                "expected %s, found %s; %s", row->expected, row->found,
-                                row->remedy);
-        }
-    }
-    return BERTH_OK;
 }
 
 // The groups of a row.
@@ -192,25 +175,20 @@ static enum berth_status check_scale(const struct tensor_file *file, const struc
                      scale == NULL ? "no such tensor" : "another shape or type");
 }
 
-static enum berth_status check_zero_point(const struct tensor_file *file,
-                                          const struct weight *weight, struct berth_error *error) {
-    const struct tensor_entry *zero = weight->zero_point, *scale = weight->scale;
-    return zero == NULL || (zero->dtype == TENSOR_I8 && zero->rank == scale->rank &&
-                            memcmp(zero->shape, scale->shape, sizeof zero->shape) == 0)
-               ? BERTH_OK
-               : error_tensor(error, BERTH_BAD_DATA, file->path, zero->name,
-                              "expected type I8 and the shape of \"%s\", found "
-                              "another shape or type",
-                              scale->name);
-}
-
 enum berth_status weights_check_integers(const struct weights *weights, const struct weight *weight,
                                          struct berth_error *error) {
     if (!is_quantized(weight->entry) || weight->use != NAME_KEPT) {
         return BERTH_OK;
     }
     TRY(check_scale(&weights->file, weight, error));
-    return check_zero_point(&weights->file, weight, error);
+    const struct tensor_entry *zero = weight->zero_point, *scale = weight->scale;
+    return zero == NULL || (zero->dtype == TENSOR_I8 && zero->rank == scale->rank &&
+                            memcmp(zero->shape, scale->shape, sizeof zero->shape) == 0)
+               ? BERTH_OK
+               : error_tensor(error, BERTH_BAD_DATA, weights->file.path, zero->name,
+                              "expected type I8 and the shape of \"%s\", found "
+                              "another shape or type",
+                              scale->name);
 }
 
 // The key under which a training script saved the model, beside a loss or a generator's state; "":
@@ -237,7 +215,14 @@ static enum berth_status add_entries(struct weights *weights, struct berth_error
         const struct tensor_entry *entry = &file->entries[i];
         const struct beside_row *row = row_beside_matrix(file, entry);
         const int is_outside = strncmp(entry->name, key, strlen(key)) != 0;
-        TRY(check_layout(file, entry, error));
+        for (size_t k = 0; k < sizeof refused_layouts / sizeof *refused_layouts; k++) {
+            const struct layout_row *layout = &refused_layouts[k];
+            if (text_ends_with(entry->name, layout->ending)) {
+                return error_tensor(error, BERTH_BAD_DATA, file->path, entry->name,
+                                    "expected %s, found %s; %s", layout->expected, layout->found,
+                                    layout->remedy);
+            }
+        }
         weights->is_quantized |= row != NULL;
         weights->dropped += is_outside || (row != NULL && !row->is_used);
         if (row == NULL && !is_outside) {
@@ -259,29 +244,6 @@ static void sort(struct weights *weights) {
     }
 }
 
-static void rename_norms(struct weights *weights) {
-    for (size_t i = 0; i < weights->count; i++) {
-        char name[WEIGHT_NAME_SIZE];
-        name_pre_norm(weights->list[i].name, name, sizeof name);
-        if (name[0] != '\0') {
-            memcpy(weights->list[i].name, name, strlen(name) + 1);
-        }
-    }
-    sort(weights);
-}
-
-static enum berth_status check_names(const struct weights *weights, struct berth_error *error) {
-    for (size_t i = 1; i < weights->count; i++) {
-        const struct weight *before = &weights->list[i - 1], *weight = &weights->list[i];
-        if (strcmp(before->name, weight->name) == 0) {
-            return error_set(
-                error, BERTH_BAD_DATA, "%s: duplicate tensor: \"%s\" and \"%s\" are both %s",
-                weights->file.path, before->entry->name, weight->entry->name, weight->name);
-        }
-    }
-    return BERTH_OK;
-}
-
 enum berth_status weights_check_architecture(const struct weights *weights,
                                              const struct bert_config *config,
                                              struct berth_error *error) {
@@ -292,21 +254,6 @@ enum berth_status weights_check_architecture(const struct weights *weights,
                            "%s: tensors begin with \"%s\": this is %s, but config.json says "
                            "\"model_type\": \"%s\"; use the config.json of these weights",
                            weights->file.path, shown->prefix, shown->title, row->type);
-}
-
-static enum berth_status check_architecture(const struct weights *weights,
-                                            struct berth_error *error) {
-    for (size_t i = 0; i < weights->count; i++) {
-        const char *found = architecture_of_tensor(weights->list[i].name);
-        if (found != NULL) {
-            return error_tensor(error, BERTH_BAD_DATA, weights->file.path,
-                                weights->list[i].entry->name,
-                                "this is %s; expected a model with BERT's layers "
-                                "and learned absolute positions, such as bert-base-uncased",
-                                found);
-        }
-    }
-    return BERTH_OK;
 }
 
 // --- ties ---------------------------------------------------------------------------------------
@@ -351,19 +298,6 @@ static int is_padded(int64_t rows, int64_t vocab_size) {
     return found && rows > vocab_size;
 }
 
-static void hide_padding(struct weights *weights, int64_t vocab_size) {
-    for (size_t i = 0; i < sizeof word_rows / sizeof *word_rows; i++) {
-        struct weight *weight = (struct weight *)weights_find(weights, word_rows[i]);
-        if (weight != NULL && weight->rank >= 1 && weight_is_contiguous(weight) &&
-            is_padded(weight->shape[0], vocab_size)) {
-            if (i == 0) {
-                weights->padding_rows = (size_t)(weight->shape[0] - vocab_size);
-            }
-            weight->shape[0] = vocab_size;
-        }
-    }
-}
-
 int weight_has_word_rows(const char *name) {
     size_t i = 0;
     while (i < sizeof word_rows / sizeof *word_rows && strcmp(word_rows[i], name) != 0) {
@@ -382,13 +316,45 @@ enum berth_status weights_open(struct weights *weights, const char *path, int64_
     TRY_DONE(add_entries(weights, error));
     sort(weights);
     if (weights_are_pre_layer_norm(weights)) {
-        rename_norms(weights);
+        for (size_t i = 0; i < weights->count; i++) {
+            char name[WEIGHT_NAME_SIZE];
+            name_pre_norm(weights->list[i].name, name, sizeof name);
+            if (name[0] != '\0') {
+                memcpy(weights->list[i].name, name, strlen(name) + 1);
+            }
+        }
+        sort(weights);
     }
-    TRY_DONE(check_names(weights, error));
-    TRY_DONE(check_architecture(weights, error));
+    for (size_t i = 1; i < weights->count; i++) {
+        const struct weight *before = &weights->list[i - 1], *weight = &weights->list[i];
+        if (strcmp(before->name, weight->name) == 0) {
+            TRY_DONE(error_set(
+                error, BERTH_BAD_DATA, "%s: duplicate tensor: \"%s\" and \"%s\" are both %s",
+                weights->file.path, before->entry->name, weight->entry->name, weight->name));
+        }
+    }
+    for (size_t i = 0; i < weights->count; i++) {
+        const char *found = architecture_of_tensor(weights->list[i].name);
+        if (found != NULL) {
+            TRY_DONE(error_tensor(error, BERTH_BAD_DATA, weights->file.path,
+                                  weights->list[i].entry->name,
+                                  "this is %s; expected a model with BERT's layers "
+                                  "and learned absolute positions, such as bert-base-uncased",
+                                  found));
+        }
+    }
     settle_ties(weights);
     if (vocab_size > 0) {
-        hide_padding(weights, vocab_size);
+        for (size_t i = 0; i < sizeof word_rows / sizeof *word_rows; i++) {
+            struct weight *weight = (struct weight *)weights_find(weights, word_rows[i]);
+            if (weight != NULL && weight->rank >= 1 && weight_is_contiguous(weight) &&
+                is_padded(weight->shape[0], vocab_size)) {
+                if (i == 0) {
+                    weights->padding_rows = (size_t)(weight->shape[0] - vocab_size);
+                }
+                weight->shape[0] = vocab_size;
+            }
+        }
     }
 done:
     if (status != BERTH_OK) {
@@ -612,26 +578,22 @@ static enum berth_status compare_pieces(const struct weights *weights,
     return BERTH_OK;
 }
 
-static enum berth_status compare_numbers(const struct weights *weights, const struct weight *a,
-                                         const struct weight *b, int *same,
-                                         struct berth_error *error) {
-    const struct weight *const pair[] = {a, b};
-    const int64_t most = has_pieces(a) && has_pieces(b) ? COMPARED_AT_ONCE : weight_elements(a);
-    const size_t bytes = (size_t)most * sizeof(float);
-    float *const numbers[] = {memory_pages(bytes), memory_pages(bytes)};
-    const enum berth_status status = numbers[0] != NULL && numbers[1] != NULL
-                                         ? compare_pieces(weights, pair, most, numbers, same, error)
-                                         : error_no_memory(error, 2 * bytes, a->name);
-    memory_pages_free(numbers[0], bytes);
-    memory_pages_free(numbers[1], bytes);
-    return status;
-}
-
 enum berth_status weights_check_tie(const struct weights *weights, const struct weight *copy,
                                     const struct weight *source, struct berth_error *error) {
     int same = have_one_shape(copy, source);
     if (same && !copy->tied) {
-        TRY(compare_numbers(weights, copy, source, &same, error));
+        const struct weight *const pair[] = {copy, source};
+        const int64_t most =
+            has_pieces(copy) && has_pieces(source) ? COMPARED_AT_ONCE : weight_elements(copy);
+        const size_t bytes = (size_t)most * sizeof(float);
+        float *const numbers[] = {memory_pages(bytes), memory_pages(bytes)};
+        const enum berth_status status =
+            numbers[0] != NULL && numbers[1] != NULL
+                ? compare_pieces(weights, pair, most, numbers, &same, error)
+                : error_no_memory(error, 2 * bytes, copy->name);
+        memory_pages_free(numbers[0], bytes);
+        memory_pages_free(numbers[1], bytes);
+        TRY(status);
     }
     return same ? BERTH_OK
                 : error_tensor(error, BERTH_CONFIG, weights->file.path, copy->entry->name,

@@ -3,7 +3,7 @@
 // of the class and the functions that make the parts of its tokenizer.json.
 #include "core/base64.h"
 #include "core/buffer.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/words_build.h"
 
 #include <string.h>

@@ -11,7 +11,19 @@
 
 // --- vocab.json and merges.txt ------------------------------------------------------------------
 
-static json *read_lines(const char *bytes, size_t length) {
+enum berth_status words_read_bpe(struct words *words, struct berth_error *error) {
+    const struct words_input *input = words->input;
+    TRY(json_read_memory(input->name, input->bytes, input->length, &words->vocabulary, error));
+    words->count = json_length(words->vocabulary);
+    if (!json_is_object_value(words->vocabulary)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: expected an object of words and ids",
+                         input->name);
+    }
+    if (utf8_text_prefix(input->merges, input->merges_length) != input->merges_length) {
+        return error_set(error, BERTH_BAD_DATA, MERGES_FILE ": not UTF-8, or a NUL byte");
+    }
+    const char *bytes = input->merges;
+    const size_t length = input->merges_length;
     json *list = json_new_array();
     int failed = 0;
     for (size_t at = 0; at < length && !failed;) {
@@ -24,21 +36,7 @@ static json *read_lines(const char *bytes, size_t length) {
         memory_free(line);
         at = end + 1;
     }
-    return json_unless_failed(list, failed);
-}
-
-enum berth_status words_read_bpe(struct words *words, struct berth_error *error) {
-    const struct words_input *input = words->input;
-    TRY(json_read_memory(input->name, input->bytes, input->length, &words->vocabulary, error));
-    words->count = json_length(words->vocabulary);
-    if (!json_is_object_value(words->vocabulary)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: expected an object of words and ids",
-                         input->name);
-    }
-    if (utf8_text_prefix(input->merges, input->merges_length) != input->merges_length) {
-        return error_set(error, BERTH_BAD_DATA, MERGES_FILE ": not UTF-8, or a NUL byte");
-    }
-    words->merges = read_lines(input->merges, input->merges_length);
+    words->merges = json_unless_failed(list, failed);
     return words->merges != NULL ? BERTH_OK : words_no_memory(words, error);
 }
 
@@ -203,19 +201,6 @@ static enum berth_status make_merges(struct words *words, struct berth_error *er
     return failed ? words_no_memory(words, error) : BERTH_OK;
 }
 
-// Words and ids in place of the list.
-static enum berth_status make_object(struct words *words, struct berth_error *error) {
-    json *object = json_new_object();
-    int failed = 0;
-    for (size_t i = 0; i < words->model.count; i++) {
-        failed |= json_set(object, words->model.pieces[i].text, json_new_integer((int64_t)i));
-    }
-    json_free(words->vocabulary);
-    words->vocabulary = json_unless_failed(object, failed);
-    words->count = json_length(object);
-    return words->vocabulary != NULL ? BERTH_OK : words_no_memory(words, error);
-}
-
 enum berth_status words_read_general(struct words *words, struct berth_error *error) {
     const struct sentencepiece *model = &words->model;
     TRY(read_pieces(words, error));
@@ -231,7 +216,16 @@ enum berth_status words_read_general(struct words *words, struct berth_error *er
     words->unknown = model->unknown_id;
     if (model->kind == SENTENCEPIECE_BPE) {
         TRY(make_merges(words, error));
-        return make_object(words, error);
+        // The general tokenizer's words and ids take the place of the list.
+        json *object = json_new_object();
+        int failed = 0;
+        for (size_t i = 0; i < words->model.count; i++) {
+            failed |= json_set(object, words->model.pieces[i].text, json_new_integer((int64_t)i));
+        }
+        json_free(words->vocabulary);
+        words->vocabulary = json_unless_failed(object, failed);
+        words->count = json_length(object);
+        return words->vocabulary != NULL ? BERTH_OK : words_no_memory(words, error);
     }
     return BERTH_OK;
 }

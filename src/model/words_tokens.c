@@ -3,8 +3,8 @@
 // number, the named ones, and those of lists or of the model. The order gives new ones their ids.
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "model/folder_class.h"
 #include "model/words_build.h"
 
@@ -205,26 +205,21 @@ static enum berth_status sort_numbered(const struct words *words, struct word_to
     return BERTH_OK;
 }
 
-// A piece of another name at the id would have to be renamed.
-static enum berth_status check_names(const struct words *words, const struct word_token *token,
-                                     struct berth_error *error) {
-    const size_t id = (size_t)token->id;
-    return id >= words->model.count || words->model.kind != SENTENCEPIECE_BPE ||
-                   strcmp(words->model.pieces[id].text, token->text) == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: piece %zu: expected \"%.*s\", the token that " SETTINGS_FILE
-                           " gives this id, found \"%.*s\"; save a " TOKENIZER_FILE
-                           " with transformers",
-                           words->input->name, id, UTF8_SHOWN(token->text, 40),
-                           UTF8_SHOWN(words->model.pieces[id].text, 40));
-}
-
 static enum berth_status add_numbered(struct words *words, struct word_token *tokens, size_t count,
                                       struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (words_are_general(words)) {
-            TRY(check_names(words, &tokens[i], error));
+            // A piece of another name at the id would have to be renamed.
+            const size_t id = (size_t)tokens[i].id;
+            if (id < words->model.count && words->model.kind == SENTENCEPIECE_BPE &&
+                strcmp(words->model.pieces[id].text, tokens[i].text) != 0) {
+                return error_set(error, BERTH_CONFIG,
+                                 "%s: piece %zu: expected \"%.*s\", the token that " SETTINGS_FILE
+                                 " gives this id, found \"%.*s\"; save a " TOKENIZER_FILE
+                                 " with transformers",
+                                 words->input->name, id, UTF8_SHOWN(tokens[i].text, 40),
+                                 UTF8_SHOWN(words->model.pieces[id].text, 40));
+            }
             tokens[i].normalized = words->model.adds_prefix ? 0 : tokens[i].normalized;
         }
         struct token_mark *mark = find_mark(words, tokens[i].text);
@@ -371,7 +366,9 @@ static enum berth_status add_extra(struct words *words, struct berth_error *erro
                                               add_unless_numbered, error);
 }
 
-static enum berth_status mark_tokens(struct words *words, struct berth_error *error) {
+enum berth_status words_add_tokens(struct words *words, struct berth_error *error) {
+    struct word_token *tokens;
+    size_t count;
     int found;
     TRY(walk_names(words, mark_named, error));
     for (int named = 0; named < NAMED; named++) {
@@ -380,13 +377,7 @@ static enum berth_status mark_tokens(struct words *words, struct berth_error *er
             TRY(mark_listed(words, (struct word_token){.text = text}, error));
         }
     }
-    return walk_lists(words, mark_listed, &found, error);
-}
-
-enum berth_status words_add_tokens(struct words *words, struct berth_error *error) {
-    struct word_token *tokens;
-    size_t count;
-    TRY(mark_tokens(words, error));
+    TRY(walk_lists(words, mark_listed, &found, error));
     enum berth_status status = sort_numbered(words, &tokens, &count, error);
     if (status == BERTH_OK) {
         status = add_numbered(words, tokens, count, error);

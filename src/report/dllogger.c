@@ -16,7 +16,7 @@
 //
 // reporter.c prints them for people, and json_file.c writes those of the file.
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "report/keys.h"
 #include "report/lines.h"
 
@@ -155,7 +155,15 @@ static void close_line(struct json_line *line) {
     json_line_end(line);
 }
 
-static void add_data(struct json_line *line, const struct berth_record *record) {
+int dllogger_line(struct json_line *line, double elapsed, const struct berth_record *record) {
+    if (!has_content(record)) {
+        return 0;
+    }
+    static const char *const forms[] = {"\"PARAMETER\"", "[%" PRId64 ",%" PRId64 "]", "[]"};
+    char step[64];
+    print_step(record, forms, step, sizeof step);
+    open_line(line, "LOG", elapsed);
+    json_line_raw(line, "step", step);
     const char *name = record->kind == BERTH_EVENT ? record->text : NULL;
     json_line_open(line, "data", '{');
     if (name != NULL && record->field_count == 0) {
@@ -170,18 +178,6 @@ static void add_data(struct json_line *line, const struct berth_record *record) 
         json_line_close(line, '}');
     }
     json_line_close(line, '}');
-}
-
-int dllogger_line(struct json_line *line, double elapsed, const struct berth_record *record) {
-    if (!has_content(record)) {
-        return 0;
-    }
-    static const char *const forms[] = {"\"PARAMETER\"", "[%" PRId64 ",%" PRId64 "]", "[]"};
-    char step[64];
-    print_step(record, forms, step, sizeof step);
-    open_line(line, "LOG", elapsed);
-    json_line_raw(line, "step", step);
-    add_data(line, record);
     close_line(line);
     return 1;
 }

@@ -154,29 +154,6 @@ static int open_unique(const char *folder) {
     return open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 }
 
-static enum berth_status begin_file(struct event_file *file, struct berth_error *error) {
-    TRY(dir_make(file->folder, error));
-    file->descriptor = open_unique(file->folder);
-    if (file->descriptor < 0) {
-        return error_prefix(error, file_cannot_create(file->folder, errno, error),
-                            "an event file in the folder");
-    }
-    event_put_version(&file->message, wall_time());
-    frame(file);
-    return BERTH_OK;
-}
-
-static enum berth_status write_out(struct event_file *file, struct berth_error *error) {
-    if (file->out.failed) {
-        return error_no_memory(error, file->out.length, "an event");
-    }
-    const int failed = file_call_write(file->descriptor, file->out.bytes, file->out.length);
-    buffer_clear(&file->out);
-    return failed == 0
-               ? BERTH_OK
-               : error_set_errno(error, BERTH_IO, failed, "the event file in %s", file->folder);
-}
-
 void event_file_close(struct event_file *file) {
     if (file->descriptor >= 0) {
         close(file->descriptor);
@@ -229,15 +206,6 @@ static int64_t samples_of(const struct event_file *file, int64_t step) {
     return file->by_steps ? step : step * file->batch_size;
 }
 
-static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
-    struct scalars samples = {0}, updates = {0};
-    add_tags(&samples, record, "Train/Samples/");
-    put_scalars(file, samples_of(file, step), &samples);
-    add_tags(&updates, record, "Train/Steps/");
-    add_tags(&updates, record, "train/");
-    put_scalars(file, step, &updates);
-}
-
 static void put_evaluation(struct event_file *file, const struct berth_record *record,
                            const char *group, int64_t x) {
     struct scalars scalars = {0};
@@ -276,17 +244,36 @@ static enum berth_status write_record(struct event_file *file, const struct bert
                                       struct berth_error *error) {
     int64_t step = (int64_t)lines_real(record, "step", 0);
     if (file->descriptor < 0) {
-        TRY(begin_file(file, error));
+        TRY(dir_make(file->folder, error));
+        file->descriptor = open_unique(file->folder);
+        if (file->descriptor < 0) {
+            return error_prefix(error, file_cannot_create(file->folder, errno, error),
+                                "an event file in the folder");
+        }
+        event_put_version(&file->message, wall_time());
+        frame(file);
     }
     if (record->kind == BERTH_STEP) {
-        put_step(file, record, step);
+        struct scalars samples = {0}, updates = {0};
+        add_tags(&samples, record, "Train/Samples/");
+        put_scalars(file, samples_of(file, step), &samples);
+        add_tags(&updates, record, "Train/Steps/");
+        add_tags(&updates, record, "train/");
+        put_scalars(file, step, &updates);
     } else if (record->kind == BERTH_VALUES) {
         TRY(put_values(file, record, step, error));
     } else {
         put_evaluation(file, record, "Validation/", samples_of(file, step));
         put_evaluation(file, record, "eval/", step);
     }
-    return write_out(file, error);
+    if (file->out.failed) {
+        return error_no_memory(error, file->out.length, "an event");
+    }
+    const int failed = file_call_write(file->descriptor, file->out.bytes, file->out.length);
+    buffer_clear(&file->out);
+    return failed == 0
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_IO, failed, "the event file in %s", file->folder);
 }
 
 enum berth_status event_file_record(struct event_file *file, const struct berth_record *record,

@@ -26,27 +26,6 @@ enum berth_status json_file_check(const char *path, struct berth_error *error) {
                : file_check_kind(path, &kind, error);
 }
 
-// A run that was killed or that found the disk full may have left half a line, to which nothing may
-// be appended. If this write fails, so does that of the first record, which reports it.
-static enum berth_status terminate_line(struct json_file *file, const char *path,
-                                        struct berth_error *error) {
-    struct file_reader reader;
-    char last = '\n';
-    TRY(file_reader_open(&reader, path, error));
-    enum berth_status status = file_reader_at(&reader, reader.size - 1, &last, 1, error);
-    file_reader_close(&reader);
-    if (last != '\n') {
-        (void)json_file_write(file, "\n", 1);
-        file->failed = 0;
-    }
-    return status;
-}
-
-static int has_lines(int descriptor) {
-    struct stat info;
-    return fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-}
-
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_options *options,
                                  struct berth_error *error) {
@@ -69,11 +48,26 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         return file_cannot_create(path, errno, error);
     }
     file->owned = 1;
-    if (!has_lines(file->descriptor)) {
+    struct stat info;
+    if (fstat(file->descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size <= 0) {
         return BERTH_OK;
     }
     file->waits = !options->append;
-    return options->append ? terminate_line(file, path, error) : BERTH_OK;
+    // A run that was killed or that found the disk full may have left half a line, to which nothing
+    // may be appended. If this write fails, so does that of the first record, which reports it.
+    if (options->append) {
+        struct file_reader reader;
+        char last = '\n';
+        TRY(file_reader_open(&reader, path, error));
+        enum berth_status status = file_reader_at(&reader, reader.size - 1, &last, 1, error);
+        file_reader_close(&reader);
+        if (last != '\n') {
+            (void)json_file_write(file, "\n", 1);
+            file->failed = 0;
+        }
+        return status;
+    }
+    return BERTH_OK;
 }
 
 static double milliseconds(double seconds) {
@@ -98,15 +92,6 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     json_line_end(line);
 }
 
-static void build_dllogger(struct json_file *file, const struct berth_record *record) {
-    const double elapsed = clock_now() - file->start;
-    if (file->fresh) {
-        dllogger_metadata(&file->line, elapsed);
-        file->fresh = 0;
-    }
-    dllogger_line(&file->line, elapsed, record);
-}
-
 int json_file_write(struct json_file *file, const char *bytes, size_t length) {
     if (file->failed == 0) {
         file->failed = file_call_write(file->descriptor, bytes, length);
@@ -127,7 +112,12 @@ int json_file_record(struct json_file *file, const struct berth_record *record) 
         json_line_clear(&file->line);
     }
     if (file->dllogger) {
-        build_dllogger(file, record);
+        const double elapsed = clock_now() - file->start;
+        if (file->fresh) {
+            dllogger_metadata(&file->line, elapsed);
+            file->fresh = 0;
+        }
+        dllogger_line(&file->line, elapsed, record);
     } else {
         json_file_build(&file->line, file->start, record);
     }

@@ -4,7 +4,7 @@
 // once; values are formatted by lines.c.
 #include "report/keys.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <ctype.h>
 #include <stdio.h>

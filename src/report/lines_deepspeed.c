@@ -102,16 +102,19 @@ static double gibibytes(double bytes) {
     return round(100.0 * bytes / GIBIBYTE) / 100.0;
 }
 
-static double peak_bytes(void) {
-    struct rusage usage = {0};
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024.0;
-}
-
-// The timer never learns of an epoch's end: the number of the epoch is always 0.
-static void print_rate(struct console *console, const struct berth_record *record) {
+void lines_deepspeed_step(struct console *console, const struct berth_record *record,
+                          const double betas[2]) {
+    PRINT(console, LOG_DIST,
+          "[Rank 0] step={step}, skipped={skipped}, lr=[{rate}], mom=[({beta1}, {beta2})]",
+          log_integer("step", (int64_t)lines_real(record, "step", 0)),
+          log_integer("skipped", (int64_t)lines_real(record, "skipped", 0)),
+          log_real("rate", lines_real(record, "learning_rate", 0)), log_real("beta1", betas[0]),
+          log_real("beta2", betas[1]));
+    // The timer never learns of an epoch's end: the number of the epoch is always 0.
     const double average = lines_real(record, "average_samples_per_second", NAN);
     if (!isnan(average)) {
+        struct rusage usage = {0};
+        getrusage(RUSAGE_SELF, &usage);
         PRINT(console, "timer.py:198:stop",
               "0/{step}, RunningAvgSamplesPerSec={average}, CurrSamplesPerSec={last}, "
               "MemAllocated={resident}GB, MaxMemAllocated={peak}GB",
@@ -119,13 +122,10 @@ static void print_rate(struct console *console, const struct berth_record *recor
               log_real("average", average),
               log_real("last", lines_real(record, "last_samples_per_second", average)),
               log_real("resident", gibibytes(lines_real(record, "rss_bytes", 0))),
-              log_real("peak", gibibytes(peak_bytes())));
+              log_real("peak", gibibytes((double)usage.ru_maxrss * 1024.0)));
     }
-}
-
-// The times of the update's last micro-batch, to which the exchange and the step belong, and of the
-// update.
-static void print_times(struct console *console, const struct berth_record *record) {
+    // The times of the update's last micro-batch, to which the exchange and the step belong, and of
+    // the update.
     static const char *const forms[] = {
         "[Rank 0] rank=0 time (ms) | forward_microstep: {forward:%.2f} | backward_microstep: "
         "{backward:%.2f} | backward_inner_microstep: {inner:%.2f} | backward_allreduce_microstep: "
@@ -143,18 +143,6 @@ static void print_times(struct console *console, const struct berth_record *reco
               log_real("backward", inner + exchange), log_real("inner", inner),
               log_real("exchange", exchange), log_real("step", lines_real(record, "step_ms", 0.0)));
     }
-}
-
-void lines_deepspeed_step(struct console *console, const struct berth_record *record,
-                          const double betas[2]) {
-    PRINT(console, LOG_DIST,
-          "[Rank 0] step={step}, skipped={skipped}, lr=[{rate}], mom=[({beta1}, {beta2})]",
-          log_integer("step", (int64_t)lines_real(record, "step", 0)),
-          log_integer("skipped", (int64_t)lines_real(record, "skipped", 0)),
-          log_real("rate", lines_real(record, "learning_rate", 0)), log_real("beta1", betas[0]),
-          log_real("beta2", betas[1]));
-    print_rate(console, record);
-    print_times(console, record);
 }
 
 // --- its programs --------------------------------------------------------------------------------

@@ -72,23 +72,18 @@ static size_t brief_width(const struct console *console) {
     return width < BRIEF_WIDTH ? width : BRIEF_WIDTH;
 }
 
-// Prints the lines of a text.
-static void print_lines(struct berth_reporter *reporter, char *text) {
-    while (*text != '\0') {
-        char *end = text + strcspn(text, "\n");
-        const int is_last = *end == '\0';
-        *end = '\0';
-        console_line(&reporter->console, text);
-        text = is_last ? end : end + 1;
-    }
-}
-
 static void print_brief(struct berth_reporter *reporter, const struct berth_record *record,
                         const char *heading) {
     char text[2 * LINES_SIZE];
     lines_brief(record, record->text != NULL ? record->text : heading,
                 brief_width(&reporter->console), text, sizeof text);
-    print_lines(reporter, text);
+    for (char *line = text; *line != '\0';) {
+        char *end = line + strcspn(line, "\n");
+        const int is_last = *end == '\0';
+        *end = '\0';
+        console_line(&reporter->console, line);
+        line = is_last ? end : end + 1;
+    }
 }
 
 // Prints a heading and one aligned row per field; without fields only the text.
@@ -172,13 +167,6 @@ static void print_progress(struct berth_reporter *reporter, const struct berth_r
                     (int64_t)lines_real(record, bytes ? "total_bytes" : "total", 0.0));
 }
 
-static void print_dllogger(struct berth_reporter *reporter, const struct berth_record *record) {
-    char line[LINES_SIZE];
-    if (reporter->dllogger && dllogger_text(record, line, sizeof line)) {
-        console_line(&reporter->console, line);
-    }
-}
-
 static void print_note(struct berth_reporter *reporter, const struct berth_record *record) {
     if (reporter->deepspeed) {
         lines_deepspeed_note(&reporter->console, record);
@@ -226,7 +214,10 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
         }
         break;
     }
-    print_dllogger(reporter, record);
+    char line[LINES_SIZE];
+    if (reporter->dllogger && dllogger_text(record, line, sizeof line)) {
+        console_line(&reporter->console, line);
+    }
 }
 
 static void write_record(void *context, const struct berth_record *record) {

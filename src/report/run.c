@@ -98,17 +98,6 @@ static struct run_series *new_series(struct run *run, const char *name) {
     return series;
 }
 
-// A resumed process repeats the same values, so a bucket that reaches beyond `step` keeps its
-// values.
-static void truncate_from(struct run_series *series, double step) {
-    while (series->count > 0 && series->buckets[series->count - 1].first >= step) {
-        series->count--;
-    }
-    if (series->count > 0 && series->buckets[series->count - 1].last >= step) {
-        series->buckets[series->count - 1].last = step - 1;
-    }
-}
-
 // All buckets hold as many points, so that the whole run is shown in the same detail.
 static void add_point(struct run_series *series, const struct run_bucket *point) {
     struct run_bucket *last = series->count > 0 ? &series->buckets[series->count - 1] : NULL;
@@ -132,7 +121,14 @@ void run_add(struct run *run, const char *name, double step, double value) {
     if (series == NULL) {
         return;
     }
-    truncate_from(series, step);
+    // A resumed process repeats the same values, so a bucket that reaches beyond `step` keeps its
+    // values.
+    while (series->count > 0 && series->buckets[series->count - 1].first >= step) {
+        series->count--;
+    }
+    if (series->count > 0 && series->buckets[series->count - 1].last >= step) {
+        series->buckets[series->count - 1].last = step - 1;
+    }
     add_point(series, &(struct run_bucket){.first = step,
                                            .last = step,
                                            .min = value,

@@ -118,20 +118,15 @@ static enum berth_status read_earlier(struct run_log *log, const char *folder,
     return run_init(&log->run, folder, error);
 }
 
-static enum berth_status open_file(struct run_log *log, const char *folder, int append,
-                                   struct berth_error *error) {
+enum berth_status run_log_begin(struct run_log *log, const char *folder, int append,
+                                struct berth_error *error) {
     const struct json_file_options options = {.append = append};
     const struct path path = path_in(folder, RUN_LOG_NAME);
     TRY(run_init(&log->run, folder, error));
     if (append && file_exists(path.text)) {
         TRY(read_earlier(log, folder, error));
     }
-    return json_file_open(&log->file, path.text, &options, error);
-}
-
-enum berth_status run_log_begin(struct run_log *log, const char *folder, int append,
-                                struct berth_error *error) {
-    TRY(open_file(log, folder, append, error));
+    TRY(json_file_open(&log->file, path.text, &options, error));
     log->has_begun = 1;
     flush(log);
     if (log->settings.report == NULL) {

@@ -83,29 +83,17 @@ static struct run_process *current_process(struct run *run) {
     return run->process_count > 0 ? &run->processes[run->process_count - 1] : new_process(run);
 }
 
-static void note_time(struct run *run, const json *record) {
-    const double time = real_of(record, "time");
-    struct run_process *process = isnan(time) ? NULL : current_process(run);
-    if (process != NULL) {
-        process->begin = process->begin != 0 ? process->begin : time;
-        process->end = time;
-    }
-}
-
-static void note_step(struct run *run, double step) {
-    struct run_process *process = isnan(step) ? NULL : current_process(run);
-    if (process != NULL) {
-        process->first = fmin(process->first, step);
-        process->last = fmax(process->last, step);
-    }
-}
-
 // --- records -------------------------------------------------------------------------------------
 
 static void add_step(struct run *run, const json *record) {
     const double total = real_of(record, "total_steps");
     add_numbers(run, record, "");
-    note_step(run, real_of(record, "step"));
+    const double step = real_of(record, "step");
+    struct run_process *process = isnan(step) ? NULL : current_process(run);
+    if (process != NULL) {
+        process->first = fmin(process->first, step);
+        process->last = fmax(process->last, step);
+    }
     run->total_steps = isnan(total) ? run->total_steps : total;
 }
 
@@ -147,22 +135,18 @@ static void add_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
-// The details of an evaluation replace those of the previous one, which a resumed process may
-// repeat.
-static void begin_evaluation(struct run *run, double step) {
-    static const char *const names[] = {"sample", "confusion", "threshold"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        json_remove(run->details, names[i]);
-    }
-    run->details_step = step;
-    run->details_are_complete = 0;
-}
-
 static void add_detail(struct run *run, const json *record) {
     const char *kind = text_of(record, "text");
     const double step = real_of(record, "step");
     if (!isnan(step) && (run->details_are_complete || step != run->details_step)) {
-        begin_evaluation(run, step);
+        // The details of an evaluation replace those of the previous one, which a resumed process
+        // may repeat.
+        static const char *const names[] = {"sample", "confusion", "threshold"};
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            json_remove(run->details, names[i]);
+        }
+        run->details_step = step;
+        run->details_are_complete = 0;
     }
     if (real_of(record, "from") == 1) { // the first range of another histogram
         json_remove(run->details, kind);
@@ -196,7 +180,12 @@ static int add_record(struct run *run, const json *record) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
             kinds[i].add(run, record);
-            note_time(run, record);
+            const double time = real_of(record, "time");
+            struct run_process *process = isnan(time) ? NULL : current_process(run);
+            if (process != NULL) {
+                process->begin = process->begin != 0 ? process->begin : time;
+                process->end = time;
+            }
             return 1;
         }
     }
@@ -204,18 +193,6 @@ static int add_record(struct run *run, const json *record) {
 }
 
 // --- other programs ------------------------------------------------------------------------------
-
-// An entry of Hugging Face's log_history: losses, an evaluation, or the end.
-static void add_entry(struct run *run, const json *entry) {
-    if (json_member(entry, "train_runtime") != NULL) {
-        add_summary(run, entry);
-    } else if (json_member(entry, "learning_rate") != NULL || json_member(entry, "loss") != NULL) {
-        add_step(run, entry);
-    } else {
-        add_eval(run, entry);
-    }
-    run->records++;
-}
 
 // A single object of a benchmark is shown by its members; several become rows of a table.
 static void add_figures(struct run *run, const json *value) {
@@ -241,7 +218,17 @@ static int add_value(struct run *run, const json *value) {
     if (json_is_array_value(history)) {
         run->has_history = 1;
         for (size_t i = 0; i < json_length(history); i++) {
-            add_entry(run, json_at(history, i));
+            // An entry of Hugging Face's log_history: losses, an evaluation, or the end.
+            const json *entry = json_at(history, i);
+            if (json_member(entry, "train_runtime") != NULL) {
+                add_summary(run, entry);
+            } else if (json_member(entry, "learning_rate") != NULL ||
+                       json_member(entry, "loss") != NULL) {
+                add_step(run, entry);
+            } else {
+                add_eval(run, entry);
+            }
+            run->records++;
         }
         const double total = real_of(value, "max_steps");
         run->total_steps = isnan(total) ? run->total_steps : total;
@@ -346,24 +333,6 @@ enum berth_status run_end(struct run *run, struct berth_error *error) {
 
 // --- files ---------------------------------------------------------------------------------------
 
-static enum berth_status feed_file(struct run *run, const struct file_reader *reader,
-                                   struct berth_error *error) {
-    char *block = memory_new(READ_BYTES);
-    enum berth_status status =
-        block != NULL ? BERTH_OK : error_no_memory(error, READ_BYTES, "a log");
-    for (uint64_t at = 0; at < reader->size && status == BERTH_OK;) {
-        const uint64_t left = reader->size - at;
-        const size_t bytes = left < READ_BYTES ? (size_t)left : READ_BYTES;
-        status = file_reader_at(reader, at, block, bytes, error);
-        if (status == BERTH_OK) {
-            run_feed(run, block, bytes);
-        }
-        at += bytes;
-    }
-    memory_free(block);
-    return status;
-}
-
 static enum berth_status read_whole_file(struct run *run, const char *path,
                                          struct berth_error *error) {
     json *value = NULL;
@@ -394,7 +363,20 @@ static enum berth_status read_open(struct run *run, const struct file_reader *re
         TRY(read_whole_file(run, reader->path, error));
         return run_end(run, error);
     }
-    TRY(feed_file(run, reader, error));
+    char *block = memory_new(READ_BYTES);
+    enum berth_status status =
+        block != NULL ? BERTH_OK : error_no_memory(error, READ_BYTES, "a log");
+    for (uint64_t at = 0; at < reader->size && status == BERTH_OK;) {
+        const uint64_t left = reader->size - at;
+        const size_t bytes = left < READ_BYTES ? (size_t)left : READ_BYTES;
+        status = file_reader_at(reader, at, block, bytes, error);
+        if (status == BERTH_OK) {
+            run_feed(run, block, bytes);
+        }
+        at += bytes;
+    }
+    memory_free(block);
+    TRY(status);
     TRY(run_end(run, error));
     return is_value && run->records == 0 && !run->has_history ? read_again(run, reader->path, error)
                                                               : BERTH_OK;

@@ -7,7 +7,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/deepspeed_keys.h"
 #include "settings/recipes.h"
 #include "settings/settings.h"
@@ -52,16 +52,6 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
     return BERTH_OK;
 }
 
-// Prints a value as the text that settings_set_row reads; numbers and booleans only. DeepSpeed's
-// files have integers as 5e8.
-static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
-    if (json_is_boolean(value)) {
-        snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
-    } else {
-        json_print_number(value, text);
-    }
-}
-
 // Copies the value of a key to a setting; `fallback` (may be NULL) is DeepSpeed's default. "auto"
 // leaves the setting unchanged.
 static enum berth_status apply_key(struct reading *r, const char *name, const char *key,
@@ -74,7 +64,13 @@ static enum berth_status apply_key(struct reading *r, const char *name, const ch
         return fallback != NULL ? set_row(r, name, key, fallback, error) : BERTH_OK;
     }
     char text[NUMBER_TEXT_SIZE];
-    print_value(value, text);
+    // Prints a value as the text that settings_set_row reads; numbers and booleans only.
+    // DeepSpeed's files have integers as 5e8.
+    if (json_is_boolean(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
+    } else {
+        json_print_number(value, text);
+    }
     return set_row(r, name, key, text, error);
 }
 
@@ -107,16 +103,6 @@ static enum berth_status apply_communication(struct reading *r, struct berth_err
                            r->path, key, type);
 }
 
-// DeepSpeed's default depends on its version.
-static void note_clipping(const struct reading *r) {
-    if (!has_key(r, "gradient_clipping") && !is_given(r, "max_grad_norm")) {
-        log_note(r->log,
-                 "%s: no gradient_clipping: gradients are not clipped, as in DeepSpeed before "
-                 "0.19.3; later versions clip to 1, as max_grad_norm 1 does",
-                 r->path);
-    }
-}
-
 static enum berth_status apply_top_level(struct reading *r, struct berth_error *error) {
     static const char *const zero[] = {"zero_stage", "overlap_comm", "reduce_bucket_size",
                                        "allgather_bucket_size"};
@@ -130,7 +116,13 @@ static enum berth_status apply_top_level(struct reading *r, struct berth_error *
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
         TRY(apply_row(r, zero[i], error));
     }
-    note_clipping(r);
+    // DeepSpeed's default depends on its version.
+    if (!has_key(r, "gradient_clipping") && !is_given(r, "max_grad_norm")) {
+        log_note(r->log,
+                 "%s: no gradient_clipping: gradients are not clipped, as in DeepSpeed before "
+                 "0.19.3; later versions clip to 1, as max_grad_norm 1 does",
+                 r->path);
+    }
     TRY(apply_communication(r, error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
@@ -392,30 +384,11 @@ static enum berth_status apply_static_scale(struct reading *r, struct berth_erro
                : apply_key(r, "init_loss_scale", "fp16.loss_scale", NULL, error);
 }
 
-static enum berth_status apply_loss_scale(struct reading *r, struct berth_error *error) {
-    const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
-    if (r->config->machine.precision == BERTH_BF16) {
-        log_note(r->log,
-                 "%s: fp16 runs as bf16, because device names no GPU, with the loss scaling of "
-                 "the file",
-                 r->path);
-    }
-    return fixed != NULL && json_as_real(fixed) != 0 ? apply_static_scale(r, error)
-                                                     : apply_dynamic_scale(r, error);
-}
-
 // "auto" means what the run would use without the file, as with the Trainer's --fp16 and --bf16.
 static int has_auto_precision(const struct reading *r) {
     return deepspeed_is_auto(r->root, "fp16.enabled") ||
            deepspeed_is_auto(r->root, "bf16.enabled") ||
            deepspeed_is_auto(r->root, "bfloat16.enabled");
-}
-
-// Only GPUs support fp16; the device that "auto" selects is not known yet.
-static int has_fp16(const struct reading *r) {
-    const char *device = r->config->machine.device;
-    return r->config->machine.precision == BERTH_FP16 ||
-           (device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0);
 }
 
 static enum berth_status apply_precision(struct reading *r, struct berth_error *error) {
@@ -438,11 +411,25 @@ static enum berth_status apply_precision(struct reading *r, struct berth_error *
     const char *key = half                             ? "fp16.enabled"
                       : has_key(r, "bfloat16.enabled") ? "bfloat16.enabled"
                                                        : "bf16.enabled";
-    const enum berth_precision half_runs_as = has_fp16(r) ? BERTH_FP16 : BERTH_BF16;
+    // Only GPUs support fp16; the device that "auto" selects is not known yet.
+    const char *device = r->config->machine.device;
+    const enum berth_precision half_runs_as =
+        r->config->machine.precision == BERTH_FP16 ||
+                (device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0)
+            ? BERTH_FP16
+            : BERTH_BF16;
     const enum berth_precision precision = half ? half_runs_as : brain ? BERTH_BF16 : BERTH_FP32;
     TRY(set_row(r, "precision", key, names[precision], error));
     if (half && r->config->machine.precision == half_runs_as) {
-        return apply_loss_scale(r, error);
+        const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
+        if (r->config->machine.precision == BERTH_BF16) {
+            log_note(r->log,
+                     "%s: fp16 runs as bf16, because device names no GPU, with the loss scaling of "
+                     "the file",
+                     r->path);
+        }
+        return fixed != NULL && json_as_real(fixed) != 0 ? apply_static_scale(r, error)
+                                                         : apply_dynamic_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
         log_note(r->log, "%s: precision: fp32, because neither fp16 nor bf16 is enabled", r->path);
@@ -476,19 +463,6 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
     return status;
 }
 
-// The reporter uses the folder of scalars; this only logs that the file's is overridden.
-static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
-    const char *own = r->before.report.logging_dir;
-    char *folder;
-    TRY(scalars_folder(r->root, &folder, error));
-    if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
-        log_note(r->log, "logging_dir: %s on the command line overrides tensorboard %s of %s", own,
-                 folder, r->path);
-    }
-    memory_free(folder);
-    return BERTH_OK;
-}
-
 // --- files that override the command line -------------------------------------------------------
 
 #define BATCH_KEYS "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps"
@@ -506,19 +480,16 @@ static const struct {
     {"wall_clock_breakdown", "wall_clock_breakdown"},
 };
 
-static int has_one_of(const struct reading *r, const char *keys) {
-    char key[OPTION_NAME_SIZE];
-    int found = 0;
-    while (!found && option_next_name(&keys, key)) {
-        found = deepspeed_value(r->root, key) != NULL;
-    }
-    return found;
-}
-
 // Forgets command-line settings that the file decides.
 static void prefer_file(struct reading *r) {
     for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
-        if (has_one_of(r, engine_settings[i].keys)) {
+        const char *keys = engine_settings[i].keys;
+        char key[OPTION_NAME_SIZE];
+        int found = 0;
+        while (!found && option_next_name(&keys, key)) {
+            found = deepspeed_value(r->root, key) != NULL;
+        }
+        if (found) {
             settings_forget(r->config, option_find(engine_settings[i].name));
         }
     }
@@ -566,7 +537,16 @@ enum berth_status deepspeed_apply(struct settings *config, const char *path,
     TRY_DONE(apply_optimizer(&reading, error));
     TRY_DONE(apply_schedule(&reading, error));
     TRY_DONE(apply_precision(&reading, error));
-    TRY_DONE(note_scalars(&reading, error));
+    // The reporter uses the folder of scalars; this only logs that the file's is overridden.
+    const struct reading *r = &reading;
+    const char *own = r->before.report.logging_dir;
+    char *folder;
+    TRY_DONE(scalars_folder(r->root, &folder, error));
+    if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
+        log_note(r->log, "logging_dir: %s on the command line overrides tensorboard %s of %s", own,
+                 folder, r->path);
+    }
+    memory_free(folder);
     if (prefers_file) {
         note_overridden(&reading, &typed);
     }

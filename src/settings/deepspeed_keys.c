@@ -4,7 +4,7 @@
 // it reads any value, so that no key is overlooked.
 #include "settings/deepspeed_keys.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/settings.h"
 
 #include <stdio.h>
@@ -256,33 +256,6 @@ static void join(char full[160], const struct key *key) {
              key->name);
 }
 
-static enum berth_status unknown(const char *path, const struct key *key,
-                                 struct berth_error *error) {
-    struct option_spelling nearest;
-    char full[160];
-    join(full, key);
-    find_nearest(key, &nearest);
-    if (strcmp(full, "optimizer.params.max_grad_norm") == 0) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level", path,
-            full);
-    }
-    if (!option_is_near(key->name, nearest.distance) &&
-        strncmp(nearest.text, key->name, strlen(key->name)) != 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: unknown key \"%s\"; no known key has a similar name: remove it", path,
-                         full);
-    }
-    return error_set(error, BERTH_CONFIG, "%s: unknown key \"%s\"; the nearest known one is \"%s\"",
-                     path, full, nearest.text);
-}
-
-static int is_pair(const json *value) {
-    return json_is_array_value(value) && json_length(value) == 2 &&
-           json_is_number_value(json_at(value, 0)) && json_is_number_value(json_at(value, 1));
-}
-
 static int has_type(const json *value, enum key_type type) {
     switch (type) {
     case KEY_BOOLEAN:
@@ -294,7 +267,8 @@ static int has_type(const json *value, enum key_type type) {
     case KEY_TEXT:
         return json_is_text(value);
     case KEY_PAIR:
-        return is_pair(value);
+        return json_is_array_value(value) && json_length(value) == 2 &&
+               json_is_number_value(json_at(value, 0)) && json_is_number_value(json_at(value, 1));
     case KEY_OBJECT:
         return json_is_object_value(value);
     case KEY_ANY:
@@ -323,7 +297,26 @@ static enum berth_status check_section(const json *root, const char *path, const
     while (walk.object != NULL && json_walk_next(&walk)) {
         struct key key = {.section = section, .name = walk.key};
         if (!find(&key)) {
-            return unknown(path, &key, error);
+            struct option_spelling nearest;
+            char full[160];
+            join(full, &key);
+            find_nearest(&key, &nearest);
+            if (strcmp(full, "optimizer.params.max_grad_norm") == 0) {
+                return error_set(
+                    error, BERTH_CONFIG,
+                    "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level",
+                    path, full);
+            }
+            if (!option_is_near(key.name, nearest.distance) &&
+                strncmp(nearest.text, key.name, strlen(key.name)) != 0) {
+                return error_set(
+                    error, BERTH_CONFIG,
+                    "%s: unknown key \"%s\"; no known key has a similar name: remove it", path,
+                    full);
+            }
+            return error_set(error, BERTH_CONFIG,
+                             "%s: unknown key \"%s\"; the nearest known one is \"%s\"", path, full,
+                             nearest.text);
         }
         TRY(check_type(path, &key, walk.value, error));
     }
@@ -332,22 +325,19 @@ static enum berth_status check_section(const json *root, const char *path, const
 
 static int requests(const json *value);
 
-// Whether a section is enabled, or any section in it if it has no "enabled".
-static int section_requests(const json *section) {
-    const json *enabled = json_member(section, "enabled");
-    struct json_walk walk = {.object = section};
-    int found = 0;
-    while (enabled == NULL && !found && json_walk_next(&walk)) {
-        found = requests(walk.value);
-    }
-    return enabled != NULL ? json_truth(enabled) : found;
-}
-
 // Whether a value requests something: disabled features need no message.
 static int requests(const json *value) {
-    return json_is_object_value(value) ? section_requests(value)
-           : json_is_boolean(value)    ? json_truth(value)
-                                       : !json_is_null_value(value);
+    // A section counts if it is enabled, or any section in it if it has no "enabled".
+    if (json_is_object_value(value)) {
+        const json *enabled = json_member(value, "enabled");
+        struct json_walk walk = {.object = value};
+        int found = 0;
+        while (enabled == NULL && !found && json_walk_next(&walk)) {
+            found = requests(walk.value);
+        }
+        return enabled != NULL ? json_truth(enabled) : found;
+    }
+    return json_is_boolean(value) ? json_truth(value) : !json_is_null_value(value);
 }
 
 static int needs_note(enum key_use use, const json *value) {

@@ -61,16 +61,6 @@ static const char *loss_scale_of(const struct settings *used) {
     return is_zero || strcmp(text, "dynamic") == 0 ? used->optimizer.loss_scaler : text;
 }
 
-static int names_scalars(const struct settings *used) {
-    char *folder = NULL;
-    if (used->report.logging_dir == NULL && used->run.deepspeed_config != NULL) {
-        (void)deepspeed_logging_dir(used->run.deepspeed_config, &folder, NULL);
-    }
-    const int names = used->report.logging_dir != NULL || folder != NULL;
-    memory_free(folder);
-    return names;
-}
-
 // The value as text, and whether it counts as set: a text, true, or a number above 0.
 static int value_of(const struct effects *effects, const char *name, char value[VALUE_SIZE]) {
     const struct settings *used = effects->used;
@@ -88,8 +78,16 @@ static int value_of(const struct effects *effects, const char *name, char value[
         return 1;
     }
     settings_print(used, row, value, VALUE_SIZE);
-    return strcmp(name, "logging_dir") == 0 ? names_scalars(used)
-           : row->type == OPTION_TEXT       ? value[0] != '\0'
+    if (strcmp(name, "logging_dir") == 0) {
+        char *folder = NULL;
+        if (used->report.logging_dir == NULL && used->run.deepspeed_config != NULL) {
+            (void)deepspeed_logging_dir(used->run.deepspeed_config, &folder, NULL);
+        }
+        const int names = used->report.logging_dir != NULL || folder != NULL;
+        memory_free(folder);
+        return names;
+    }
+    return row->type == OPTION_TEXT ? value[0] != '\0'
            : row->type == OPTION_FLAG
                ? strcmp(value, "true") == 0
                : strcmp(value, "auto") == 0 || (number_parse_real(value, &number) && number > 0);

@@ -5,7 +5,7 @@
 // Command lines of those programs are translated by compat/.
 #include "settings/recipes.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/settings.h"
 
 #include <string.h>
@@ -239,7 +239,7 @@ static const struct recipe {
 };
 
 // Settings that another setting decides, too.
-static const struct setting rivals[] = {
+static const struct setting exclusive_settings[] = {
     {"max_steps", "num_train_epochs"},
     {"warmup_steps", "warmup_proportion"},
     {"warmup_proportion", "warmup_steps"},
@@ -249,8 +249,9 @@ static const struct setting rivals[] = {
 // Whether the user chose a setting, by its own name or an equivalent one.
 static int is_decided(const struct settings *config, const char *name) {
     int decided = settings_is_chosen(config, name);
-    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        decided |= strcmp(rivals[i].name, name) == 0 && settings_is_chosen(config, rivals[i].value);
+    for (size_t i = 0; i < sizeof exclusive_settings / sizeof *exclusive_settings; i++) {
+        decided |= strcmp(exclusive_settings[i].name, name) == 0 &&
+                   settings_is_chosen(config, exclusive_settings[i].value);
     }
     // Two of the batch sizes determine the third.
     return decided || (strcmp(name, "train_batch_size") == 0 &&
@@ -283,12 +284,6 @@ int recipe_prefers_file(const char *name) {
     return recipe != NULL && recipe->prefers_file;
 }
 
-static const char *job_name(unsigned job) {
-    return (job & JOB_PRETRAIN) != 0   ? "pre-training"
-           : job == JOB_FINETUNE_SQUAD ? "fine-tuning on SQuAD"
-                                       : "fine-tuning";
-}
-
 enum berth_status recipe_apply(struct settings *config, const struct settings *typed, unsigned job,
                                struct berth_error *error) {
     const struct recipe *recipe = find_recipe(config->run.recipe, job);
@@ -300,7 +295,9 @@ enum berth_status recipe_apply(struct settings *config, const struct settings *t
     }
     if ((recipe->job & job) == 0) {
         return error_set(error, BERTH_USAGE, "recipe %s is for %s", recipe->name,
-                         job_name(recipe->job));
+                         (recipe->job & JOB_PRETRAIN) != 0   ? "pre-training"
+                         : recipe->job == JOB_FINETUNE_SQUAD ? "fine-tuning on SQuAD"
+                                                             : "fine-tuning");
     }
     for (size_t i = 0; i < recipe->count; i++) {
         const struct setting *setting = &recipe->settings[i];

@@ -70,22 +70,6 @@ struct call {
     size_t window_count;
 };
 
-static enum berth_status check_features(const struct task_model *model,
-                                        const struct squad_feature_set *features,
-                                        struct berth_error *error) {
-    if (features->count == 0) {
-        return error_set(error, BERTH_BAD_DATA,
-                         answerer_of(model)->features.rules == SQUAD_RULES_KERAS
-                             ? "the context has no words to answer from, or question and context "
-                               "exceed max_seq_length, and features keras do not split a context"
-                             : "the context has no words to answer from");
-    }
-    if (features->features[0].length == features->features[0].document_length + 3) {
-        return error_set(error, BERTH_USAGE, "the question has no words");
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status make_features(const struct task_model *model, struct asked *asked,
                                        struct berth_error *error) {
     const char *question = asked->text->texts[0], *context = asked->text->texts[1];
@@ -98,7 +82,17 @@ static enum berth_status make_features(const struct task_model *model, struct as
     TRY(squad_features_build(&asked->dataset, model->tokenizer, &answerer_of(model)->features, NULL,
                              &asked->features, error));
     asked->text->tokens_read = (int64_t)asked->features.token_count;
-    TRY(check_features(model, &asked->features, error));
+    const struct squad_feature_set *features = &asked->features;
+    if (features->count == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         answerer_of(model)->features.rules == SQUAD_RULES_KERAS
+                             ? "the context has no words to answer from, or question and context "
+                               "exceed max_seq_length, and features keras do not split a context"
+                             : "the context has no words to answer from");
+    }
+    if (features->features[0].length == features->features[0].document_length + 3) {
+        return error_set(error, BERTH_USAGE, "the question has no words");
+    }
     return squad_logits_init(&asked->logits, &asked->features, error);
 }
 
@@ -110,25 +104,6 @@ static void make_all_features(struct call *call, int threads) {
             task_text_fail(call->asked[i].text, error.status, error.message);
         }
     }
-}
-
-static enum berth_status list_windows(struct call *call, struct berth_error *error) {
-    size_t count = 0;
-    for (size_t i = 0; i < call->count; i++) {
-        count += call->asked[i].features.count;
-    }
-    call->windows = memory_array(count, sizeof *call->windows);
-    if (call->windows == NULL) {
-        return error_no_memory(error, count * sizeof *call->windows, "the windows");
-    }
-    for (size_t i = 0; i < call->count; i++) {
-        const struct asked *asked = &call->asked[i];
-        const size_t own = asked->text->status == BERTH_OK ? asked->features.count : 0;
-        for (size_t feature = 0; feature < own; feature++) {
-            call->windows[call->window_count++] = (struct window){i, feature};
-        }
-    }
-    return BERTH_OK;
 }
 
 static struct packer_sequence get_window(const void *data, size_t index) {
@@ -149,26 +124,6 @@ static void receive_window(void *context, size_t index, const float *logits, int
 static size_t top_of(const struct task_text *text) {
     const int64_t asked = text->settings.top;
     return asked > 0 ? (size_t)asked : 1;
-}
-
-static struct squad_answer_options options_of(const struct task_model *model,
-                                              const struct task_text *text) {
-    const struct call_settings *asked = &text->settings;
-    struct squad_answer_options options = answerer_of(model)->answers;
-    const size_t top = top_of(text), wanted = top < SQUAD_N_BEST_MAX ? top : SQUAD_N_BEST_MAX;
-    if ((size_t)options.n_best_size < wanted) {
-        options.n_best_size = (int64_t)wanted;
-    }
-    if (asked->answer_length > 0) {
-        options.max_answer_length = asked->answer_length;
-    }
-    if (asked->whole_words >= 0) {
-        options.whole_words = asked->whole_words;
-    }
-    if (asked->with_no_answer >= 0) {
-        options.version_2_with_negative = asked->with_no_answer;
-    }
-    return options;
 }
 
 // Where a character of the context is, in the unit of the settings. An answer that is nowhere has
@@ -210,7 +165,22 @@ static void make_items(struct task_text *text, const struct squad_result *result
 }
 
 static void answer(const struct task_model *model, const struct asked *asked) {
-    const struct squad_answer_options options = options_of(model, asked->text);
+    const struct call_settings *settings = &asked->text->settings;
+    struct squad_answer_options options = answerer_of(model)->answers;
+    const size_t top = top_of(asked->text),
+                 wanted = top < SQUAD_N_BEST_MAX ? top : SQUAD_N_BEST_MAX;
+    if ((size_t)options.n_best_size < wanted) {
+        options.n_best_size = (int64_t)wanted;
+    }
+    if (settings->answer_length > 0) {
+        options.max_answer_length = settings->answer_length;
+    }
+    if (settings->whole_words >= 0) {
+        options.whole_words = settings->whole_words;
+    }
+    if (settings->with_no_answer >= 0) {
+        options.version_2_with_negative = settings->with_no_answer;
+    }
     const struct squad_outcome outcome = {.dataset = &asked->dataset,
                                           .set = &asked->features,
                                           .logits = asked->logits.values,
@@ -237,10 +207,24 @@ static void answer_all(const struct call *call, int threads) {
 
 // --- the row ------------------------------------------------------------------------------------
 
-static enum berth_status run(struct call *call, struct berth_error *error) {
+static enum berth_status answer_windows(struct call *call, struct berth_error *error) {
     const int threads = network_threads(call->model, call->count);
     make_all_features(call, threads);
-    TRY(list_windows(call, error));
+    size_t count = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        count += call->asked[i].features.count;
+    }
+    call->windows = memory_array(count, sizeof *call->windows);
+    if (call->windows == NULL) {
+        return error_no_memory(error, count * sizeof *call->windows, "the windows");
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        const struct asked *asked = &call->asked[i];
+        const size_t own = asked->text->status == BERTH_OK ? asked->features.count : 0;
+        for (size_t feature = 0; feature < own; feature++) {
+            call->windows[call->window_count++] = (struct window){i, feature};
+        }
+    }
     const struct packer_source source = {
         .get = get_window, .data = call, .count = call->window_count};
     const struct infer_args args = {.source = &source, .receive = receive_window, .context = call};
@@ -258,7 +242,7 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
     for (; call.count < count; call.count++) {
         call.asked[call.count].text = texts[call.count];
     }
-    const enum berth_status status = run(&call, error);
+    const enum berth_status status = answer_windows(&call, error);
     for (size_t i = 0; i < count; i++) {
         squad_logits_done(&call.asked[i].logits);
         squad_feature_set_done(&call.asked[i].features);
@@ -266,16 +250,6 @@ static enum berth_status run_row(const struct task_model *model, struct task_tex
     memory_free(call.windows);
     memory_free(call.asked);
     return status;
-}
-
-// Hugging Face says 0, 0 for "no answer".
-static void write_item(struct json_line *line, const struct berth_item *item) {
-    json_line_open(line, NULL, '{');
-    json_line_real(line, "score", item->score);
-    json_line_integer(line, "start", item->start < 0 ? 0 : item->start);
-    json_line_integer(line, "end", item->end < 0 ? 0 : item->end);
-    json_line_text(line, "answer", item->text);
-    json_line_close(line, '}');
 }
 
 // A bare object unless several were asked for, as transformers' pipeline.
@@ -287,7 +261,14 @@ static void write_row(struct json_line *line, const struct task_model *model,
         json_line_open(line, NULL, '[');
     }
     for (size_t i = 0; i < text->item_count; i++) {
-        write_item(line, &text->items[i]);
+        // Hugging Face says 0, 0 for "no answer".
+        const struct berth_item *item = &text->items[i];
+        json_line_open(line, NULL, '{');
+        json_line_real(line, "score", item->score);
+        json_line_integer(line, "start", item->start < 0 ? 0 : item->start);
+        json_line_integer(line, "end", item->end < 0 ? 0 : item->end);
+        json_line_text(line, "answer", item->text);
+        json_line_close(line, '}');
     }
     if (is_list) {
         json_line_close(line, ']');
@@ -306,8 +287,8 @@ struct squad {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     return task_need_file(config, use, "", error);
 }
 
@@ -522,13 +503,6 @@ static enum berth_status write_results(const struct task_set *set,
 // --- examples in memory
 // ---------------------------------------------------------------------------
 
-// The characters before a byte.
-static int64_t characters_before(const char *text, int64_t bytes) {
-    struct text_position position = {0};
-    text_position_seek(&position, text, bytes, OFFSET_BYTES);
-    return position.characters;
-}
-
 static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
                                       const char *context, struct berth_error *error) {
     const size_t length = strlen(context);
@@ -547,7 +521,9 @@ static enum berth_status write_answer(struct json_line *line, const char *text, 
     }
     json_line_open(line, NULL, '{');
     json_line_text(line, "text", text);
-    json_line_integer(line, "answer_start", characters_before(context, at - context));
+    struct text_position position = {0};
+    text_position_seek(&position, context, at - context, OFFSET_BYTES);
+    json_line_integer(line, "answer_start", position.characters);
     json_line_close(line, '}');
     return BERTH_OK;
 }
@@ -622,7 +598,7 @@ static const struct training_task training = {.name = "squad",
                                               .validation_advice =
                                                   "name a file with validation_file",
                                               .follow = squad_input_follow_model,
-                                              .settle = settle,
+                                              .settle = resolve_settings,
                                               .has_validation = has_validation,
                                               .own_size = sizeof(struct squad),
                                               .open = open_set,

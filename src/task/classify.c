@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "metrics/results.h"
 #include "settings/settings.h"
 #include "task/network.h"
@@ -73,31 +73,31 @@ static enum results_function function_of(const struct task_model *model, enum be
                                                : RESULTS_SOFTMAX;
 }
 
-struct pass {
+struct classify_call {
     const struct task_model *model;
     struct text_inputs inputs;
 };
 
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
-    const struct pass *pass = context;
-    struct task_text *text = pass->inputs.texts[index];
+    const struct classify_call *call = context;
+    struct task_text *text = call->inputs.texts[index];
     float *scores = task_text_rows(text, 1, (size_t)count);
     if (scores != NULL && text_check_finite(text, logits, (size_t)count)) {
-        results_scores(function_of(pass->model, text->settings.score), logits, (size_t)count,
+        results_scores(function_of(call->model, text->settings.score), logits, (size_t)count,
                        scores);
     }
 }
 
 enum berth_status classify_compute(const struct task_model *model, struct task_text *const *texts,
                                    size_t count, struct berth_error *error) {
-    struct pass pass = {.model = model};
-    enum berth_status status = text_inputs_make(&pass.inputs, model, NULL, texts, count, error);
+    struct classify_call call = {.model = model};
+    enum berth_status status = text_inputs_make(&call.inputs, model, NULL, texts, count, error);
     if (status == BERTH_OK) {
-        const struct packer_source source = text_inputs_source(&pass.inputs);
-        const struct infer_args args = {.source = &source, .receive = receive, .context = &pass};
+        const struct packer_source source = text_inputs_source(&call.inputs);
+        const struct infer_args args = {.source = &source, .receive = receive, .context = &call};
         status = network_run(model, args, error);
     }
-    text_inputs_done(&pass.inputs);
+    text_inputs_done(&call.inputs);
     return status;
 }
 
@@ -175,29 +175,6 @@ static enum berth_status read_candidates(const struct call_settings *asked,
                : error_no_memory(error, labels->count * sizeof(char *), "the candidate labels");
 }
 
-static enum berth_status make_pairs(struct candidates *candidates, struct task_text *const *texts,
-                                    size_t count, struct berth_error *error) {
-    const size_t labels = candidates->labels.count;
-    candidates->pairs = memory_array_zeroed(count * labels, sizeof *candidates->pairs);
-    candidates->list = memory_array(count * labels, sizeof *candidates->list);
-    if (candidates->pairs == NULL || candidates->list == NULL) {
-        return error_no_memory(error, count * labels * sizeof *candidates->pairs,
-                               "the candidate labels");
-    }
-    for (size_t i = 0; i < count * labels; i++) {
-        struct task_text *pair = candidates->list[i] = &candidates->pairs[i];
-        pair->texts[0] = texts[i / labels]->texts[0];
-        pair->texts[1] = candidates->hypotheses.items[i % labels];
-        pair->settings = task_usual;
-        pair->settings.score = BERTH_SCORE_NONE;
-        if (texts[i / labels]->texts[1] != NULL) {
-            task_text_fail(texts[i / labels], BERTH_USAGE,
-                           "candidate_labels are for one text, found a pair");
-        }
-    }
-    return BERTH_OK;
-}
-
 // The classes of entailment and, as transformers' pipeline finds it, of contradiction.
 static enum berth_status find_entailment(const struct task_model *model, size_t classes[2],
                                          struct berth_error *error) {
@@ -265,7 +242,23 @@ static enum berth_status run_candidates(const struct task_model *model,
     size_t classes[2] = {0};
     const size_t labels = candidates->labels.count;
     TRY(find_entailment(model, classes, error));
-    TRY(make_pairs(candidates, texts, count, error));
+    candidates->pairs = memory_array_zeroed(count * labels, sizeof *candidates->pairs);
+    candidates->list = memory_array(count * labels, sizeof *candidates->list);
+    if (candidates->pairs == NULL || candidates->list == NULL) {
+        return error_no_memory(error, count * labels * sizeof *candidates->pairs,
+                               "the candidate labels");
+    }
+    for (size_t i = 0; i < count * labels; i++) {
+        struct task_text *pair = candidates->list[i] = &candidates->pairs[i];
+        pair->texts[0] = texts[i / labels]->texts[0];
+        pair->texts[1] = candidates->hypotheses.items[i % labels];
+        pair->settings = task_usual;
+        pair->settings.score = BERTH_SCORE_NONE;
+        if (texts[i / labels]->texts[1] != NULL) {
+            task_text_fail(texts[i / labels], BERTH_USAGE,
+                           "candidate_labels are for one text, found a pair");
+        }
+    }
     TRY(classify_compute(model, candidates->list, count * labels, error));
     for (size_t i = 0; i < count; i++) {
         if (texts[i]->status == BERTH_OK) {
@@ -367,23 +360,19 @@ static void write_classify(struct json_line *line, const struct task_model *mode
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status check_own(const struct settings *config, enum task_use use,
-                                   struct berth_error *error) {
-    static const char or_task[] = "; name it, or a task of GLUE with task_name";
-    const int needs_label = use == TASK_TRAIN && config->features.text_column != NULL;
-    TRY(task_need_file(config, use, or_task, error));
-    if (config->features.text_pair_column != NULL) {
-        TRY(task_need(config->features.text_column, "text_column", ", the column of first texts",
-                      error));
-    }
-    return needs_label ? task_need(config->features.label_column, "label_column", or_task, error)
-                       : BERTH_OK;
-}
-
 static enum berth_status check_settings(const struct settings *config, enum task_use use,
                                         struct berth_error *error) {
     if (config->task.task_name == NULL) {
-        return check_own(config, use, error);
+        static const char or_task[] = "; name it, or a task of GLUE with task_name";
+        const int needs_label = use == TASK_TRAIN && config->features.text_column != NULL;
+        TRY(task_need_file(config, use, or_task, error));
+        if (config->features.text_pair_column != NULL) {
+            TRY(task_need(config->features.text_column, "text_column",
+                          ", the column of first texts", error));
+        }
+        return needs_label
+                   ? task_need(config->features.label_column, "label_column", or_task, error)
+                   : BERTH_OK;
     }
     const struct glue_task *task;
     TRY(glue_task_find(config->task.task_name, &task, error));
@@ -413,8 +402,8 @@ static enum berth_status check_prediction(const struct settings *config,
     return BERTH_OK;
 }
 
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     // As in run_glue and run_classifier, because there are few texts.
     settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
@@ -628,31 +617,11 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
 
 // --- the set -------------------------------------------------------------------------------------
 
-static const struct classify_part *part_of(const struct classify *own, size_t index) {
-    return &own->parts[own->part_count > 1 && index >= own->parts[1].first];
-}
-
 static struct packer_sequence get(const void *data, size_t index) {
-    const struct classify_part *part = part_of(data, index);
+    const struct classify *own = data;
+    const struct classify_part *part =
+        &own->parts[own->part_count > 1 && index >= own->parts[1].first];
     return pair_features_sequence(&part->features, index - part->first);
-}
-
-static enum berth_status make_features(struct classify *own, struct task_set *set,
-                                       const struct task_open *args, struct berth_error *error) {
-    for (size_t i = 0; i < own->part_count; i++) {
-        struct classify_part *part = &own->parts[i];
-        double begin = clock_now();
-        TRY(pair_features_build(&part->dataset, args->files->tokenizer, args->files->length,
-                                machine_threads(&args->config->machine), &part->features, error));
-        part->first = (size_t)set->examples;
-        set->examples += (int64_t)part->features.count;
-        set->tokens += (int64_t)part->features.token_count;
-        (part->features.truncated > 0 ? log_note : log_detail)(
-            args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s", part->path,
-            part->features.count, part->features.token_count, part->features.truncated,
-            (long long)args->files->length, clock_now() - begin);
-    }
-    return BERTH_OK;
 }
 
 // Counts the training set's classes.
@@ -691,7 +660,19 @@ enum berth_status classify_open_set(struct task_set *set, const struct task_open
     } else {
         TRY(classify_match_labels(own, args, error));
     }
-    TRY(make_features(own, set, args, error));
+    for (size_t i = 0; i < own->part_count; i++) {
+        struct classify_part *part = &own->parts[i];
+        double begin = clock_now();
+        TRY(pair_features_build(&part->dataset, args->files->tokenizer, args->files->length,
+                                machine_threads(&args->config->machine), &part->features, error));
+        part->first = (size_t)set->examples;
+        set->examples += (int64_t)part->features.count;
+        set->tokens += (int64_t)part->features.token_count;
+        (part->features.truncated > 0 ? log_note : log_detail)(
+            args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s", part->path,
+            part->features.count, part->features.token_count, part->features.truncated,
+            (long long)args->files->length, clock_now() - begin);
+    }
     set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
     own->width = (size_t)args->files->shape.num_labels;
     own->smoothing = args->config->task.label_smoothing_factor;
@@ -781,7 +762,7 @@ static const struct training_task training = {.name = "classify",
                                               .validation_advice =
                                                   "name a table with validation_file",
                                               .defaults = JOB_FINETUNE_CLASSIFY,
-                                              .settle = settle,
+                                              .settle = resolve_settings,
                                               .has_validation = has_validation,
                                               .own_size = sizeof(struct classify),
                                               .open = classify_open_set,

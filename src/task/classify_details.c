@@ -11,42 +11,6 @@ static const char *name_of(const struct classify *own, int64_t index) {
     return own->names.list[index];
 }
 
-static enum berth_status log_confusion(const struct classify *own, int64_t step,
-                                       const struct berth_log *log, struct berth_error *error) {
-    const struct classify_part *part = &own->parts[0];
-    const struct results_predictions predicted = classify_predictions(own, part);
-    struct confusion confusion;
-    TRY(confusion_init(&confusion, own->names.list, own->names.count, predicted.count, error));
-    for (size_t i = 0; i < predicted.count; i++) {
-        const int32_t label = part->features.features[i].label;
-        if (label >= 0) {
-            confusion_count(&confusion, label, results_predicted_class(&predicted, i));
-        }
-    }
-    confusion_log(&confusion, step, log);
-    return BERTH_OK;
-}
-
-static void log_sample(const struct classify *own, const float *scores, size_t index, int64_t step,
-                       const struct berth_log *log) {
-    const struct classify_part *part = &own->parts[0];
-    const struct results_predictions predicted = classify_predictions(own, part);
-    const int32_t found = results_predicted_class(&predicted, index);
-    const int32_t label = part->features.features[index].label;
-    const struct pair_example *example = &part->dataset.examples[index];
-    const struct sample sample = {.question = example->text,
-                                  .context = example->pair,
-                                  .predicted = name_of(own, found),
-                                  .expected = name_of(own, label),
-                                  .predicted_begin = -1,
-                                  .predicted_end = -1,
-                                  .expected_begin = -1,
-                                  .expected_end = -1,
-                                  .score = found == label ? 100 : 0,
-                                  .probability = (double)scores[found]};
-    samples_log(log, step, &sample);
-}
-
 static enum berth_status log_samples(const struct classify *own, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
     const struct classify_part *part = &own->parts[0];
@@ -71,7 +35,20 @@ static enum berth_status log_samples(const struct classify *own, int64_t step,
     for (size_t i = 0; i < count; i++) {
         const size_t index = ranks[i].example;
         results_scores(RESULTS_SOFTMAX, predicted.logits + index * own->width, own->width, scores);
-        log_sample(own, scores, index, step, log);
+        const int32_t found = results_predicted_class(&predicted, index);
+        const int32_t label = part->features.features[index].label;
+        const struct pair_example *example = &part->dataset.examples[index];
+        const struct sample sample = {.question = example->text,
+                                      .context = example->pair,
+                                      .predicted = name_of(own, found),
+                                      .expected = name_of(own, label),
+                                      .predicted_begin = -1,
+                                      .predicted_end = -1,
+                                      .expected_begin = -1,
+                                      .expected_end = -1,
+                                      .score = found == label ? 100 : 0,
+                                      .probability = (double)scores[found]};
+        samples_log(log, step, &sample);
     }
     memory_free(scores);
     memory_free(ranks);
@@ -94,6 +71,16 @@ enum berth_status classify_detail(const struct task_set *set, int64_t step,
     if (!has_details(own)) {
         return BERTH_OK;
     }
-    TRY(log_confusion(own, step, log, error));
+    const struct classify_part *part = &own->parts[0];
+    const struct results_predictions predicted = classify_predictions(own, part);
+    struct confusion confusion;
+    TRY(confusion_init(&confusion, own->names.list, own->names.count, predicted.count, error));
+    for (size_t i = 0; i < predicted.count; i++) {
+        const int32_t label = part->features.features[i].label;
+        if (label >= 0) {
+            confusion_count(&confusion, label, results_predicted_class(&predicted, i));
+        }
+    }
+    confusion_log(&confusion, step, log);
     return log_samples(own, step, log, error);
 }

@@ -70,21 +70,6 @@ static double sigmoid_loss(const float *logits, size_t width, const struct pair_
     return sum / (double)width;
 }
 
-static double mean_loss(const struct classify *own, const struct classify_part *part) {
-    const float *logits = own->logits + part->first * own->width;
-    double sum = 0;
-    for (size_t i = 0; i < part->features.count; i++) {
-        const struct pair_feature *feature = &part->features.features[i];
-        const float *row = logits + i * own->width;
-        double difference = (double)logits[i * own->width] - (double)feature->value;
-        sum += own->names.list == NULL ? difference * difference
-               : own->is_multi_label
-                   ? sigmoid_loss(row, own->width, feature)
-                   : task_smoothed_loss(row, own->width, feature->label, own->smoothing);
-    }
-    return sum / (double)part->features.count;
-}
-
 static enum glue_metric metric_of(const struct classify *own) {
     return own->task != NULL         ? own->task->metric
            : own->names.list == NULL ? GLUE_MSE
@@ -176,7 +161,19 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
     if (!own->parts[0].dataset.has_labels) {
         return BERTH_OK;
     }
-    score->loss = mean_loss(own, &own->parts[0]);
+    const struct classify_part *part = &own->parts[0];
+    const float *logits = own->logits + part->first * own->width;
+    double sum = 0;
+    for (size_t i = 0; i < part->features.count; i++) {
+        const struct pair_feature *feature = &part->features.features[i];
+        const float *row = logits + i * own->width;
+        double difference = (double)logits[i * own->width] - (double)feature->value;
+        sum += own->names.list == NULL ? difference * difference
+               : own->is_multi_label
+                   ? sigmoid_loss(row, own->width, feature)
+                   : task_smoothed_loss(row, own->width, feature->label, own->smoothing);
+    }
+    score->loss = sum / (double)part->features.count;
     TRY(score_part(own, &own->parts[0], score, error));
     score->best_by = score->count - 1;
     if (own->part_count > 1 && own->parts[1].dataset.has_labels) {
@@ -187,30 +184,22 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
 
 // --- result files --------------------------------------------------------------------------------
 
-static enum berth_status write_part(const struct classify *own, const struct classify_part *part,
-                                    const char *folder, struct berth_error *error) {
-    const struct results_predictions predictions = classify_predictions(own, part);
-    const char *task = own->task != NULL ? own->task->name : "";
-    char first[128], second[128];
-    snprintf(first, sizeof first, "test_results%s.tsv", part->suffix);
-    snprintf(second, sizeof second, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "", task,
-             part->suffix);
-    const struct results_names names = {.probabilities = first, .predictions = second};
-    return results_write_predictions(folder, &names, &predictions, error);
-}
-
-static enum berth_status write_predictions(const struct task_set *set,
-                                           const struct task_results *results,
-                                           struct berth_error *error) {
-    const struct classify *own = set->own;
-    for (size_t i = 0; i < own->part_count; i++) {
-        TRY(write_part(own, &own->parts[i], results->folder, error));
-    }
-    return task_write_prediction(set, results, error);
-}
-
 enum berth_status classify_write(const struct task_set *set, const struct task_results *results,
                                  struct berth_error *error) {
-    return results->use == TASK_VALIDATE ? task_write_evaluation(results, error)
-                                         : write_predictions(set, results, error);
+    if (results->use == TASK_VALIDATE) {
+        return task_write_evaluation(results, error);
+    }
+    const struct classify *own = set->own;
+    for (size_t i = 0; i < own->part_count; i++) {
+        const struct classify_part *part = &own->parts[i];
+        const struct results_predictions predictions = classify_predictions(own, part);
+        const char *task = own->task != NULL ? own->task->name : "";
+        char first[128], second[128];
+        snprintf(first, sizeof first, "test_results%s.tsv", part->suffix);
+        snprintf(second, sizeof second, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "",
+                 task, part->suffix);
+        const struct results_names names = {.probabilities = first, .predictions = second};
+        TRY(results_write_predictions(results->folder, &names, &predictions, error));
+    }
+    return task_write_prediction(set, results, error);
 }

@@ -10,8 +10,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/string_index.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "data/batches/epoch_order.h"
 #include "data/pairs/pair_features.h"
 #include "data/pairs/text_examples.h"
@@ -63,8 +63,8 @@ struct embed {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
     if (use == TASK_PREDICT) {
         return error_set(error, BERTH_USAGE,
@@ -115,46 +115,7 @@ static int separates(const struct embed *own, const struct settings *config) {
            strcmp(config->task.batch_sampler, "no_duplicates") == 0;
 }
 
-static void note_loss(const struct embed *own, const struct task_open *args) {
-    const struct embedding_loss *loss = own->loss;
-    const struct bert_embedding *embedding = &args->files->shape.embedding;
-    const struct bert_objective *objective = &embedding->objectives[own->objective];
-    char groups[64] = "";
-    if (loss->has_groups) {
-        snprintf(groups, sizeof groups, ", in groups of %lld examples",
-                 (long long)objective->group);
-    }
-    log_detail(args->log, "loss %s%s%s; pooling %s%s", loss->name,
-               objective->is_symmetric ? ", both ways" : "", groups,
-               sentence_pooling_names[embedding->pooling],
-               embedding->normalize ? "; embeddings are scaled to length 1" : "");
-}
-
 // --- reading ------------------------------------------------------------------------------------
-
-static enum berth_status read_examples(struct embed *own, const char *path,
-                                       const struct task_open *args, struct berth_error *error) {
-    const struct settings *config = args->config;
-    const int64_t limit = args->use == TASK_TRAIN ? config->features.max_train_samples
-                                                  : config->features.max_eval_samples;
-    const struct text_example_settings settings = {.text = config->features.text_column,
-                                                   .pair = config->features.text_pair_column,
-                                                   .negatives = config->features.negative_column,
-                                                   .score = config->features.label_column};
-    struct text_examples *examples = &own->examples;
-    TRY(text_examples_read(path, &settings, examples, error));
-    if (limit > 0 && (size_t)limit < examples->count) {
-        examples->count = (size_t)limit;
-    }
-    char columns[256] = "";
-    for (size_t i = 0; i < examples->texts; i++) {
-        words_add(columns, sizeof columns, examples->columns[i]);
-    }
-    log_detail(args->log, "%s: %zu examples of %zu texts: columns %s%s%s", examples->table.name,
-               examples->count, examples->texts, columns, examples->scores > 0 ? ", score " : "",
-               examples->scores > 0 ? examples->score_column : "");
-    return BERTH_OK;
-}
 
 static enum berth_status allocate_texts(struct embed *own, size_t count,
                                         struct berth_error *error) {
@@ -185,23 +146,7 @@ static double target_of(const struct embed *own, const struct text_example *exam
                                  : example->scores[0] - example->scores[text - 1];
 }
 
-// Every text of every example.
-static void list_texts(struct embed *own) {
-    const struct text_examples *examples = &own->examples;
-    for (size_t i = 0; i < examples->count * examples->texts; i++) {
-        const struct text_example *example = &examples->items[i / examples->texts];
-        add_text(own, example, i % examples->texts, target_of(own, example, i % examples->texts));
-    }
-}
-
 extern const struct task_row row_embed;
-
-static struct embedding_teacher teacher_of(const struct task_open *args) {
-    return (struct embedding_teacher){.model = args->config->task.teacher_model,
-                                      .config = args->config,
-                                      .log = args->log,
-                                      .row = &row_embed};
-}
 
 // The vector that each text must have; of a teacher, that of the example's first text. No effect
 // with another loss.
@@ -285,19 +230,6 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     return BERTH_OK;
 }
 
-// The trained model's texts have the prompt, too.
-static void note_prompt(const struct task_open *args) {
-    const char *prompt = args->files->sentence.prompt;
-    if (prompt != NULL) {
-        log_note(
-            args->log,
-            "texts begin with the model's default prompt, \"%.*s\"; sentence-transformers trains "
-            "without it: for that, remove default_prompt_name from the model's "
-            "config_sentence_transformers.json",
-            UTF8_SHOWN(prompt, 40));
-    }
-}
-
 // Losses and scores are of the vectors that a device pools. The training of truncated ones is that
 // of whole ones.
 static enum berth_status check_modules(const struct task_open *args, const char *what, int is_cut,
@@ -347,18 +279,37 @@ static enum berth_status note_sharing(const struct embed *own, const struct task
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const struct bert_embedding *embedding = &args->files->shape.embedding;
-    const struct embedding_teacher teacher = teacher_of(args);
+    const struct embedding_teacher teacher =
+        (struct embedding_teacher){.model = args->config->task.teacher_model,
+                                   .config = args->config,
+                                   .log = args->log,
+                                   .row = &row_embed};
     own->objective = embedding->objective_count;
     TRY(embedding_loss_settle(&own->examples, teacher.model != NULL, args->config,
                               &args->files->shape, &own->loss, error));
-    note_loss(own, args);
+    const struct embedding_loss *loss = own->loss;
+    const struct bert_objective *objective = &embedding->objectives[own->objective];
+    char groups[64] = "";
+    if (loss->has_groups) {
+        snprintf(groups, sizeof groups, ", in groups of %lld examples",
+                 (long long)objective->group);
+    }
+    log_detail(args->log, "loss %s%s%s; pooling %s%s", loss->name,
+               objective->is_symmetric ? ", both ways" : "", groups,
+               sentence_pooling_names[embedding->pooling],
+               embedding->normalize ? "; embeddings are scaled to length 1" : "");
     TRY(separates(own, args->config) ? number_texts(own, 0, error) : BERTH_OK);
     TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
     own->size = (size_t)args->files->shape.hidden_size;
     TRY(teacher.model != NULL && own->loss->scores == SCORES_MARGINS
             ? embedding_teacher_scores(&teacher, &own->examples, error)
             : BERTH_OK);
-    list_texts(own);
+    // Every text of every example.
+    const struct text_examples *examples = &own->examples;
+    for (size_t i = 0; i < examples->count * examples->texts; i++) {
+        const struct text_example *example = &examples->items[i / examples->texts];
+        add_text(own, example, i % examples->texts, target_of(own, example, i % examples->texts));
+    }
     TRY(list_vectors(own, &teacher, error));
     TRY(make_features(own, args, set, error));
     set->examples = (int64_t)own->examples.count;
@@ -375,19 +326,6 @@ static enum berth_status fill_training(struct embed *own, const struct task_open
     return note_sharing(own, args, set, error);
 }
 
-// Scores of training only, as the margins of negatives, say nothing about an evaluation.
-static enum berth_status check_evaluation(const struct embed *own, struct berth_error *error) {
-    const struct text_examples *examples = &own->examples;
-    return examples->texts >= 2 &&
-                   (examples->texts == 2 ? examples->scores <= 1 : examples->scores == 0)
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_BAD_DATA,
-                     "%s: expected pairs, pairs with a score, or pairs with further texts, to "
-                     "evaluate on; found %zu texts with %zu scores",
-                     examples->table.name, examples->texts, examples->scores);
-}
-
 // Whether the evaluation is a retrieval, of files or of pairs.
 static int is_retrieval(const struct embed *own) {
     return own->retrieval.set.query_count > 0;
@@ -399,7 +337,14 @@ static enum berth_status choose_texts(struct embed *own, const struct task_open 
     if (embed_retrieval_is_named(args->config)) {
         return embed_retrieval_read(&own->retrieval, args, &own->texts, error);
     }
-    TRY(check_evaluation(own, error));
+    // Scores of training only, as the margins of negatives, say nothing about an evaluation.
+    if (examples->texts < 2 ||
+        !(examples->texts == 2 ? examples->scores <= 1 : examples->scores == 0)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected pairs, pairs with a score, or pairs with further texts, to "
+                         "evaluate on; found %zu texts with %zu scores",
+                         examples->table.name, examples->texts, examples->scores);
+    }
     if (examples->texts == 2 && examples->scores == 0) {
         return embed_retrieval_of_pairs(&own->retrieval, args, examples, own->prompt, &own->texts,
                                         error);
@@ -430,7 +375,25 @@ static enum berth_status fill_evaluation(struct embed *own, const struct task_op
 static enum berth_status read_set(struct embed *own, const char *path, const struct task_open *args,
                                   struct berth_error *error) {
     own->prompt = args->files->sentence.prompt;
-    TRY(read_examples(own, path, args, error));
+    const struct settings *config = args->config;
+    const int64_t limit = args->use == TASK_TRAIN ? config->features.max_train_samples
+                                                  : config->features.max_eval_samples;
+    const struct text_example_settings settings = {.text = config->features.text_column,
+                                                   .pair = config->features.text_pair_column,
+                                                   .negatives = config->features.negative_column,
+                                                   .score = config->features.label_column};
+    struct text_examples *examples = &own->examples;
+    TRY(text_examples_read(path, &settings, examples, error));
+    if (limit > 0 && (size_t)limit < examples->count) {
+        examples->count = (size_t)limit;
+    }
+    char columns[256] = "";
+    for (size_t i = 0; i < examples->texts; i++) {
+        words_add(columns, sizeof columns, examples->columns[i]);
+    }
+    log_detail(args->log, "%s: %zu examples of %zu texts: columns %s%s%s", examples->table.name,
+               examples->count, examples->texts, columns, examples->scores > 0 ? ", score " : "",
+               examples->scores > 0 ? examples->score_column : "");
     own->texts.name = own->examples.table.name;
     return BERTH_OK;
 }
@@ -462,15 +425,6 @@ static enum berth_status list_files(struct embed *own, const struct task_open *a
     return BERTH_OK;
 }
 
-static void add_part(struct task_set *set, const struct task_set *part) {
-    struct packer_source *all = &set->source;
-    set->examples += part->examples;
-    set->tokens += part->tokens;
-    all->count += part->source.count;
-    all->texts = all->texts > part->source.texts ? all->texts : part->source.texts;
-    all->group = all->group > part->source.group ? all->group : part->source.group;
-}
-
 static enum berth_status open_part(struct embed *own, size_t i, const struct task_open *args,
                                    struct task_set *set, struct berth_error *error) {
     struct embed *part = &own->parts[i];
@@ -483,28 +437,13 @@ static enum berth_status open_part(struct embed *own, size_t i, const struct tas
              part->loss->name);
     own->sources[i] = alone.source;
     own->names[i] = alone.path;
-    add_part(set, &alone);
+    struct packer_source *all = &set->source;
+    set->examples += alone.examples;
+    set->tokens += alone.tokens;
+    all->count += alone.source.count;
+    all->texts = all->texts > alone.source.texts ? all->texts : alone.source.texts;
+    all->group = all->group > alone.source.group ? all->group : alone.source.group;
     return BERTH_OK;
-}
-
-static void note_mixing(const struct embed *own, const struct task_set *set,
-                        const struct task_open *args) {
-    size_t least = 0;
-    for (size_t i = 1; i < own->part_count; i++) {
-        least = own->sources[i].count < own->sources[least].count ? i : least;
-    }
-    if (set->mixing == FEED_PROPORTIONAL) {
-        log_note(args->log,
-                 "each update takes examples of one of %zu data sets, in random order; an epoch "
-                 "has all examples of all sets",
-                 own->part_count);
-    } else {
-        log_note(
-            args->log,
-            "each update takes examples of one of %zu data sets, in turn; an epoch ends when the "
-            "smallest, %s, has no more, and each epoch leaves out other examples of the others",
-            own->part_count, own->names[least]);
-    }
 }
 
 static enum berth_status open_parts(struct embed *own, const struct task_open *args,
@@ -524,7 +463,22 @@ static enum berth_status open_parts(struct embed *own, const struct task_open *a
     set->source_names = own->names;
     set->source_count = own->part_count;
     set->mixing = strcmp(mixing, "round_robin") == 0 ? FEED_ROUND_ROBIN : FEED_PROPORTIONAL;
-    note_mixing(own, set, args);
+    size_t least = 0;
+    for (size_t i = 1; i < own->part_count; i++) {
+        least = own->sources[i].count < own->sources[least].count ? i : least;
+    }
+    if (set->mixing == FEED_PROPORTIONAL) {
+        log_note(args->log,
+                 "each update takes examples of one of %zu data sets, in random order; an epoch "
+                 "has all examples of all sets",
+                 own->part_count);
+    } else {
+        log_note(
+            args->log,
+            "each update takes examples of one of %zu data sets, in turn; an epoch ends when the "
+            "smallest, %s, has no more, and each epoch leaves out other examples of the others",
+            own->part_count, own->names[least]);
+    }
     return BERTH_OK;
 }
 
@@ -533,7 +487,16 @@ static enum berth_status open_training(struct embed *own, const struct task_open
     TRY(check_modules(args, "train", 0, error));
     TRY(list_files(own, args, error));
     settle_pooling(args);
-    note_prompt(args);
+    // The trained model's texts have the prompt, too.
+    const char *prompt = args->files->sentence.prompt;
+    if (prompt != NULL) {
+        log_note(
+            args->log,
+            "texts begin with the model's default prompt, \"%.*s\"; sentence-transformers trains "
+            "without it: for that, remove default_prompt_name from the model's "
+            "config_sentence_transformers.json",
+            UTF8_SHOWN(prompt, 40));
+    }
     if (own->files.count > 1) {
         return open_parts(own, args, set, error);
     }
@@ -708,7 +671,7 @@ static const struct training_task training = {
     .head = PARAM_HEAD_EMBEDDING,
     .validation_advice = "name a table with validation_file, or queries_file, "
                          "corpus_file and relevant_file",
-    .settle = settle,
+    .settle = resolve_settings,
     .has_validation = has_validation,
     .own_size = sizeof(struct embed),
     .open = open_set,

@@ -7,7 +7,7 @@
 #include "task/embed_losses.h"
 
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,20 +57,6 @@ static const struct embedding_loss losses[] = {
 
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-// Describes the examples of a file in words: "pairs with a score".
-static void describe(const struct text_examples *examples, char *text, size_t size) {
-    static const char *const kinds[] = {"single texts", "pairs", "triplets"};
-    char texts[48], scores[48] = "without scores";
-    snprintf(texts, sizeof texts, "%zu texts", examples->texts);
-    if (examples->scores == 1) {
-        strcpy(scores, "with scores");
-    } else if (examples->scores > 1) {
-        snprintf(scores, sizeof scores, "with %zu scores each", examples->scores);
-    }
-    snprintf(text, size, "%s %s", examples->texts <= 3 ? kinds[examples->texts - 1] : texts,
-             scores);
-}
-
 static int has_right_scores(const struct embedding_loss *loss, const struct text_examples *examples,
                             int64_t columns) {
     const size_t texts = examples->texts, scores = examples->scores, size = (size_t)columns;
@@ -118,7 +104,17 @@ static enum berth_status refuse(const char *name, const char *expected,
                                 const struct text_examples *examples, int has_teacher,
                                 int64_t columns, struct berth_error *error) {
     char found[128], size[64] = "";
-    describe(examples, found, sizeof found);
+    // The examples of the file in words: "pairs with a score".
+    static const char *const kinds[] = {"single texts", "pairs", "triplets"};
+    char texts[48], scores[48] = "without scores";
+    snprintf(texts, sizeof texts, "%zu texts", examples->texts);
+    if (examples->scores == 1) {
+        strcpy(scores, "with scores");
+    } else if (examples->scores > 1) {
+        snprintf(scores, sizeof scores, "with %zu scores each", examples->scores);
+    }
+    snprintf(found, sizeof found, "%s %s",
+             examples->texts <= 3 ? kinds[examples->texts - 1] : texts, scores);
     if (examples->scores > 1) {
         snprintf(size, sizeof size, " (a vector of this model has %lld numbers)",
                  (long long)columns);
@@ -126,23 +122,6 @@ static enum berth_status refuse(const char *name, const char *expected,
     return error_set(error, BERTH_CONFIG, "embedding_loss %s%s: expected %s, found %s in %s%s",
                      name, has_teacher ? " with teacher_model" : "", expected, found,
                      examples->table.name, size);
-}
-
-// A score beyond -1 to 1 is refused: no cosine can reach it, so training would only stretch all
-// vectors.
-static enum berth_status check_cosines(const struct text_examples *examples,
-                                       struct berth_error *error) {
-    for (size_t i = 0; i < examples->count; i++) {
-        const struct text_example *example = &examples->items[i];
-        if (fabs(example->scores[0]) > 1) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
-                             "to 1; divide the scores by the largest, or use embedding_loss cosent",
-                             examples->table.name, example->line, examples->score_column,
-                             example->scores[0]);
-        }
-    }
-    return BERTH_OK;
 }
 
 static int64_t group_of(const struct settings *config, int64_t chosen) {
@@ -173,20 +152,6 @@ static enum berth_status read_numbers(const char *name, const char *text, double
         at += length;
     } while (*at++ == ',');
     return BERTH_OK;
-}
-
-// Larger dimensions come first, as in sentence-transformers, each with its weight.
-static void sort_dimensions(struct bert_embedding *embedding) {
-    for (int64_t i = 1; i < embedding->dimension_count; i++) {
-        for (int64_t k = i; k > 0 && embedding->dimensions[k - 1] < embedding->dimensions[k]; k--) {
-            const int64_t dimension = embedding->dimensions[k];
-            const double weight = embedding->dimension_weights[k];
-            embedding->dimensions[k] = embedding->dimensions[k - 1];
-            embedding->dimension_weights[k] = embedding->dimension_weights[k - 1];
-            embedding->dimensions[k - 1] = dimension;
-            embedding->dimension_weights[k - 1] = weight;
-        }
-    }
 }
 
 static enum berth_status settle_dimensions(const struct settings *config, struct bert_config *shape,
@@ -222,7 +187,17 @@ static enum berth_status settle_dimensions(const struct settings *config, struct
                              "matryoshka_weights: expected numbers above 0, found \"%s\"", given);
         }
     }
-    sort_dimensions(embedding);
+    // Larger dimensions come first, as in sentence-transformers, each with its weight.
+    for (int64_t i = 1; i < embedding->dimension_count; i++) {
+        for (int64_t k = i; k > 0 && embedding->dimensions[k - 1] < embedding->dimensions[k]; k--) {
+            const int64_t dimension = embedding->dimensions[k];
+            const double weight = embedding->dimension_weights[k];
+            embedding->dimensions[k] = embedding->dimensions[k - 1];
+            embedding->dimension_weights[k] = embedding->dimension_weights[k - 1];
+            embedding->dimensions[k - 1] = dimension;
+            embedding->dimension_weights[k - 1] = weight;
+        }
+    }
     return BERTH_OK;
 }
 
@@ -247,7 +222,21 @@ enum berth_status embedding_loss_settle(const struct text_examples *examples, in
                                   : (*loss)->examples,
                       examples, has_teacher, shape->hidden_size, error);
     }
-    TRY((*loss)->scores == SCORES_COSINE ? check_cosines(examples, error) : BERTH_OK);
+    // A score beyond -1 to 1 is refused: no cosine can reach it, so training would only stretch all
+    // vectors.
+    if ((*loss)->scores == SCORES_COSINE) {
+        for (size_t i = 0; i < examples->count; i++) {
+            const struct text_example *example = &examples->items[i];
+            if (fabs(example->scores[0]) > 1) {
+                return error_set(
+                    error, BERTH_BAD_DATA,
+                    "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
+                    "to 1; divide the scores by the largest, or use embedding_loss cosent",
+                    examples->table.name, example->line, examples->score_column,
+                    example->scores[0]);
+            }
+        }
+    }
     config->task.embedding_loss = (*loss)->name;
     *objective = (struct bert_objective){.loss = (*loss)->loss,
                                          .similarity = (*loss)->similarity,

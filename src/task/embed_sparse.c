@@ -19,7 +19,7 @@
 // Texts whose logits are in memory together.
 #define SPARSE_TEXTS 64
 
-struct pass {
+struct sparse_call {
     const struct task_model *model;
     struct text_inputs inputs;
     size_t words;
@@ -30,10 +30,10 @@ struct pass {
 };
 
 static struct packer_sequence get(const void *data, size_t index) {
-    const struct pass *pass = data;
-    struct packer_sequence sequence = pair_features_sequence(&pass->inputs.features, index);
-    sequence.masked_positions = pass->positions;
-    sequence.masked_labels = pass->labels;
+    const struct sparse_call *call = data;
+    struct packer_sequence sequence = pair_features_sequence(&call->inputs.features, index);
+    sequence.masked_positions = call->positions;
+    sequence.masked_labels = call->labels;
     sequence.masked_count = sequence.length;
     return sequence;
 }
@@ -41,15 +41,15 @@ static struct packer_sequence get(const void *data, size_t index) {
 // Once there is a NaN, it stays.
 static void add_token(void *context, size_t index, const float *logits, int64_t words,
                       float *extracted) {
-    const struct pass *pass = context;
-    float *largest = pass->largest + index * pass->words;
-    pthread_mutex_lock(&pass->locks[index]);
+    const struct sparse_call *call = context;
+    float *largest = call->largest + index * call->words;
+    pthread_mutex_lock(&call->locks[index]);
     for (int64_t i = 0; i < words; i++) {
         if (logits[i] > largest[i] || isnan(logits[i])) {
             largest[i] = logits[i];
         }
     }
-    pthread_mutex_unlock(&pass->locks[index]);
+    pthread_mutex_unlock(&call->locks[index]);
     *extracted = 0;
 }
 
@@ -66,25 +66,23 @@ static int compare(const void *left, const void *right) {
                                 : (a->id > b->id) - (a->id < b->id);
 }
 
-static const char *word_of(const struct tokenizer *tokenizer, size_t word) {
-    return word < tokenizer_size(tokenizer) ? tokenizer_piece(tokenizer, (int32_t)word) : "";
-}
-
-static void make_items(const struct pass *pass, size_t index) {
-    struct task_text *text = pass->inputs.texts[index];
-    const float *largest = pass->largest + index * pass->words;
+static void make_items(const struct sparse_call *call, size_t index) {
+    struct task_text *text = call->inputs.texts[index];
+    const float *largest = call->largest + index * call->words;
     const int64_t top = text->settings.top;
     size_t count = 0;
-    if (!text_check_finite(text, largest, pass->words)) {
+    if (!text_check_finite(text, largest, call->words)) {
         return;
     }
-    for (size_t i = 0; i < pass->words; i++) {
+    for (size_t i = 0; i < call->words; i++) {
         count += largest[i] > 0;
     }
     struct berth_item *items = task_text_items(text, count), *next = items;
-    for (size_t i = 0; i < pass->words && items != NULL; i++) {
+    for (size_t i = 0; i < call->words && items != NULL; i++) {
         if (largest[i] > 0) {
-            next->text = word_of(pass->model->tokenizer, i);
+            next->text = i < tokenizer_size(call->model->tokenizer)
+                             ? tokenizer_piece(call->model->tokenizer, (int32_t)i)
+                             : "";
             next->score = math_log1p((double)largest[i]);
             next++->id = (int64_t)i;
         }
@@ -95,53 +93,53 @@ static void make_items(const struct pass *pass, size_t index) {
     }
 }
 
-static enum berth_status allocate(struct pass *pass, struct berth_error *error) {
-    const size_t count = pass->inputs.features.count, length = (size_t)pass->model->max_tokens;
-    pass->words = (size_t)pass->model->network->predictor.files.shape.vocab_size;
-    pass->largest = memory_array_zeroed(count * pass->words, sizeof *pass->largest);
-    pass->positions = memory_array(length, sizeof *pass->positions);
-    pass->labels = memory_array_zeroed(length, sizeof *pass->labels);
-    if (pass->largest == NULL || pass->positions == NULL || pass->labels == NULL) {
-        return error_no_memory(error, count * pass->words * sizeof *pass->largest,
+static enum berth_status allocate(struct sparse_call *call, struct berth_error *error) {
+    const size_t count = call->inputs.features.count, length = (size_t)call->model->max_tokens;
+    call->words = (size_t)call->model->network->predictor.files.shape.vocab_size;
+    call->largest = memory_array_zeroed(count * call->words, sizeof *call->largest);
+    call->positions = memory_array(length, sizeof *call->positions);
+    call->labels = memory_array_zeroed(length, sizeof *call->labels);
+    if (call->largest == NULL || call->positions == NULL || call->labels == NULL) {
+        return error_no_memory(error, count * call->words * sizeof *call->largest,
                                "the words of the texts");
     }
     for (size_t i = 0; i < length; i++) {
-        pass->positions[i] = (uint16_t)i;
+        call->positions[i] = (uint16_t)i;
     }
-    pass->locks = memory_array(count, sizeof *pass->locks);
-    for (size_t i = 0; pass->locks != NULL && i < count; i++) {
-        pthread_mutex_init(&pass->locks[i], NULL);
+    call->locks = memory_array(count, sizeof *call->locks);
+    for (size_t i = 0; call->locks != NULL && i < count; i++) {
+        pthread_mutex_init(&call->locks[i], NULL);
     }
-    return pass->locks != NULL ? BERTH_OK
-                               : error_no_memory(error, count * sizeof *pass->locks, "locks");
+    return call->locks != NULL ? BERTH_OK
+                               : error_no_memory(error, count * sizeof *call->locks, "locks");
 }
 
-static void done(struct pass *pass) {
-    for (size_t i = 0; pass->locks != NULL && i < pass->inputs.features.count; i++) {
-        pthread_mutex_destroy(&pass->locks[i]);
+static void done(struct sparse_call *call) {
+    for (size_t i = 0; call->locks != NULL && i < call->inputs.features.count; i++) {
+        pthread_mutex_destroy(&call->locks[i]);
     }
-    memory_free(pass->locks);
-    memory_free(pass->largest);
-    memory_free(pass->positions);
-    memory_free(pass->labels);
-    text_inputs_done(&pass->inputs);
+    memory_free(call->locks);
+    memory_free(call->largest);
+    memory_free(call->positions);
+    memory_free(call->labels);
+    text_inputs_done(&call->inputs);
 }
 
 static enum berth_status run_some(const struct task_model *model, struct task_text *const *texts,
                                   size_t count, struct berth_error *error) {
-    struct pass pass DONE_BY(done) = {.model = model};
-    TRY(text_inputs_make(&pass.inputs, model, prompts_of, texts, count, error));
-    TRY(allocate(&pass, error));
+    struct sparse_call call DONE_BY(done) = {.model = model};
+    TRY(text_inputs_make(&call.inputs, model, prompts_of, texts, count, error));
+    TRY(allocate(&call, error));
     const struct packer_source source = {
-        .get = get, .data = &pass, .count = pass.inputs.features.count};
+        .get = get, .data = &call, .count = call.inputs.features.count};
     const struct infer_args args = {.source = &source,
                                     .extract_words = add_token,
                                     .extracted_count = 1,
                                     .receive = receive_nothing,
-                                    .context = &pass};
+                                    .context = &call};
     TRY(network_run(model, args, error));
-    for (size_t i = 0; i < pass.inputs.features.count; i++) {
-        make_items(&pass, i);
+    for (size_t i = 0; i < call.inputs.features.count; i++) {
+        make_items(&call, i);
     }
     return BERTH_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/model_files.h"
 #include "metrics/embedding_metrics.h"
 #include "model/folder_class.h"
@@ -118,16 +118,6 @@ enum berth_status embedding_teacher_vectors(const struct embedding_teacher *teac
     return BERTH_OK;
 }
 
-// The inner products of the first text of each example and the others.
-static void put_products(const struct text_examples *examples, const float *vectors, size_t size) {
-    const struct embedding_set set = {vectors, examples->count * examples->texts, size};
-    for (size_t i = 0; i < examples->count * examples->scores; i++) {
-        const size_t first = i / examples->scores * examples->texts;
-        examples->score_pool[i] =
-            embedding_product(&set, (uint32_t)first, (uint32_t)(first + 1 + i % examples->scores));
-    }
-}
-
 static enum berth_status score_with(const struct task_model *teacher,
                                     const struct text_examples *examples,
                                     struct berth_error *error) {
@@ -146,7 +136,13 @@ static enum berth_status score_with(const struct task_model *teacher,
         examples->score_pool[i] = (double)numbers[i];
     }
     if (!is_pair) {
-        put_products(examples, numbers, size);
+        // The inner products of the first text of each example and the others.
+        const struct embedding_set set = {numbers, examples->count * examples->texts, size};
+        for (size_t i = 0; i < examples->count * examples->scores; i++) {
+            const size_t first = i / examples->scores * examples->texts;
+            examples->score_pool[i] = embedding_product(
+                &set, (uint32_t)first, (uint32_t)(first + 1 + i % examples->scores));
+        }
     }
     return BERTH_OK;
 }

@@ -111,26 +111,11 @@ enum berth_status prompts_known(const struct task_model *model, struct task_text
 
 // --- embeddings ---------------------------------------------------------------------------------
 
-struct pass {
+struct embed_call {
     const struct task_model *model;
     struct text_inputs inputs;
     float *pooled; // [features][width]; of hidden states NULL
 };
-
-// Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length 1 again
-// if the whole was.
-static void shorten(struct task_text *text, int normalize) {
-    const size_t wanted = (size_t)text->settings.dimensions;
-    struct berth_error error;
-    if (error_outside(&error, "dimensions", 1, (int64_t)text->width, (int64_t)wanted) != BERTH_OK) {
-        task_text_fail(text, error.status, error.message);
-    } else if (wanted < text->width) {
-        text->width = wanted;
-        if (normalize) {
-            sentence_scale_to_one(text->rows, (int64_t)wanted);
-        }
-    }
-}
 
 // The text's rows become what the modules after the pooling make of `pooled`; 0: out of memory.
 static int put_rows(const struct task_model *model, struct task_text *text, const float *pooled,
@@ -167,67 +152,75 @@ static void finish(const struct task_model *model, struct task_text *text, const
         text->width = (size_t)cut; // without a new length, as in sentence-transformers
     }
     if (text_check_finite(text, text->rows, text->width) && text->settings.dimensions > 0) {
-        shorten(text, normalize);
+        // Keeps the first numbers only, as OpenAI's API and text-embeddings-inference do: of length
+        // 1 again if the whole was.
+        const size_t wanted = (size_t)text->settings.dimensions;
+        struct berth_error error;
+        if (error_outside(&error, "dimensions", 1, (int64_t)text->width, (int64_t)wanted) !=
+            BERTH_OK) {
+            task_text_fail(text, error.status, error.message);
+        } else if (wanted < text->width) {
+            text->width = wanted;
+            if (normalize) {
+                sentence_scale_to_one(text->rows, (int64_t)wanted);
+            }
+        }
     }
 }
 
 static void receive(void *context, size_t index, const float *pooled, int64_t count) {
-    const struct pass *pass = context;
-    memcpy(pass->pooled + index * embed_width(pass->model), pooled, (size_t)count * sizeof *pooled);
+    const struct embed_call *call = context;
+    memcpy(call->pooled + index * embed_width(call->model), pooled, (size_t)count * sizeof *pooled);
 }
 
 // The rows before those that are pooled: [CLS] and the prompt, if it is left out. Of a text whose
 // prompt fills the model [SEP] is pooled.
-static int64_t skipped_rows(const struct pass *pass, size_t index) {
-    const struct pair_feature *feature = &pass->inputs.features.features[index];
-    const int skips = sentence_of(pass->model)->skips_prompt && feature->prompt > 0;
+static int64_t skipped_rows(const struct embed_call *call, size_t index) {
+    const struct pair_feature *feature = &call->inputs.features.features[index];
+    const int skips = sentence_of(call->model)->skips_prompt && feature->prompt > 0;
     const int64_t before = skips ? 1 + feature->prompt : 0;
     return before < feature->length ? before : feature->length - 1;
 }
 
 static void receive_whole(void *context, size_t index, const float *rows, int64_t count) {
-    const struct pass *pass = context;
-    const size_t size = embed_width(pass->model);
-    sentence_pool(rows, skipped_rows(pass, index), count / (int64_t)size, (int64_t)size,
-                  usual_of(pass->model).pooling, pass->pooled + index * size);
+    const struct embed_call *call = context;
+    const size_t size = embed_width(call->model);
+    sentence_pool(rows, skipped_rows(call, index), count / (int64_t)size, (int64_t)size,
+                  usual_of(call->model).pooling, call->pooled + index * size);
 }
 
-// The vectors of the windows [first, end) become the first one's: their mean, weighted by the rows
-// that were pooled.
-static void join_windows(const struct pass *pass, size_t first, size_t end) {
-    const size_t size = embed_width(pass->model);
-    for (size_t column = 0; column < size; column++) {
-        double sum = 0, rows = 0;
-        for (size_t i = first; i < end; i++) {
-            const int64_t own = pass->inputs.features.features[i].length - skipped_rows(pass, i);
-            sum += (double)own * (double)pass->pooled[i * size + column];
-            rows += (double)own;
-        }
-        pass->pooled[first * size + column] = (float)(sum / rows);
-    }
-}
-
-static void finish_texts(const struct pass *pass) {
-    const size_t size = embed_width(pass->model);
-    for (size_t first = 0, end; first < pass->inputs.features.count; first = end) {
-        struct task_text *text = pass->inputs.texts[first];
+static void finish_texts(const struct embed_call *call) {
+    const size_t size = embed_width(call->model);
+    for (size_t first = 0, end; first < call->inputs.features.count; first = end) {
+        struct task_text *text = call->inputs.texts[first];
         for (end = first + 1;
-             end < pass->inputs.features.count && pass->inputs.texts[end] == text;) {
+             end < call->inputs.features.count && call->inputs.texts[end] == text;) {
             end++;
         }
         if (end > first + 1) {
-            join_windows(pass, first, end);
+            // The vectors of the windows [first, end) become the first one's: their mean, weighted
+            // by the rows that were pooled.
+            for (size_t column = 0; column < size; column++) {
+                double sum = 0, rows = 0;
+                for (size_t i = first; i < end; i++) {
+                    const int64_t own =
+                        call->inputs.features.features[i].length - skipped_rows(call, i);
+                    sum += (double)own * (double)call->pooled[i * size + column];
+                    rows += (double)own;
+                }
+                call->pooled[first * size + column] = (float)(sum / rows);
+            }
         }
-        finish(pass->model, text, pass->pooled + first * size, size);
+        finish(call->model, text, call->pooled + first * size, size);
     }
 }
 
-static enum berth_status run_inputs(struct pass *pass, struct infer_args args,
+static enum berth_status run_inputs(struct embed_call *call, struct infer_args args,
                                     struct berth_error *error) {
-    const struct packer_source source = text_inputs_source(&pass->inputs);
+    const struct packer_source source = text_inputs_source(&call->inputs);
     args.source = &source;
-    args.context = pass;
-    return network_run(pass->model, args, error);
+    args.context = call;
+    return network_run(call->model, args, error);
 }
 
 // A pooling that leaves out the prompt is done here, as devices pool all rows.
@@ -235,31 +228,31 @@ enum berth_status embed_run(const struct task_model *model, struct task_text *co
                             size_t count, struct berth_error *error) {
     const struct infer_args whole = {.receive = receive_whole, .reads_rows = 1},
                             usual = {.receive = receive};
-    struct pass pass = {.model = model};
+    struct embed_call call = {.model = model};
     OWNED struct task_text **known = NULL;
     enum berth_status status;
     TRY(prompts_known(model, texts, count, &known, &count, error));
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompts_of, known, count, error));
-    const size_t features = pass.inputs.features.count;
-    pass.pooled = memory_array(features * embed_width(model), sizeof *pass.pooled);
-    if (pass.pooled == NULL) {
-        TRY_DONE(error_no_memory(error, features * embed_width(model) * sizeof *pass.pooled,
+    TRY_DONE(text_inputs_make(&call.inputs, model, prompts_of, known, count, error));
+    const size_t features = call.inputs.features.count;
+    call.pooled = memory_array(features * embed_width(model), sizeof *call.pooled);
+    if (call.pooled == NULL) {
+        TRY_DONE(error_no_memory(error, features * embed_width(model) * sizeof *call.pooled,
                                  "the embeddings"));
     }
-    TRY_DONE(run_inputs(&pass, sentence_of(model)->skips_prompt ? whole : usual, error));
-    finish_texts(&pass);
+    TRY_DONE(run_inputs(&call, sentence_of(model)->skips_prompt ? whole : usual, error));
+    finish_texts(&call);
 done:
-    memory_free(pass.pooled);
-    text_inputs_done(&pass.inputs);
+    memory_free(call.pooled);
+    text_inputs_done(&call.inputs);
     return status;
 }
 
 // --- hidden states ------------------------------------------------------------------------------
 
 static void receive_rows(void *context, size_t index, const float *hidden, int64_t count) {
-    const struct pass *pass = context;
-    struct task_text *text = pass->inputs.texts[index];
-    const size_t size = embed_width(pass->model);
+    const struct embed_call *call = context;
+    struct task_text *text = call->inputs.texts[index];
+    const size_t size = embed_width(call->model);
     if (text_check_finite(text, hidden, (size_t)count) &&
         task_text_rows(text, (size_t)count / size, size) != NULL) {
         memcpy(text->rows, hidden, (size_t)count * sizeof *hidden);
@@ -269,13 +262,13 @@ static void receive_rows(void *context, size_t index, const float *hidden, int64
 static enum berth_status run_rows(const struct task_model *model, prompt_finder *prompt,
                                   struct task_text *const *texts, size_t count,
                                   struct berth_error *error) {
-    struct pass pass = {.model = model};
+    struct embed_call call = {.model = model};
     enum berth_status status;
-    TRY_DONE(text_inputs_make(&pass.inputs, model, prompt, texts, count, error));
+    TRY_DONE(text_inputs_make(&call.inputs, model, prompt, texts, count, error));
     TRY_DONE(
-        run_inputs(&pass, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
+        run_inputs(&call, (struct infer_args){.receive = receive_rows, .reads_rows = 1}, error));
 done:
-    text_inputs_done(&pass.inputs);
+    text_inputs_done(&call.inputs);
     return status;
 }
 

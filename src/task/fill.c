@@ -50,7 +50,7 @@ enum berth_status fill_open(struct task_model *model, const struct task_opening 
 
 // --- texts --------------------------------------------------------------------------------------
 
-struct pass {
+struct fill_call {
     const struct task_model *model;
     struct text_inputs inputs;
     size_t *masked; // [masked_count] indices of the texts that have a mask
@@ -70,20 +70,16 @@ static size_t top_of(const struct task_text *text) {
     return text->settings.top > 0 ? (size_t)text->settings.top : TOP_DEFAULT;
 }
 
-static size_t count_masks(const char *text) {
-    size_t count = 0;
-    for (const char *at = text; (at = strstr(at, "[MASK]")) != NULL; at++) {
-        count++;
-    }
-    return count;
-}
-
 static enum berth_status check_row(const struct task_text *texts, size_t count,
                                    struct berth_error *error) {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *text = texts[i].texts[0];
-        const size_t words = count_masks(text) * top_of(&texts[i]), length = strlen(text);
+        size_t masks = 0;
+        for (const char *at = text; (at = strstr(at, "[MASK]")) != NULL; at++) {
+            masks++;
+        }
+        const size_t words = masks * top_of(&texts[i]), length = strlen(text);
         bytes += length > 0 && words > SEQUENCES_MAX / length ? SEQUENCES_MAX : words * length;
         if (bytes >= SEQUENCES_MAX) {
             return error_set(error, BERTH_USAGE,
@@ -95,8 +91,8 @@ static enum berth_status check_row(const struct task_text *texts, size_t count,
     return BERTH_OK;
 }
 
-static void refuse(const struct pass *pass, struct task_text *text) {
-    const struct tokenizer *tokenizer = pass->model->tokenizer;
+static void refuse(const struct fill_call *call, struct task_text *text) {
+    const struct tokenizer *tokenizer = call->model->tokenizer;
     const char *words = text->texts[0],
                *mask = tokenizer_piece(tokenizer, tokenizer_special_ids(tokenizer).mask);
     char message[400];
@@ -118,14 +114,14 @@ static int32_t find_word(const struct tokenizer *tokenizer, const char *word) {
     return read;
 }
 
-static enum berth_status list_targets(const struct pass *pass, const struct task_list *words,
+static enum berth_status list_targets(const struct fill_call *call, const struct task_list *words,
                                       struct targets *targets, struct berth_error *error) {
     targets->ids = memory_array(words->count, sizeof *targets->ids);
     if (targets->ids == NULL) {
         return error_no_memory(error, words->count * sizeof *targets->ids, "the targets");
     }
     for (size_t i = 0; i < words->count; i++) {
-        const int32_t id = find_word(pass->model->tokenizer, words->items[i]);
+        const int32_t id = find_word(call->model->tokenizer, words->items[i]);
         size_t at = 0;
         if (id < 0) {
             return error_set(error, BERTH_USAGE,
@@ -144,15 +140,15 @@ static enum berth_status list_targets(const struct pass *pass, const struct task
 }
 
 // How many words each mask of a text has; 0: the text has failed.
-static size_t words_of(struct pass *pass, size_t index) {
-    struct task_text *text = pass->inputs.texts[index];
-    struct targets *targets = &pass->targets[index];
-    const size_t words = tokenizer_size(pass->model->tokenizer), top = top_of(text);
+static size_t words_of(struct fill_call *call, size_t index) {
+    struct task_text *text = call->inputs.texts[index];
+    struct targets *targets = &call->targets[index];
+    const size_t words = tokenizer_size(call->model->tokenizer), top = top_of(text);
     struct task_list list = {.items = NULL};
     struct berth_error error = {.status = BERTH_OK};
     if (text->settings.targets != NULL &&
         task_list_read("targets", text->settings.targets, &list, &error) == BERTH_OK) {
-        (void)list_targets(pass, &list, targets, &error);
+        (void)list_targets(call, &list, targets, &error);
     }
     task_list_done(&list);
     if (error.status == BERTH_OK) {
@@ -166,54 +162,54 @@ static size_t words_of(struct pass *pass, size_t index) {
 }
 
 // Lists the masks of a text; returns their number.
-static size_t find_in_text(struct pass *pass, size_t text) {
-    const int32_t mask = tokenizer_special_ids(pass->model->tokenizer).mask;
-    const struct pair_feature *feature = &pass->inputs.features.features[text];
-    uint16_t *positions = pass->positions + pass->firsts[text];
+static size_t find_in_text(struct fill_call *call, size_t text) {
+    const int32_t mask = tokenizer_special_ids(call->model->tokenizer).mask;
+    const struct pair_feature *feature = &call->inputs.features.features[text];
+    uint16_t *positions = call->positions + call->firsts[text];
     size_t count = 0;
     for (int32_t row = 0; row < feature->length; row++) {
-        if (pass->inputs.features.ids[feature->first + (size_t)row] == mask) {
+        if (call->inputs.features.ids[feature->first + (size_t)row] == mask) {
             positions[count++] = (uint16_t)row;
         }
     }
     return count;
 }
 
-static enum berth_status find_masks(struct pass *pass, struct berth_error *error) {
-    const struct pair_feature_set *set = &pass->inputs.features;
-    pass->positions = memory_array(set->token_count, sizeof *pass->positions);
-    pass->labels = memory_array_zeroed(set->token_count, sizeof *pass->labels);
-    pass->firsts = memory_array_zeroed(set->count + 1, sizeof *pass->firsts);
-    pass->masked = memory_array(set->count, sizeof *pass->masked);
-    pass->targets = memory_array_zeroed(set->count, sizeof *pass->targets);
-    if (pass->positions == NULL || pass->labels == NULL || pass->firsts == NULL ||
-        pass->masked == NULL || pass->targets == NULL) {
-        return error_no_memory(error, set->token_count * sizeof *pass->labels, "the masks");
+static enum berth_status find_masks(struct fill_call *call, struct berth_error *error) {
+    const struct pair_feature_set *set = &call->inputs.features;
+    call->positions = memory_array(set->token_count, sizeof *call->positions);
+    call->labels = memory_array_zeroed(set->token_count, sizeof *call->labels);
+    call->firsts = memory_array_zeroed(set->count + 1, sizeof *call->firsts);
+    call->masked = memory_array(set->count, sizeof *call->masked);
+    call->targets = memory_array_zeroed(set->count, sizeof *call->targets);
+    if (call->positions == NULL || call->labels == NULL || call->firsts == NULL ||
+        call->masked == NULL || call->targets == NULL) {
+        return error_no_memory(error, set->token_count * sizeof *call->labels, "the masks");
     }
     for (size_t i = 0; i < set->count; i++) {
-        struct task_text *text = pass->inputs.texts[i];
-        const size_t top = words_of(pass, i), own = top > 0 ? find_in_text(pass, i) : 0;
-        pass->firsts[i + 1] = pass->firsts[i] + own;
+        struct task_text *text = call->inputs.texts[i];
+        const size_t top = words_of(call, i), own = top > 0 ? find_in_text(call, i) : 0;
+        call->firsts[i + 1] = call->firsts[i] + own;
         if (own > 0) {
-            pass->masked[pass->masked_count++] = i;
-            pass->top = top > pass->top ? top : pass->top;
+            call->masked[call->masked_count++] = i;
+            call->top = top > call->top ? top : call->top;
         } else if (text->status == BERTH_OK) {
-            refuse(pass, text);
+            refuse(call, text);
         }
     }
-    const size_t pairs = pass->firsts[set->count] * pass->top;
-    pass->found = memory_array(pairs, 2 * sizeof *pass->found);
-    return pass->found != NULL ? BERTH_OK
-                               : error_no_memory(error, pairs * 2 * sizeof *pass->found, "words");
+    const size_t pairs = call->firsts[set->count] * call->top;
+    call->found = memory_array(pairs, 2 * sizeof *call->found);
+    return call->found != NULL ? BERTH_OK
+                               : error_no_memory(error, pairs * 2 * sizeof *call->found, "words");
 }
 
 static struct packer_sequence get(const void *data, size_t index) {
-    const struct pass *pass = data;
-    const size_t text = pass->masked[index];
-    struct packer_sequence sequence = pair_features_sequence(&pass->inputs.features, text);
-    sequence.masked_positions = pass->positions + pass->firsts[text];
-    sequence.masked_labels = pass->labels;
-    sequence.masked_count = (int32_t)(pass->firsts[text + 1] - pass->firsts[text]);
+    const struct fill_call *call = data;
+    const size_t text = call->masked[index];
+    struct packer_sequence sequence = pair_features_sequence(&call->inputs.features, text);
+    sequence.masked_positions = call->positions + call->firsts[text];
+    sequence.masked_labels = call->labels;
+    sequence.masked_count = (int32_t)(call->firsts[text + 1] - call->firsts[text]);
     return sequence;
 }
 
@@ -239,15 +235,15 @@ static void insert(float *best, size_t *count, size_t max, float logit, int64_t 
 // The softmax over all words, of which only the best are kept, or the best of the targets.
 static void extract_words(void *context, size_t index, const float *logits, int64_t words,
                           float *extracted) {
-    const struct pass *pass = context;
-    const struct targets *targets = &pass->targets[pass->masked[index]];
+    const struct fill_call *call = context;
+    const struct targets *targets = &call->targets[call->masked[index]];
     const size_t choices = targets->ids != NULL ? targets->count : (size_t)words;
     size_t count = 0;
     float max = logits[0];
     double sum = 0;
     for (size_t i = 0; i < choices; i++) {
         const int64_t word = targets->ids != NULL ? targets->ids[i] : (int64_t)i;
-        insert(extracted, &count, pass->top, logits[word], word);
+        insert(extracted, &count, call->top, logits[word], word);
     }
     for (int64_t i = 1; i < words; i++) {
         max = logits[i] > max ? logits[i] : max;
@@ -258,74 +254,75 @@ static void extract_words(void *context, size_t index, const float *logits, int6
     for (size_t i = 0; i < count; i++) {
         extracted[2 * i] = (float)(math_exp((double)extracted[2 * i] - (double)max) / sum);
     }
-    memset(extracted + 2 * count, 0, (pass->top - count) * 2 * sizeof *extracted);
+    memset(extracted + 2 * count, 0, (call->top - count) * 2 * sizeof *extracted);
 }
 
 static void receive(void *context, size_t index, const float *found, int64_t count) {
-    struct pass *pass = context;
-    const size_t text = pass->masked[index];
-    (void)text_check_finite(pass->inputs.texts[text], found, (size_t)count);
-    memcpy(pass->found + pass->firsts[text] * 2 * pass->top, found, (size_t)count * sizeof *found);
+    struct fill_call *call = context;
+    const size_t text = call->masked[index];
+    (void)text_check_finite(call->inputs.texts[text], found, (size_t)count);
+    memcpy(call->found + call->firsts[text] * 2 * call->top, found, (size_t)count * sizeof *found);
 }
 
 // --- results ------------------------------------------------------------------------------------
 
 // The text with a word, which the item refers to beside the word.
-static const char *make_sequence(const struct pass *pass, size_t index, size_t mask, int32_t word) {
-    const struct pair_feature *feature = &pass->inputs.features.features[index];
-    int32_t *ids = pass->inputs.features.ids + feature->first, *id = ids + pass->positions[mask];
+static const char *make_sequence(const struct fill_call *call, size_t index, size_t mask,
+                                 int32_t word) {
+    const struct pair_feature *feature = &call->inputs.features.features[index];
+    int32_t *ids = call->inputs.features.ids + feature->first, *id = ids + call->positions[mask];
     const int32_t before = *id;
     *id = word;
-    char *sequence = decode_text(pass->model->tokenizer, ids, (size_t)feature->length,
-                                 pass->firsts[index + 1] - pass->firsts[index] == 1);
+    char *sequence = decode_text(call->model->tokenizer, ids, (size_t)feature->length,
+                                 call->firsts[index + 1] - call->firsts[index] == 1);
     *id = before;
-    return task_text_own(pass->inputs.texts[index], sequence);
+    return task_text_own(call->inputs.texts[index], sequence);
 }
 
 // A token as a text; NULL: a padded vocabulary has rows without one. A piece of BERT's is shown
 // with its mark.
-static const char *show_token(const struct pass *pass, struct task_text *text, int32_t id) {
-    const struct tokenizer *tokenizer = pass->model->tokenizer;
+static const char *show_token(const struct fill_call *call, struct task_text *text, int32_t id) {
+    const struct tokenizer *tokenizer = call->model->tokenizer;
     return tokenizer_pipeline(tokenizer) != NULL && tokenizer_piece(tokenizer, id) != NULL
                ? task_text_own(text, decode_text(tokenizer, &id, 1, 0))
                : tokenizer_piece(tokenizer, id);
 }
 
-static void make_items(const struct pass *pass, size_t index) {
-    struct task_text *text = pass->inputs.texts[index];
-    const struct targets *targets = &pass->targets[index];
-    const size_t wanted = top_of(text), first = pass->firsts[index];
+static void make_items(const struct fill_call *call, size_t index) {
+    struct task_text *text = call->inputs.texts[index];
+    const struct targets *targets = &call->targets[index];
+    const size_t wanted = top_of(text), first = call->firsts[index];
     const size_t top = targets->ids != NULL && targets->count < wanted ? targets->count : wanted;
-    const size_t count = (pass->firsts[index + 1] - first) * top;
+    const size_t count = (call->firsts[index + 1] - first) * top;
     struct berth_item *items = task_text_items(text, count);
     for (size_t i = 0; items != NULL && i < count; i++) {
         const size_t mask = first + i / top;
-        const float *found = pass->found + 2 * (mask * pass->top + i % top);
+        const float *found = call->found + 2 * (mask * call->top + i % top);
         const int32_t word = (int32_t)found[1];
-        const char *shown = show_token(pass, text, word);
+        const char *shown = show_token(call, text, word);
         items[i].text = shown != NULL ? shown : "";
         items[i].score = (double)found[0];
         items[i].id = word;
         items[i].group = (int64_t)(i / top);
-        items[i].reserved[0] = make_sequence(pass, index, mask, word);
+        items[i].reserved[0] = make_sequence(call, index, mask, word);
     }
 }
 
-static enum berth_status fill(struct pass *pass, struct task_text *const *texts, size_t count,
+static enum berth_status fill(struct fill_call *call, struct task_text *const *texts, size_t count,
                               struct berth_error *error) {
-    TRY(text_inputs_make(&pass->inputs, pass->model, NULL, texts, count, error));
-    TRY(find_masks(pass, error));
-    const struct packer_source source = {.get = get, .data = pass, .count = pass->masked_count};
+    TRY(text_inputs_make(&call->inputs, call->model, NULL, texts, count, error));
+    TRY(find_masks(call, error));
+    const struct packer_source source = {.get = get, .data = call, .count = call->masked_count};
     const struct infer_args args = {.source = &source,
                                     .extract_words = extract_words,
-                                    .extracted_count = (int64_t)(2 * pass->top),
+                                    .extracted_count = (int64_t)(2 * call->top),
                                     .receive = receive,
-                                    .context = pass};
-    TRY(network_run(pass->model, args, error));
-    for (size_t i = 0; i < pass->masked_count; i++) {
-        const size_t text = pass->masked[i];
-        if (pass->inputs.texts[text]->status == BERTH_OK) {
-            make_items(pass, text);
+                                    .context = call};
+    TRY(network_run(call->model, args, error));
+    for (size_t i = 0; i < call->masked_count; i++) {
+        const size_t text = call->masked[i];
+        if (call->inputs.texts[text]->status == BERTH_OK) {
+            make_items(call, text);
         }
     }
     return BERTH_OK;
@@ -333,32 +330,19 @@ static enum berth_status fill(struct pass *pass, struct task_text *const *texts,
 
 static enum berth_status run_row(const struct task_model *model, struct task_text *const *texts,
                                  size_t count, struct berth_error *error) {
-    struct pass pass = {.model = model};
-    const enum berth_status status = fill(&pass, texts, count, error);
-    for (size_t i = 0; pass.targets != NULL && i < pass.inputs.features.count; i++) {
-        memory_free(pass.targets[i].ids);
+    struct fill_call call = {.model = model};
+    const enum berth_status status = fill(&call, texts, count, error);
+    for (size_t i = 0; call.targets != NULL && i < call.inputs.features.count; i++) {
+        memory_free(call.targets[i].ids);
     }
-    text_inputs_done(&pass.inputs);
-    memory_free(pass.targets);
-    memory_free(pass.masked);
-    memory_free(pass.firsts);
-    memory_free(pass.positions);
-    memory_free(pass.labels);
-    memory_free(pass.found);
+    text_inputs_done(&call.inputs);
+    memory_free(call.targets);
+    memory_free(call.masked);
+    memory_free(call.firsts);
+    memory_free(call.positions);
+    memory_free(call.labels);
+    memory_free(call.found);
     return status;
-}
-
-static void write_item(struct json_line *line, const struct berth_item *item, int is_line) {
-    json_line_open(line, NULL, '{');
-    if (is_line) {
-        json_line_float(line, "score", (float)item->score);
-    } else {
-        json_line_real(line, "score", item->score);
-    }
-    json_line_integer(line, "token", item->id);
-    json_line_text(line, "token_str", item->text);
-    json_line_text(line, "sequence", item->reserved[0]);
-    json_line_close(line, '}');
 }
 
 // A list of words, or of such lists if the text has several masks.
@@ -371,7 +355,16 @@ static void write_words(struct json_line *line, const struct task_text *text, in
         if (has_several && is_first) {
             json_line_open(line, NULL, '[');
         }
-        write_item(line, item, is_line);
+        json_line_open(line, NULL, '{');
+        if (is_line) {
+            json_line_float(line, "score", (float)item->score);
+        } else {
+            json_line_real(line, "score", item->score);
+        }
+        json_line_integer(line, "token", item->id);
+        json_line_text(line, "token_str", item->text);
+        json_line_text(line, "sequence", item->reserved[0]);
+        json_line_close(line, '}');
         if (has_several && (item + 1 == end || item[1].group != item->group)) {
             json_line_close(line, ']');
         }
@@ -389,8 +382,8 @@ struct mlm {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     const struct option_row *length = option_find("max_seq_length");
     const int is_chosen = settings_row_is_chosen(config, length);
     settings_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
@@ -437,11 +430,6 @@ static struct part part_of(const struct settings *config, enum task_use use) {
                                         : 0};
 }
 
-// Rounds as the library "datasets" does.
-static size_t held_out_lines(const struct part *part, size_t count) {
-    return (size_t)rint((double)part->percent * (double)count / 100);
-}
-
 // Lines [first, end) of the file yield no sequence.
 static enum berth_status refuse_empty(const struct task_open *args, const struct part *part,
                                       size_t first, size_t end, struct berth_error *error) {
@@ -468,7 +456,8 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
                                   const struct part *part, const struct text_lines *lines,
                                   struct berth_error *error) {
     const struct settings *config = args->config;
-    const size_t held_out = held_out_lines(part, lines->count);
+    // Rounds as the library "datasets" does.
+    const size_t held_out = (size_t)rint((double)part->percent * (double)lines->count / 100);
     const size_t first = part->is_held_out ? 0 : held_out;
     const size_t end = part->is_held_out && part->percent > 0 ? held_out : lines->count;
     const struct text_sequence_rules rules = {.by_line = config->features.line_by_line,
@@ -519,8 +508,12 @@ static enum berth_status read_text(struct mlm *own, const struct task_open *args
     return status;
 }
 
-static enum berth_status find_rules(struct mlm *own, const struct task_open *args,
-                                    struct word_mask_rules *rules, struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct mlm *own = set->own;
+    const struct settings *config = args->config;
+    const int trains = args->use == TASK_TRAIN;
+    struct word_mask_rules *rules = &set->masks;
     const struct tokenizer *tokenizer = args->files->tokenizer;
     const size_t words = tokenizer_size(tokenizer);
     *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->run.seed,
@@ -532,23 +525,11 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          args->files->vocab_path);
     }
-    return BERTH_OK;
-}
-
-static void limit(struct text_sequences *text, int64_t max_count) {
-    text->count =
-        max_count > 0 && (size_t)max_count < text->count ? (size_t)max_count : text->count;
-}
-
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    struct mlm *own = set->own;
-    const struct settings *config = args->config;
-    const int trains = args->use == TASK_TRAIN;
-    TRY(find_rules(own, args, &set->masks, error));
     TRY(read_text(own, args, set, error));
-    limit(&own->text,
-          trains ? config->features.max_train_samples : config->features.max_eval_samples);
+    const int64_t max_count =
+        trains ? config->features.max_train_samples : config->features.max_eval_samples;
+    own->text.count =
+        max_count > 0 && (size_t)max_count < own->text.count ? (size_t)max_count : own->text.count;
     set->examples = (int64_t)own->text.count;
     set->tokens = (int64_t)own->text.starts[own->text.count];
     if (trains) {
@@ -680,7 +661,7 @@ static const struct training_task training = {
     .has_loss = 1,
     .validation_advice = "name text with validation_file, or hold out lines of "
                          "train_file with validation_split_percentage",
-    .settle = settle,
+    .settle = resolve_settings,
     .has_validation = has_validation,
     .own_size = sizeof(struct mlm),
     .open = open_set,

@@ -18,18 +18,6 @@
 
 // --- the network ---------------------------------------------------------------------------------
 
-// Every model has an encoder.
-static struct network *find_lender(const struct task_model *model,
-                                   const struct predictor_kind *kind,
-                                   const struct task_opening *opening) {
-    const struct task_model *other = opening->other;
-    return other != NULL && other->network != NULL && kind->head == PARAM_HEAD_EMBEDDING &&
-                   other->config.machine.precision == model->config.machine.precision &&
-                   opening->comm->size == 1
-               ? other->network
-               : NULL;
-}
-
 enum berth_status network_open(struct task_model *model, const struct predictor_kind *kind,
                                int64_t least, const struct task_opening *opening,
                                struct berth_error *error) {
@@ -43,7 +31,14 @@ enum berth_status network_open(struct task_model *model, const struct predictor_
     fair_lock_init(&network->own_lock);
     pthread_mutex_init(&network->list, NULL);
     struct predictor_kind own = *kind;
-    struct network *lender = find_lender(model, kind, opening);
+    // Every model has an encoder.
+    const struct task_model *other = opening->other;
+    struct network *lender =
+        other != NULL && other->network != NULL && kind->head == PARAM_HEAD_EMBEDDING &&
+                other->config.machine.precision == model->config.machine.precision &&
+                opening->comm->size == 1
+            ? other->network
+            : NULL;
     if (lender != NULL) {
         own.lender = &lender->predictor;
         network->lock = lender->lock;
@@ -292,8 +287,16 @@ static enum berth_status list_valid(struct text_inputs *inputs, const struct tas
     return BERTH_OK;
 }
 
-// Gives the texts of features in place of those of examples.
-static enum berth_status list_owners(struct text_inputs *inputs, struct berth_error *error) {
+enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
+                                   prompt_finder *find, struct task_text *const *texts,
+                                   size_t count, struct berth_error *error) {
+    *inputs = (struct text_inputs){.texts = NULL};
+    TRY(list_valid(inputs, model, find, texts, count, error));
+    TRY(pairs_put_prompts(&inputs->dataset, &inputs->prompted, error));
+    TRY(pair_features_build(&inputs->dataset, model->tokenizer, model->max_tokens,
+                            network_threads(model, inputs->dataset.count), &inputs->features,
+                            error));
+    // Gives the texts of features in place of those of examples.
     const struct pair_feature_set *set = &inputs->features;
     struct task_text **owners = memory_array(set->count, sizeof *owners);
     if (owners == NULL) {
@@ -307,18 +310,6 @@ static enum berth_status list_owners(struct text_inputs *inputs, struct berth_er
     memory_free(inputs->texts);
     inputs->texts = owners;
     return BERTH_OK;
-}
-
-enum berth_status text_inputs_make(struct text_inputs *inputs, const struct task_model *model,
-                                   prompt_finder *find, struct task_text *const *texts,
-                                   size_t count, struct berth_error *error) {
-    *inputs = (struct text_inputs){.texts = NULL};
-    TRY(list_valid(inputs, model, find, texts, count, error));
-    TRY(pairs_put_prompts(&inputs->dataset, &inputs->prompted, error));
-    TRY(pair_features_build(&inputs->dataset, model->tokenizer, model->max_tokens,
-                            network_threads(model, inputs->dataset.count), &inputs->features,
-                            error));
-    return list_owners(inputs, error);
 }
 
 void text_inputs_done(struct text_inputs *inputs) {

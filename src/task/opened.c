@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/model_files.h"
 #include "format/json/json.h"
 #include "model/folder.h"

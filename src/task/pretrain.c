@@ -29,18 +29,14 @@ struct pretrain {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status settle_training(struct settings *config, struct berth_error *error) {
-    const int epochs_decide =
-        settings_is_chosen(config, "num_train_epochs") && !settings_is_chosen(config, "max_steps");
-    settings_apply_defaults(config, JOB_PRETRAIN);
-    config->engine.max_steps = epochs_decide ? 0 : config->engine.max_steps;
-    return task_need(config->task.input_dir, "input_dir", "", error);
-}
-
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     if (use == TASK_TRAIN) {
-        return settle_training(config, error);
+        const int epochs_decide = settings_is_chosen(config, "num_train_epochs") &&
+                                  !settings_is_chosen(config, "max_steps");
+        settings_apply_defaults(config, JOB_PRETRAIN);
+        config->engine.max_steps = epochs_decide ? 0 : config->engine.max_steps;
+        return task_need(config->task.input_dir, "input_dir", "", error);
     }
     settings_apply_defaults(config, JOB_EVALUATE_PRETRAIN);
     return config->task.input_dir != NULL || config->task.eval_dir != NULL
@@ -139,22 +135,6 @@ static enum berth_status check_origin(const struct shard_list *shards, const str
     return status;
 }
 
-// Drops sequences beyond the first max_eval_samples, and predictions beyond
-// max_predictions_per_seq.
-static void cut_instances(struct instances *instances, const struct settings *config) {
-    int64_t max_samples = config->features.max_eval_samples,
-            predictions = config->features.max_predictions_per_seq;
-    if (max_samples > 0 && (int64_t)instances->count > max_samples) {
-        instances->count = (size_t)max_samples;
-    }
-    for (size_t i = 0; i < instances->count; i++) {
-        struct instance *instance = &instances->items[i];
-        if (instance->prediction_count > predictions) {
-            instance->prediction_count = (uint16_t)predictions;
-        }
-    }
-}
-
 static int is_enough(const struct instances *instances, const struct settings *config) {
     return config->features.max_eval_samples > 0 &&
            (int64_t)instances->count >= config->features.max_eval_samples;
@@ -179,35 +159,45 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
         TRY(shard_list_read(&own->shards, i, (int32_t)shape->vocab_size, length_of(config),
                             &own->instances, error));
     }
-    cut_instances(&own->instances, config);
+    // Drops sequences beyond the first max_eval_samples, and predictions beyond
+    // max_predictions_per_seq.
+    int64_t max_samples = config->features.max_eval_samples,
+            predictions = config->features.max_predictions_per_seq;
+    if (max_samples > 0 && (int64_t)own->instances.count > max_samples) {
+        own->instances.count = (size_t)max_samples;
+    }
+    for (size_t i = 0; i < own->instances.count; i++) {
+        struct instance *instance = &own->instances.items[i];
+        if (instance->prediction_count > predictions) {
+            instance->prediction_count = (uint16_t)predictions;
+        }
+    }
     set->source = instance_source(&own->instances);
     set->examples = (int64_t)own->instances.count;
     return BERTH_OK;
 }
 
-static enum berth_status fill_training(struct pretrain *own, const struct task_open *args,
-                                       struct task_set *set, struct berth_error *error) {
-    const struct settings *config = args->config;
-    const struct bert_config *shape = &args->files->shape;
-    set->path = config->task.input_dir;
-    TRY(shard_list_open(&own->shards, set->path, SHARD_TRAIN, length_of(config), error));
-    TRY(check_positions(&own->shards, shape, error));
-    TRY(check_origin(&own->shards, args, error));
-    set->shards = &own->shards;
-    set->examples = own->shards.sequences;
-    set->stream = (struct shard_stream_settings){
-        .seed = (uint64_t)config->run.seed,
-        .vocab_size = (int32_t)shape->vocab_size,
-        .max_length = length_of(config),
-        .max_predictions = (int)config->features.max_predictions_per_seq,
-    };
-    return BERTH_OK;
-}
-
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
-    return args->use == TASK_TRAIN ? fill_training(set->own, args, set, error)
-                                   : fill_held_out(set->own, args, set, error);
+    if (args->use == TASK_TRAIN) {
+        struct pretrain *own = set->own;
+        const struct settings *config = args->config;
+        const struct bert_config *shape = &args->files->shape;
+        set->path = config->task.input_dir;
+        TRY(shard_list_open(&own->shards, set->path, SHARD_TRAIN, length_of(config), error));
+        TRY(check_positions(&own->shards, shape, error));
+        TRY(check_origin(&own->shards, args, error));
+        set->shards = &own->shards;
+        set->examples = own->shards.sequences;
+        set->stream = (struct shard_stream_settings){
+            .seed = (uint64_t)config->run.seed,
+            .vocab_size = (int32_t)shape->vocab_size,
+            .max_length = length_of(config),
+            .max_predictions = (int)config->features.max_predictions_per_seq,
+        };
+        return BERTH_OK;
+    }
+    return fill_held_out(set->own, args, set, error);
 }
 
 static void done(void *own) {
@@ -218,19 +208,15 @@ static void done(void *own) {
 
 // --- predictions --------------------------------------------------------------------------------
 
-// -log softmax(logits)[label], of two logits
-static double cross_entropy(const float *logits, int label) {
-    double difference = (double)logits[!label] - (double)logits[label];
-    return difference > 0 ? difference + math_log1p(math_exp(-difference))
-                          : math_log1p(math_exp(difference));
-}
-
 static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct pretrain *own = ((struct task_set *)set)->own;
     int label = own->instances.items[index].is_random;
     (void)count;
     own->next++;
-    own->next_loss += cross_entropy(logits, label);
+    // -log softmax(logits)[label], of two logits
+    double difference = (double)logits[!label] - (double)logits[label];
+    own->next_loss += difference > 0 ? difference + math_log1p(math_exp(-difference))
+                                     : math_log1p(math_exp(difference));
     own->next_hits += (logits[1] > logits[0]) == label;
 }
 
@@ -320,7 +306,7 @@ const struct training_task task_pretrain = {.name = "pretrain",
                                             .validation_advice =
                                                 "no file of input_dir has \"test\" in its name; "
                                                 "name shards with eval_dir",
-                                            .settle = settle,
+                                            .settle = resolve_settings,
                                             .has_validation = has_validation,
                                             .own_size = sizeof(struct pretrain),
                                             .open = open_set,

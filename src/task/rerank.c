@@ -7,7 +7,7 @@
 // same score, a sigmoid.
 #include "core/memory.h"
 #include "core/portable_math.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "metrics/binary_metrics.h"
 #include "metrics/glue_metrics.h"
 #include "settings/settings.h"
@@ -48,8 +48,8 @@ static enum berth_status find_class(const struct task_model *model, const char *
 
 // The texts of a call have the same settings. One score is a sigmoid whatever the folder calls it,
 // as in sentence-transformers and the server.
-static enum berth_status run(const struct task_model *model, struct task_text *const *texts,
-                             size_t count, struct berth_error *error) {
+static enum berth_status run_rerank(const struct task_model *model, struct task_text *const *texts,
+                                    size_t count, struct berth_error *error) {
     size_t class = 0;
     TRY(find_class(model, texts[0]->settings.label, &class, error));
     for (size_t i = 0; i < count; i++) {
@@ -69,8 +69,8 @@ static enum berth_status run(const struct task_model *model, struct task_text *c
 
 // === training and evaluation =====================================================================
 
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
+                                          struct berth_error *error) {
     settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_RERANK);
     if (use == TASK_PREDICT) {
         return error_set(error, BERTH_USAGE,
@@ -249,7 +249,7 @@ static const struct training_task training = {.name = "rerank",
                                               .has_loss = 1,
                                               .validation_advice =
                                                   "name a table with validation_file",
-                                              .settle = settle,
+                                              .settle = resolve_settings,
                                               .has_validation = has_validation,
                                               .own_size = sizeof(struct classify),
                                               .open = open_set,
@@ -280,7 +280,7 @@ const struct task_row row_rerank = {
     .label = classify_label,
     .width = width,
     .settings = "score label overflow",
-    .run = run,
+    .run = run_rerank,
     .write = task_write_numbers,
     .outputs = {{"score", TASK_NUMBERS}},
     .verb = {.jobs = JOB_CLASSIFY,

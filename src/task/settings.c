@@ -3,7 +3,7 @@
 // of option rows, which api/run.c, the verbs and the server read their values with; each row of a
 // task names those that it follows, and does what they say.
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/json/json.h"
 #include "task/task.h"
 
@@ -143,8 +143,16 @@ static enum berth_status read_array(const char *name, const json *array, struct 
     return BERTH_OK;
 }
 
-static enum berth_status read_words(const char *value, struct task_list *list,
-                                    struct berth_error *error) {
+enum berth_status task_list_read(const char *name, const char *value, struct task_list *list,
+                                 struct berth_error *error) {
+    *list = (struct task_list){.items = NULL};
+    json *array = NULL;
+    if (value[strspn(value, " \t\n")] == '[') {
+        TRY(json_read_memory(name, value, strlen(value), &array, error));
+        const enum berth_status status = read_array(name, array, list, error);
+        json_free(array);
+        return status;
+    }
     static const char blanks[] = " \t\n";
     size_t capacity = 0;
     while (*value != '\0') {
@@ -158,19 +166,6 @@ static enum berth_status read_words(const char *value, struct task_list *list,
         }
     }
     return BERTH_OK;
-}
-
-enum berth_status task_list_read(const char *name, const char *value, struct task_list *list,
-                                 struct berth_error *error) {
-    *list = (struct task_list){.items = NULL};
-    json *array = NULL;
-    if (value[strspn(value, " \t\n")] == '[') {
-        TRY(json_read_memory(name, value, strlen(value), &array, error));
-        const enum berth_status status = read_array(name, array, list, error);
-        json_free(array);
-        return status;
-    }
-    return read_words(value, list, error);
 }
 
 void task_list_done(struct task_list *list) {

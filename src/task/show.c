@@ -145,31 +145,6 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
     return select_samples(args, show, error);
 }
 
-static enum berth_status prepare(const struct show_args *args, struct show *show,
-                                 struct berth_error *error) {
-    const struct settings *config = &show->config;
-    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules, args->log,
-                             &show->features, error));
-    show->source = squad_input_source(&show->features);
-    TRY(infer_find_worst(&show->source, config->task.predict_batch_size,
-                         config->features.max_seq_length, &show->extent, error));
-    TRY(squad_logits_init(&show->logits, &show->features, error));
-    return predictor_load(&show->predictor, config, &show->extent, args->log, error);
-}
-
-static enum berth_status answer_separately(struct show *show, const struct squad_outcome *outcome,
-                                           struct berth_error *error) {
-    show->results = memory_array_zeroed(show->part.count + 1, sizeof *show->results);
-    if (show->results == NULL) {
-        return error_no_memory(error, show->part.count * sizeof *show->results, "answers");
-    }
-    for (size_t i = 0; i < show->features.count; i++) {
-        const struct squad_feature *feature = &show->features.features[i];
-        TRY(squad_answer_separately(outcome, feature, &show->results[feature->example], error));
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status answer(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct settings *config = &show->config;
@@ -187,7 +162,16 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                           .tokenizer = show->predictor.files.tokenizer,
                                           .options = &options};
     if (show->rules.rules == SQUAD_RULES_KERAS) {
-        return answer_separately(show, &outcome, error);
+        show->results = memory_array_zeroed(show->part.count + 1, sizeof *show->results);
+        if (show->results == NULL) {
+            return error_no_memory(error, show->part.count * sizeof *show->results, "answers");
+        }
+        for (size_t i = 0; i < show->features.count; i++) {
+            const struct squad_feature *feature = &show->features.features[i];
+            TRY(squad_answer_separately(&outcome, feature, &show->results[feature->example],
+                                        error));
+        }
+        return BERTH_OK;
     }
     return squad_answer_all(&outcome, machine_threads(&config->machine), &show->results, error);
 }
@@ -240,8 +224,8 @@ static enum berth_status visit_samples(const struct show_args *args, const struc
     return BERTH_OK;
 }
 
-static enum berth_status run(const struct show_args *args, struct show *show,
-                             struct berth_error *error) {
+static enum berth_status show_samples(const struct show_args *args, struct show *show,
+                                      struct berth_error *error) {
     show->config = *args->config;
     const struct predictor_kind kind = {.head = PARAM_HEAD_SPAN,
                                         .follow = squad_input_follow_model};
@@ -250,14 +234,21 @@ static enum berth_status run(const struct show_args *args, struct show *show,
     if (show->part.count == 0) {
         return BERTH_OK;
     }
-    TRY(prepare(args, show, error));
+    const struct settings *config = &show->config;
+    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules, args->log,
+                             &show->features, error));
+    show->source = squad_input_source(&show->features);
+    TRY(infer_find_worst(&show->source, config->task.predict_batch_size,
+                         config->features.max_seq_length, &show->extent, error));
+    TRY(squad_logits_init(&show->logits, &show->features, error));
+    TRY(predictor_load(&show->predictor, config, &show->extent, args->log, error));
     TRY(answer(args, show, error));
     return visit_samples(args, show, error);
 }
 
 enum berth_status show_squad(const struct show_args *args, struct berth_error *error) {
     struct show show = {0};
-    enum berth_status status = run(args, &show, error);
+    enum berth_status status = show_samples(args, &show, error);
     if (show.results != NULL) {
         squad_results_free(show.results, show.part.count);
     }

@@ -51,26 +51,6 @@ static enum berth_status log_sample(const struct squad_dataset *dataset,
     return BERTH_OK;
 }
 
-static enum berth_status log_samples(const struct squad_dataset *dataset,
-                                     const struct squad_result *results, int64_t step,
-                                     const struct berth_log *log, struct berth_error *error) {
-    struct sample_rank *ranks = memory_array(dataset->count, sizeof *ranks);
-    enum berth_status status = BERTH_OK;
-    if (ranks == NULL) {
-        return error_no_memory(error, dataset->count * sizeof *ranks, "the sample answers");
-    }
-    for (size_t i = 0; i < dataset->count && status == BERTH_OK; i++) {
-        status = rank(dataset, &results[i], i, &ranks[i], error);
-    }
-    const size_t shown = status == BERTH_OK ? samples_choose(ranks, dataset->count) : 0;
-    for (size_t i = 0; i < shown && status == BERTH_OK; i++) {
-        const size_t index = ranks[i].example;
-        status = log_sample(dataset, &results[index], index, step, log, error);
-    }
-    memory_free(ranks);
-    return status;
-}
-
 // --- thresholds ----------------------------------------------------------------------------------
 
 // The best answer other than "no answer"; "": there is none.
@@ -86,15 +66,6 @@ static const char *text_below(const struct squad_result *result) {
 struct sums {
     double exact, f1;
 };
-
-static void log_point(const struct squad_dataset *dataset, double threshold,
-                      const struct sums *sums, int64_t step, const struct berth_log *log) {
-    const double scale = 100.0 / (double)dataset->count;
-    const struct berth_field fields[] = {
-        log_integer("step", step), log_real("threshold", threshold),
-        log_real("exact", scale * sums->exact), log_real("f1", scale * sums->f1)};
-    log_fields(log, BERTH_DETAIL, "threshold", fields, sizeof fields / sizeof *fields);
-}
 
 // The scores at each threshold, from "answer nothing" to "answer everything".
 static enum berth_status log_curve(const struct squad_dataset *dataset,
@@ -118,7 +89,11 @@ static enum berth_status log_curve(const struct squad_dataset *dataset,
         sums.exact += match.exact - has_none;
         sums.f1 += match.f1 - has_none;
         if ((i + 1) % every == 0 || i + 1 == count) {
-            log_point(dataset, odds[i].odds, &sums, step, log);
+            const double scale = 100.0 / (double)dataset->count;
+            const struct berth_field fields[] = {
+                log_integer("step", step), log_real("threshold", odds[i].odds),
+                log_real("exact", scale * sums.exact), log_real("f1", scale * sums.f1)};
+            log_fields(log, BERTH_DETAIL, "threshold", fields, sizeof fields / sizeof *fields);
         }
     }
     return BERTH_OK;
@@ -139,6 +114,20 @@ static enum berth_status log_thresholds(const struct squad_dataset *dataset,
 enum berth_status squad_details_log(const struct squad_dataset *dataset,
                                     const struct squad_result *results, int has_odds, int64_t step,
                                     const struct berth_log *log, struct berth_error *error) {
-    TRY(log_samples(dataset, results, step, log, error));
+    struct sample_rank *ranks = memory_array(dataset->count, sizeof *ranks);
+    enum berth_status status = BERTH_OK;
+    if (ranks == NULL) {
+        return error_no_memory(error, dataset->count * sizeof *ranks, "the sample answers");
+    }
+    for (size_t i = 0; i < dataset->count && status == BERTH_OK; i++) {
+        status = rank(dataset, &results[i], i, &ranks[i], error);
+    }
+    const size_t shown = status == BERTH_OK ? samples_choose(ranks, dataset->count) : 0;
+    for (size_t i = 0; i < shown && status == BERTH_OK; i++) {
+        const size_t index = ranks[i].example;
+        status = log_sample(dataset, &results[index], index, step, log, error);
+    }
+    memory_free(ranks);
+    TRY(status);
     return has_odds ? log_thresholds(dataset, results, step, log, error) : BERTH_OK;
 }

@@ -116,24 +116,22 @@ static int is_bare_state(const char *path) {
     return is_trained;
 }
 
-// The demos of CSCS save such states, with Keras's rules.
-static void note_unknown_rules(const struct settings *config, const struct berth_log *log) {
-    if (!settings_is_given(config, "features") && is_set_to(config->features.features, "google") &&
-        is_bare_state(config->model.model_name_or_path)) {
-        log_warning(log,
-                    "%s does not say with which features it was trained, so features google are "
-                    "assumed; if it is a state of CSCS's demo on Piz Daint, set features keras and "
-                    "keras_end exclusive, if of the demo on LUMI, features keras",
-                    config->model.model_name_or_path);
-    }
-}
-
 enum berth_status squad_input_follow_model(struct settings *config, const struct model_files *files,
                                            const struct berth_log *log, struct berth_error *error) {
     int named, keras, exclusive;
     TRY(rules_of_model(files, &named, &keras, &exclusive, error));
     if (!named) {
-        note_unknown_rules(config, log);
+        // The demos of CSCS save such states, with Keras's rules.
+        if (!settings_is_given(config, "features") &&
+            is_set_to(config->features.features, "google") &&
+            is_bare_state(config->model.model_name_or_path)) {
+            log_warning(
+                log,
+                "%s does not say with which features it was trained, so features google are "
+                "assumed; if it is a state of CSCS's demo on Piz Daint, set features keras and "
+                "keras_end exclusive, if of the demo on LUMI, features keras",
+                config->model.model_name_or_path);
+        }
         return BERTH_OK;
     }
     const struct {
@@ -157,9 +155,13 @@ enum berth_status squad_input_follow_model(struct settings *config, const struct
 
 // --- the data set -------------------------------------------------------------------------------
 
-static enum berth_status build(struct squad_input *input, const struct squad_input_args *args,
-                               const struct squad_feature_options *options,
-                               struct berth_error *error) {
+static enum berth_status open_input(struct squad_input *input, const struct squad_input_args *args,
+                                    const struct squad_feature_options *options,
+                                    struct berth_error *error) {
+    TRY(squad_read(args->path, args->limit, &input->dataset, error));
+    if (args->config->features.strict_answers) {
+        TRY(squad_refuse_misplaced(&input->dataset, error));
+    }
     TRY(squad_features_build(&input->dataset, args->tokenizer, options, args->log, &input->features,
                              error));
     if (input->features.cut_questions > 0) {
@@ -174,16 +176,6 @@ static enum berth_status build(struct squad_input *input, const struct squad_inp
                          args->path);
     }
     return BERTH_OK;
-}
-
-static enum berth_status open_input(struct squad_input *input, const struct squad_input_args *args,
-                                    const struct squad_feature_options *options,
-                                    struct berth_error *error) {
-    TRY(squad_read(args->path, args->limit, &input->dataset, error));
-    if (args->config->features.strict_answers) {
-        TRY(squad_refuse_misplaced(&input->dataset, error));
-    }
-    return build(input, args, options, error);
 }
 
 enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,

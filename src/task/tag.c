@@ -82,7 +82,7 @@ struct tagged {
     size_t word_count;
 };
 
-struct pass {
+struct tag_call {
     const struct task_model *model;
     struct tagged *texts; // [count]
     size_t count;
@@ -118,13 +118,13 @@ static void fail(struct tagged *tagged, const struct berth_error *error) {
     task_text_fail(tagged->text, error->status, error->message);
 }
 
-static void read_texts(struct pass *pass, int threads) {
+static void read_texts(struct tag_call *call, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (size_t i = 0; i < pass->count; i++) {
-        struct tagged *tagged = &pass->texts[i];
+    for (size_t i = 0; i < call->count; i++) {
+        struct tagged *tagged = &call->texts[i];
         const char *words = tagged->text->texts[0];
         struct berth_error error;
-        if (tokenizer_encode(pass->model->tokenizer, words, strlen(words), &tagged->list, &error) !=
+        if (tokenizer_encode(call->model->tokenizer, words, strlen(words), &tagged->list, &error) !=
                 BERTH_OK ||
             collect_words(tagged, &error) != BERTH_OK) {
             fail(tagged, &error);
@@ -132,37 +132,24 @@ static void read_texts(struct pass *pass, int threads) {
     }
 }
 
-static enum berth_status add_windows(struct pass *pass, size_t index, struct berth_error *error) {
-    struct tagged *tagged = &pass->texts[index];
+static enum berth_status add_windows(struct tag_call *call, size_t index,
+                                     struct berth_error *error) {
+    struct tagged *tagged = &call->texts[index];
     const struct word_pieces pieces = {
         .ids = tagged->ids, .starts = tagged->starts, .count = tagged->word_count};
-    const size_t first = pass->windows.count, cut = pass->windows.truncated;
-    TRY(word_windows_add(&pass->windows, &tagger_of(pass->model)->rule, &pieces, error));
+    const size_t first = call->windows.count, cut = call->windows.truncated;
+    TRY(word_windows_add(&call->windows, &tagger_of(call->model)->rule, &pieces, error));
     size_t *owners =
-        memory_grow(pass->owners, &pass->owner_capacity, pass->windows.count + 1, sizeof *owners);
+        memory_grow(call->owners, &call->owner_capacity, call->windows.count + 1, sizeof *owners);
     if (owners == NULL) {
-        return error_no_memory(error, pass->windows.count * sizeof *owners, "the words");
+        return error_no_memory(error, call->windows.count * sizeof *owners, "the words");
     }
-    pass->owners = owners;
-    for (size_t i = first; i < pass->windows.count; i++) {
-        pass->owners[i] = index;
-        tagged->text->tokens_read += pass->windows.windows[i].length;
+    call->owners = owners;
+    for (size_t i = first; i < call->windows.count; i++) {
+        call->owners[i] = index;
+        tagged->text->tokens_read += call->windows.windows[i].length;
     }
-    tagged->text->truncated = pass->windows.truncated > cut;
-    return BERTH_OK;
-}
-
-static enum berth_status make_windows(struct pass *pass, struct berth_error *error) {
-    const size_t length = (size_t)tagger_of(pass->model)->rule.max_length;
-    pass->windows.type_ids = memory_array_zeroed(length, sizeof *pass->windows.type_ids);
-    if (pass->windows.type_ids == NULL) {
-        return error_no_memory(error, length, "the words");
-    }
-    for (size_t i = 0; i < pass->count; i++) {
-        if (pass->texts[i].text->status == BERTH_OK && pass->texts[i].word_count > 0) {
-            TRY(add_windows(pass, i, error));
-        }
-    }
+    tagged->text->truncated = call->windows.truncated > cut;
     return BERTH_OK;
 }
 
@@ -172,10 +159,10 @@ static double probability_of(const float *logits, size_t classes, int32_t label)
 }
 
 // The label that is the most likely in the mean of the probabilities of rows[count][classes].
-static void judge_mean(const struct pass *pass, const float *rows, size_t count,
+static void judge_mean(const struct tag_call *call, const float *rows, size_t count,
                        struct word *word) {
-    const size_t classes = tagger_of(pass->model)->names.count;
-    float *own = pass->scores, *sum = own + classes;
+    const size_t classes = tagger_of(call->model)->names.count;
+    float *own = call->scores, *sum = own + classes;
     memset(sum, 0, classes * sizeof *sum);
     for (size_t i = 0; i < count; i++) {
         results_scores(RESULTS_SOFTMAX, rows + i * classes, classes, own);
@@ -200,20 +187,20 @@ static void judge_best(size_t classes, const float *rows, size_t count, struct w
 }
 
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
-    const struct pass *pass = context;
-    const struct word_window *window = &pass->windows.windows[index];
-    const struct tagged *tagged = &pass->texts[pass->owners[index]];
+    const struct tag_call *call = context;
+    const struct word_window *window = &call->windows.windows[index];
+    const struct tagged *tagged = &call->texts[call->owners[index]];
     const enum aggregation how = tagged->text->settings.aggregation;
-    const size_t classes = tagger_of(pass->model)->names.count;
-    const size_t room = (size_t)tagger_of(pass->model)->rule.max_length - 2;
+    const size_t classes = tagger_of(call->model)->names.count;
+    const size_t room = (size_t)tagger_of(call->model)->rule.max_length - 2;
     (void)count;
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
-        const size_t word = pass->windows.words[i];
+        const size_t word = call->windows.words[i];
         const size_t pieces = tagged->starts[word + 1] - tagged->starts[word];
         const size_t read = pieces < room ? pieces : room; // of a long word the first ones
-        const float *rows = logits + pass->windows.positions[i] * classes;
+        const float *rows = logits + call->windows.positions[i] * classes;
         if (how == AGGREGATE_AVERAGE) {
-            judge_mean(pass, rows, read, &tagged->words[word]);
+            judge_mean(call, rows, read, &tagged->words[word]);
         } else {
             judge_best(classes, rows, how == AGGREGATE_MAX ? read : 1, &tagged->words[word]);
         }
@@ -234,36 +221,6 @@ static void add_item(struct task_text *text, struct text_position *position,
     item->end = text_position_in(position, text->settings.unit);
 }
 
-// Every label of a word that is not ignored.
-static void add_words(const struct task_model *model, const struct tagged *tagged,
-                      const struct task_list *ignored) {
-    struct text_position position = {0};
-    for (size_t i = 0; i < tagged->word_count; i++) {
-        const struct word *word = &tagged->words[i];
-        const char *name = label(model, (size_t)word->label);
-        if (!task_list_has(ignored, name)) {
-            add_item(tagged->text, &position,
-                     &(struct berth_item){.text = name,
-                                          .score = word->score,
-                                          .start = word->start,
-                                          .end = word->end,
-                                          .id = word->label});
-        }
-    }
-}
-
-static void add_entity(const struct tagged *tagged, struct text_position *position,
-                       const struct entity *found) {
-    struct berth_item item = {.text = found->type,
-                              .start = tagged->words[found->first].start,
-                              .end = tagged->words[found->last].end,
-                              .id = -1};
-    for (size_t i = found->first; i <= found->last; i++) {
-        item.score += tagged->words[i].score / (double)(found->last - found->first + 1);
-    }
-    add_item(tagged->text, position, &item);
-}
-
 // The entities, and between them the runs of words that belong to none, in the order of the text.
 static void add_runs(const struct tagged *tagged, const struct entity *entities, size_t count,
                      const struct task_list *ignored) {
@@ -274,7 +231,14 @@ static void add_runs(const struct tagged *tagged, const struct entity *entities,
             word == end ? entities[next++]
                         : (struct entity){.type = "O", .first = word, .last = end - 1};
         if (!task_list_has(ignored, run.type)) {
-            add_entity(tagged, &position, &run);
+            struct berth_item item = {.text = run.type,
+                                      .start = tagged->words[run.first].start,
+                                      .end = tagged->words[run.last].end,
+                                      .id = -1};
+            for (size_t i = run.first; i <= run.last; i++) {
+                item.score += tagged->words[i].score / (double)(run.last - run.first + 1);
+            }
+            add_item(tagged->text, &position, &item);
         }
         word = run.last + 1;
     }
@@ -317,7 +281,20 @@ static void make_items(const struct task_model *model, struct tagged *tagged) {
                                 &error);
     }
     if (status == BERTH_OK && asked->aggregation == AGGREGATE_NONE) {
-        add_words(model, tagged, &ignored);
+        // Every label of a word that is not ignored.
+        struct text_position position = {0};
+        for (size_t i = 0; i < tagged->word_count; i++) {
+            const struct word *word = &tagged->words[i];
+            const char *name = label(model, (size_t)word->label);
+            if (!task_list_has(&ignored, name)) {
+                add_item(tagged->text, &position,
+                         &(struct berth_item){.text = name,
+                                              .score = word->score,
+                                              .start = word->start,
+                                              .end = word->end,
+                                              .id = word->label});
+            }
+        }
     } else if (status == BERTH_OK) {
         status = add_entities(model, tagged, &ignored, &error);
     }
@@ -329,44 +306,54 @@ static void make_items(const struct task_model *model, struct tagged *tagged) {
 
 // --- the row ------------------------------------------------------------------------------------
 
-static enum berth_status tag(struct pass *pass, struct berth_error *error) {
-    const size_t classes = tagger_of(pass->model)->names.count;
-    pass->scores = memory_array(2 * classes, sizeof *pass->scores);
-    if (pass->scores == NULL) {
-        return error_no_memory(error, 2 * classes * sizeof *pass->scores, "the scores");
+static enum berth_status tag(struct tag_call *call, struct berth_error *error) {
+    const size_t classes = tagger_of(call->model)->names.count;
+    call->scores = memory_array(2 * classes, sizeof *call->scores);
+    if (call->scores == NULL) {
+        return error_no_memory(error, 2 * classes * sizeof *call->scores, "the scores");
     }
-    read_texts(pass, network_threads(pass->model, pass->count));
-    TRY(make_windows(pass, error));
+    read_texts(call, network_threads(call->model, call->count));
+    const size_t length = (size_t)tagger_of(call->model)->rule.max_length;
+    call->windows.type_ids = memory_array_zeroed(length, sizeof *call->windows.type_ids);
+    if (call->windows.type_ids == NULL) {
+        return error_no_memory(error, length, "the words");
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->texts[i].text->status == BERTH_OK && call->texts[i].word_count > 0) {
+            TRY(add_windows(call, i, error));
+        }
+    }
     const struct packer_source source = {
-        .get = word_windows_sequence, .data = &pass->windows, .count = pass->windows.count};
-    const struct infer_args args = {.source = &source, .receive = receive, .context = pass};
-    TRY(network_run(pass->model, args, error));
-    for (size_t i = 0; i < pass->count; i++) {
-        make_items(pass->model, &pass->texts[i]);
+        .get = word_windows_sequence, .data = &call->windows, .count = call->windows.count};
+    const struct infer_args args = {.source = &source, .receive = receive, .context = call};
+    TRY(network_run(call->model, args, error));
+    for (size_t i = 0; i < call->count; i++) {
+        make_items(call->model, &call->texts[i]);
     }
     return BERTH_OK;
 }
 
 static enum berth_status run_row(const struct task_model *model, struct task_text *const *texts,
                                  size_t count, struct berth_error *error) {
-    struct pass pass = {.model = model, .texts = memory_array_zeroed(count, sizeof *pass.texts)};
-    if (pass.texts == NULL) {
-        return error_no_memory(error, count * sizeof *pass.texts, "the texts");
+    struct tag_call call = {.model = model,
+                            .texts = memory_array_zeroed(count, sizeof *call.texts)};
+    if (call.texts == NULL) {
+        return error_no_memory(error, count * sizeof *call.texts, "the texts");
     }
-    for (; pass.count < count; pass.count++) {
-        pass.texts[pass.count].text = texts[pass.count];
+    for (; call.count < count; call.count++) {
+        call.texts[call.count].text = texts[call.count];
     }
-    const enum berth_status status = tag(&pass, error);
+    const enum berth_status status = tag(&call, error);
     for (size_t i = 0; i < count; i++) {
-        token_list_done(&pass.texts[i].list);
-        memory_free(pass.texts[i].ids);
-        memory_free(pass.texts[i].starts);
-        memory_free(pass.texts[i].words);
+        token_list_done(&call.texts[i].list);
+        memory_free(call.texts[i].ids);
+        memory_free(call.texts[i].starts);
+        memory_free(call.texts[i].words);
     }
-    word_windows_done(&pass.windows);
-    memory_free(pass.owners);
-    memory_free(pass.scores);
-    memory_free(pass.texts);
+    word_windows_done(&call.windows);
+    memory_free(call.owners);
+    memory_free(call.scores);
+    memory_free(call.texts);
     return status;
 }
 
@@ -418,17 +405,15 @@ static const char expected[] = "a file of words with tags";
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status check_prediction(const struct settings *config,
+static enum berth_status resolve_settings(struct settings *config, enum task_use use,
                                           struct berth_error *error) {
-    TRY(task_need_file(config, TASK_PREDICT, "", error));
-    return file_require(config->task.predict_file, expected, error);
-}
-
-static enum berth_status settle(struct settings *config, enum task_use use,
-                                struct berth_error *error) {
     settings_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
     TRY(task_need_file(config, use, "", error));
-    return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
+    if (use == TASK_TRAIN && task_predicts(config)) {
+        TRY(task_need_file(config, TASK_PREDICT, "", error));
+        return file_require(config->task.predict_file, expected, error);
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status has_validation(const struct settings *config, int *answer,
@@ -484,20 +469,6 @@ static enum berth_status match_labels(struct tokens *own, const struct task_open
     return BERTH_OK;
 }
 
-static enum berth_status weigh_classes(const struct tokens *own, const struct task_open *args,
-                                       struct task_set *set, struct berth_error *error) {
-    size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
-    if (counts == NULL) {
-        return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
-    }
-    for (size_t i = 0; i < own->windows.label_count; i++) {
-        counts[own->windows.classes[i]]++;
-    }
-    enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
-    memory_free(counts);
-    return status;
-}
-
 // --- the set ------------------------------------------------------------------------------------
 
 static enum berth_status read_words(struct tokens *own, const struct task_open *args,
@@ -547,15 +518,11 @@ static enum berth_status make_sentence_windows(struct tokens *own, const struct 
     return BERTH_OK;
 }
 
-// The class of words that have no tokens: "O", or the first one.
-static int32_t outside_class(const struct class_names *names) {
-    const size_t found = class_names_find(names, "O");
-    return found < names->count ? (int32_t)found : 0;
-}
-
 static enum berth_status allocate_results(struct tokens *own, struct berth_error *error) {
     const size_t words = own->dataset.word_count;
-    const int32_t outside = outside_class(&own->names);
+    // The class of words that have no tokens: "O", or the first one.
+    const size_t found = class_names_find(&own->names, "O");
+    const int32_t outside = found < own->names.count ? (int32_t)found : 0;
     own->predicted = memory_array(words, sizeof *own->predicted);
     own->probabilities = memory_array(words, sizeof *own->probabilities);
     own->losses = memory_array(words, sizeof *own->losses);
@@ -587,7 +554,19 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     set->tokens = (int64_t)own->windows.token_count;
     set->source = (struct packer_source){
         .get = word_windows_sequence, .data = &own->windows, .count = own->windows.count};
-    return training ? weigh_classes(own, args, set, error) : allocate_results(own, error);
+    if (training) {
+        size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
+        if (counts == NULL) {
+            return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
+        }
+        for (size_t i = 0; i < own->windows.label_count; i++) {
+            counts[own->windows.classes[i]]++;
+        }
+        enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
+        memory_free(counts);
+        return status;
+    }
+    return allocate_results(own, error);
 }
 
 static void close_set(void *own) {
@@ -625,16 +604,6 @@ static size_t result_bytes(const struct task_set *set) {
     return 2 * words * sizeof(const char *) + entity_scores_bytes(words);
 }
 
-static double mean_loss(const struct tokens *own) {
-    double sum = 0, count = 0;
-    for (size_t i = 0; i < own->dataset.word_count; i++) {
-        const double loss = (double)own->losses[i];
-        sum += isnan(loss) ? 0 : loss;
-        count += !isnan(loss);
-    }
-    return sum / count;
-}
-
 // The scores are those of seqeval's default, which run_ner uses.
 static enum berth_status score(const struct task_set *set, struct task_score *result,
                                struct berth_error *error) {
@@ -657,7 +626,13 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
     const struct entity_tags tags = {names, names + words, dataset->starts, dataset->count};
     enum berth_status status = entity_scores(&tags, NULL, &found, error);
     memory_free((void *)names);
-    result->loss = mean_loss(own);
+    double sum = 0, count = 0;
+    for (size_t i = 0; i < own->dataset.word_count; i++) {
+        const double loss = (double)own->losses[i];
+        sum += isnan(loss) ? 0 : loss;
+        count += !isnan(loss);
+    }
+    result->loss = sum / count;
     task_score_add(result, "precision", found.all.precision);
     task_score_add(result, "recall", found.all.recall);
     task_score_add(result, "f1", found.all.f1);
@@ -677,34 +652,25 @@ static enum berth_status detail(const struct task_set *set, int64_t step,
 
 // --- result files -------------------------------------------------------------------------------
 
-static void put_sentence(const struct tokens *own, size_t sentence, struct file_writer *writer,
-                         struct berth_error *error) {
-    const size_t *starts = own->dataset.starts;
-    for (size_t i = starts[sentence]; i < starts[sentence + 1]; i++) {
-        (void)file_writer_printf(writer, error, "%s%s", i > starts[sentence] ? " " : "",
-                                 own->names.list[own->predicted[i]]);
-    }
-    (void)file_writer_put(writer, "\n", 1, error);
-}
-
-// Writes a line for each sentence, with the tags of its words.
-static enum berth_status write_tags(const struct tokens *own, const char *folder,
-                                    struct berth_error *error) {
-    struct file_writer writer;
-    TRY(file_writer_open_in(&writer, folder, "predictions.txt", error));
-    for (size_t i = 0; i < own->dataset.count; i++) {
-        put_sentence(own, i, &writer, error);
-    }
-    return file_writer_commit(&writer, error);
-}
-
 static enum berth_status write_results(const struct task_set *set,
                                        const struct task_results *results,
                                        struct berth_error *error) {
     if (results->use == TASK_VALIDATE) {
         return task_write_evaluation(results, error);
     }
-    TRY(write_tags(set->own, results->folder, error));
+    // A line for each sentence, with the tags of its words.
+    const struct tokens *own = set->own;
+    struct file_writer writer;
+    TRY(file_writer_open_in(&writer, results->folder, "predictions.txt", error));
+    for (size_t i = 0; i < own->dataset.count; i++) {
+        const size_t *starts = own->dataset.starts;
+        for (size_t k = starts[i]; k < starts[i + 1]; k++) {
+            (void)file_writer_printf(&writer, error, "%s%s", k > starts[i] ? " " : "",
+                                     own->names.list[own->predicted[k]]);
+        }
+        (void)file_writer_put(&writer, "\n", 1, error);
+    }
+    TRY(file_writer_commit(&writer, error));
     return task_write_prediction(set, results, error);
 }
 
@@ -785,7 +751,7 @@ static const struct training_task training = {.name = "tokens",
                                               .has_loss = 1,
                                               .validation_advice =
                                                   "name a file of words with validation_file",
-                                              .settle = settle,
+                                              .settle = resolve_settings,
                                               .has_validation = has_validation,
                                               .own_size = sizeof(struct tokens),
                                               .open = open_set,

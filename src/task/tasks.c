@@ -5,7 +5,7 @@
 #include "core/check.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/model_files.h"
 #include "model/folder_class.h"
 #include "model/sentence.h"
@@ -104,9 +104,15 @@ enum berth_status task_of_folder(const char *folder, const struct task_row **tas
     return BERTH_OK;
 }
 
-// Finds the task of a file of weights: the model's other files are beside it.
-static enum berth_status task_of_file(const char *path, const struct task_row **task,
-                                      struct berth_error *error) {
+enum berth_status task_of_model(const char *name, const struct task_row **task,
+                                struct berth_error *error) {
+    OWNED char *path = NULL;
+    TRY(hub_find_model(name, &path, error));
+    TRY(path_require(path, "the folder of a model, or its file of weights", error));
+    // The other files of a model are beside its file of weights.
+    if (dir_exists(path)) {
+        return task_of_folder(path, task, error);
+    }
     char *folder = file_parent(path);
     const enum berth_status status =
         folder != NULL ? task_of_folder(folder, task, error) : error_no_memory(error, 0, "a path");
@@ -114,26 +120,7 @@ static enum berth_status task_of_file(const char *path, const struct task_row **
     return status;
 }
 
-enum berth_status task_of_model(const char *name, const struct task_row **task,
-                                struct berth_error *error) {
-    OWNED char *path = NULL;
-    TRY(hub_find_model(name, &path, error));
-    TRY(path_require(path, "the folder of a model, or its file of weights", error));
-    return dir_exists(path) ? task_of_folder(path, task, error) : task_of_file(path, task, error);
-}
-
 // --- the check of a row --------------------------------------------------------------------------
-
-// How many rows of the table a name or pipeline of this one would find.
-static int count_rows_named_as(const struct task_row *row) {
-    int count = 0;
-    for (size_t i = 0; task_rows[i] != NULL; i++) {
-        const struct berth_task *about = &task_rows[i]->about;
-        count += strcmp(about->name, row->about.name) == 0 ||
-                 strcmp(about->pipeline, row->about.pipeline) == 0;
-    }
-    return count;
-}
 
 static int has_verb(const char *name) {
     const struct task_row *row = task_find(name);
@@ -172,7 +159,14 @@ const char *task_check(const struct task_row *row) {
     CLAUSE(about->name != NULL && about->pipeline != NULL && about->help != NULL &&
                about->text != NULL,
            "a task has a name, a pipeline, help and the name of a text");
-    CLAUSE(count_rows_named_as(row) <= 1, "no two tasks have the same name or pipeline");
+    // How many rows of the table a name or pipeline of this one would find.
+    int count = 0;
+    for (size_t i = 0; task_rows[i] != NULL; i++) {
+        const struct berth_task *other = &task_rows[i]->about;
+        count += strcmp(other->name, row->about.name) == 0 ||
+                 strcmp(other->pipeline, row->about.pipeline) == 0;
+    }
+    CLAUSE(count <= 1, "no two tasks have the same name or pipeline");
     CLAUSE(!about->needs_pair || about->pair != NULL,
            "a task that needs a pair has a name for its second text");
     CLAUSE(about->has_items || about->has_rows,

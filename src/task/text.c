@@ -14,15 +14,11 @@ void task_text_fail(struct task_text *text, enum berth_status status, const char
     text->message = memory_string(message);
 }
 
-static void free_owned(struct task_text *text) {
+void task_text_done(struct task_text *text) {
     for (size_t i = 0; i < text->owned_count; i++) {
         memory_free(text->owned[i]);
     }
     memory_free(text->owned);
-}
-
-void task_text_done(struct task_text *text) {
-    free_owned(text);
     memory_free(text->items);
     memory_free(text->rows);
     memory_free(text->message);
@@ -125,14 +121,6 @@ const char *task_text_own(struct task_text *text, char *string) {
 
 // --- positions -----------------------------------------------------------------------------------
 
-static void advance(struct text_position *position, const char *text) {
-    position->utf16_units += 1 + ((unsigned char)text[position->bytes] >= 0xF0);
-    position->characters++;
-    do {
-        position->bytes++;
-    } while (((unsigned char)text[position->bytes] & 0xC0) == 0x80);
-}
-
 void text_position_advance(struct text_position *position, const char *text, int64_t character) {
     text_position_seek(position, text, character, OFFSET_CODE_POINTS);
 }
@@ -140,7 +128,11 @@ void text_position_advance(struct text_position *position, const char *text, int
 void text_position_seek(struct text_position *position, const char *text, int64_t offset,
                         enum offset_unit unit) {
     while (text[position->bytes] != '\0' && text_position_in(position, unit) < offset) {
-        advance(position, text);
+        position->utf16_units += 1 + ((unsigned char)text[position->bytes] >= 0xF0);
+        position->characters++;
+        do {
+            position->bytes++;
+        } while (((unsigned char)text[position->bytes] & 0xC0) == 0x80);
     }
 }
 

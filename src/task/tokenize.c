@@ -19,16 +19,6 @@ static enum berth_status open_row(struct task_model *model, const struct task_op
     return inputs_find_tokenizer(&model->config.model, &model->tokenizer, error);
 }
 
-static enum berth_status check_special(const struct tokenizer *tokenizer,
-                                       struct berth_error *error) {
-    const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
-    return special.cls >= 0 && special.sep >= 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "the vocabulary has no %s; a model's input needs [CLS] and [SEP]",
-                           special.cls < 0 ? "[CLS]" : "[SEP]");
-}
-
 static void add_special(const struct tokenizer *tokenizer, struct task_text *text, int32_t id,
                         int type) {
     text->items[text->item_count++] = (struct berth_item){
@@ -73,7 +63,14 @@ static enum berth_status tokenize(const struct task_model *model, struct task_te
                            : second != NULL
                                ? 2 + (size_t)tokenizer_special_ids(tokenizer).separators
                                : 2;
-    TRY(has_special ? check_special(tokenizer, error) : BERTH_OK);
+    if (has_special) {
+        const struct tokenizer_special ids = tokenizer_special_ids(tokenizer);
+        if (ids.cls < 0 || ids.sep < 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "the vocabulary has no %s; a model's input needs [CLS] and [SEP]",
+                             ids.cls < 0 ? "[CLS]" : "[SEP]");
+        }
+    }
     TRY(tokenizer_encode(tokenizer, first, strlen(first), list, error));
     size_t kept = list->count, second_kept = 0;
     const size_t second_begin = list->count;

@@ -12,31 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-static enum berth_status log_confusion(const struct tokens_result *found, int64_t step,
-                                       const struct berth_log *log, struct berth_error *error) {
-    struct confusion confusion;
-    TRY(confusion_init(&confusion, found->names, found->classes, found->dataset->word_count,
-                       error));
-    for (size_t i = 0; i < found->dataset->word_count; i++) {
-        confusion_count(&confusion, found->dataset->tags[i], found->predicted[i]);
-    }
-    confusion_log(&confusion, step, log);
-    return BERTH_OK;
-}
-
-static size_t sentence_of(const struct tagged_dataset *dataset, size_t word) {
-    size_t low = 0, high = dataset->count; // starts[low] <= word < starts[high]
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        *(dataset->starts[middle] <= word ? &low : &high) = middle;
-    }
-    return low;
-}
-
 // Writes the word's sentence, with blanks between words, and sets span to the word's characters.
 static void put_sentence(const struct tagged_dataset *dataset, size_t word, struct buffer *text,
                          int64_t span[2]) {
-    const size_t sentence = sentence_of(dataset, word);
+    size_t sentence = 0, high = dataset->count; // starts[low] <= word < starts[high]
+    while (high - sentence > 1) {
+        const size_t middle = sentence + (high - sentence) / 2;
+        *(dataset->starts[middle] <= word ? &sentence : &high) = middle;
+    }
     for (size_t i = dataset->starts[sentence]; i < dataset->starts[sentence + 1]; i++) {
         if (i > dataset->starts[sentence]) {
             buffer_put_byte(text, ' ');
@@ -102,6 +85,12 @@ static enum berth_status log_samples(const struct tokens_result *found, int64_t 
 
 enum berth_status tokens_details_log(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
-    TRY(log_confusion(found, step, log, error));
+    struct confusion confusion;
+    TRY(confusion_init(&confusion, found->names, found->classes, found->dataset->word_count,
+                       error));
+    for (size_t i = 0; i < found->dataset->word_count; i++) {
+        confusion_count(&confusion, found->dataset->tags[i], found->predicted[i]);
+    }
+    confusion_log(&confusion, step, log);
     return log_samples(found, step, log, error);
 }

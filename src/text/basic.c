@@ -344,23 +344,19 @@ static void convert(const struct basic_walk *walk, struct letter *letter) {
     }
 }
 
-// Appends a character that is part of a run to be sorted.
-static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
-    int done;
-    if (letter->properties->combining != 0) {
-        done = put_run(walk);
-    } else {
-        advance(walk, letter->origin.end - letter->origin.begin, 1);
-        done = put_composed(walk, letter->point, letter->origin);
-    }
-    walk->run_offset = walk->offset;
-    walk->run_character = walk->character;
-    return done;
-}
-
 static int put_letter(struct basic_walk *walk, const struct letter *letter) {
     if (basic_strips(walk->rules) && (letter->properties->flags & UNICODE_KEPT) != 0) {
-        return put_sorted(walk, letter);
+        // Appends a character that is part of a run to be sorted.
+        int done;
+        if (letter->properties->combining != 0) {
+            done = put_run(walk);
+        } else {
+            advance(walk, letter->origin.end - letter->origin.begin, 1);
+            done = put_composed(walk, letter->point, letter->origin);
+        }
+        walk->run_offset = walk->offset;
+        walk->run_character = walk->character;
+        return done;
     }
     advance(walk, letter->origin.end - letter->origin.begin, letter->properties->combining == 0);
     for (size_t i = 0; i < letter->parts; i++) {

@@ -265,18 +265,6 @@ enum berth_status component_flag(const json *object, const char *key,
     return BERTH_OK;
 }
 
-static enum berth_status refuse_type(const struct component_kind *kind, const char *type,
-                                     const struct component_place *place,
-                                     struct berth_error *error) {
-    char names[400] = "";
-    size_t length = 0;
-    for (const struct component_row *row = kind->rows; row->name != NULL; row++) {
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s, ", row->name);
-    }
-    snprintf(names + length, sizeof names - length, "or Sequence");
-    return component_refuse(place, "type", names, type, error);
-}
-
 static enum berth_status read_component(struct component_list *list,
                                         const struct component_kind *kind, const json *object,
                                         const struct component_place *place,
@@ -287,7 +275,13 @@ static enum berth_status read_component(struct component_list *list,
         row++;
     }
     if (type == NULL || row->name == NULL) {
-        return refuse_type(kind, type, place, error);
+        char names[400] = "";
+        size_t length = 0;
+        for (const struct component_row *known = kind->rows; known->name != NULL; known++) {
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s, ", known->name);
+        }
+        snprintf(names + length, sizeof names - length, "or Sequence");
+        return component_refuse(place, "type", names, type, error);
     }
     struct component *items =
         memory_grow(list->items, &list->capacity, list->count + 1, sizeof *items);

@@ -431,20 +431,16 @@ static void replace_cluster(const struct charsmap *map, struct text_room *room, 
     }
 }
 
-// Whether no character is replaced, as far as that is known at once: in ASCII.
-static int keeps_all(const struct charsmap *map, const struct room_text *text) {
-    int keeps = 1;
-    for (size_t i = 0; i < text->count && keeps; i++) {
-        const unsigned char byte = (unsigned char)text->bytes[i];
-        keeps = byte < 0x80 && !map->ascii[byte];
-    }
-    return keeps;
-}
-
 static void run_charsmap(const struct component *component, struct text_room *room) {
     const struct room_text *text = &room->text;
     int is_changed = 0;
-    if (keeps_all(&component->charsmap, text)) {
+    // No character is replaced, as far as that is known at once: in ASCII.
+    int keeps = 1;
+    for (size_t i = 0; i < text->count && keeps; i++) {
+        const unsigned char byte = (unsigned char)text->bytes[i];
+        keeps = byte < 0x80 && !component->charsmap.ascii[byte];
+    }
+    if (keeps) {
         return;
     }
     room->change_count = 0;

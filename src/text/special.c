@@ -65,31 +65,6 @@ static int read_point(struct reader *reader, uint32_t *point) {
 
 // --- building -----------------------------------------------------------------------------------
 
-// Marks the bytes of characters that may become `first`.
-static void mark_first(struct basic_rules *rules, uint32_t first) {
-    uint32_t points[UNICODE_MAP_MAX];
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        rules->special_first[byte] |=
-            byte >= 0x80 || (normalized_point(rules, byte, points) > 0 && points[0] == first);
-    }
-}
-
-// Appends the normalized token; returns its length.
-static size_t put_token(struct basic_rules *rules, const char *token, struct buffer *bytes) {
-    struct reader reader = {
-        .rules = rules, .text = (const unsigned char *)token, .length = strlen(token)};
-    const size_t before = bytes->length;
-    uint32_t point;
-    while (read_point(&reader, &point)) {
-        char encoded[4];
-        if (bytes->length == before) {
-            mark_first(rules, point);
-        }
-        buffer_put(bytes, encoded, utf8_encode(point, encoded));
-    }
-    return bytes->length - before;
-}
-
 // Orders tokens by their bytes, and equal ones by their numbers.
 static int compare(const void *a, const void *b) {
     const struct trie_string *x = a, *y = b;
@@ -120,7 +95,26 @@ int special_build(struct basic_rules *rules) {
     struct buffer bytes = {0};
     size_t at = 0;
     for (size_t i = 0; strings != NULL && i < count; i++) {
-        strings[i].length = put_token(rules, rules->specials[rules->written + i].text, &bytes);
+        // The normalized token.
+        const char *token = rules->specials[rules->written + i].text;
+        struct reader reader = {
+            .rules = rules, .text = (const unsigned char *)token, .length = strlen(token)};
+        const size_t before = bytes.length;
+        uint32_t point;
+        while (read_point(&reader, &point)) {
+            char encoded[4];
+            if (bytes.length == before) {
+                // Marks the bytes of characters that may become `first`.
+                uint32_t points[UNICODE_MAP_MAX];
+                for (uint32_t byte = 0; byte < 256; byte++) {
+                    rules->special_first[byte] |=
+                        byte >= 0x80 ||
+                        (normalized_point(rules, byte, points) > 0 && points[0] == point);
+                }
+            }
+            buffer_put(&bytes, encoded, utf8_encode(point, encoded));
+        }
+        strings[i].length = bytes.length - before;
         strings[i].id = (int32_t)(rules->written + i);
     }
     int done = strings != NULL && !bytes.failed;

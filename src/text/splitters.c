@@ -50,36 +50,31 @@ static void add_part(struct parts *parts, size_t begin, size_t end, int is_match
     parts->is_first = 0;
 }
 
-static void cut_piece(const struct component *component, struct text_room *room,
-                      const struct room_piece *piece) {
-    struct parts parts = {room, component->behavior, 0, 1, SIZE_MAX};
-    size_t kept = piece->begin;
-    for (size_t at = piece->begin; at < piece->end;) {
-        const size_t end = component->match(component, room->text.bytes, piece->end, at);
-        if (end > at) {
-            if (at > kept) {
-                add_part(&parts, kept, at, component->inverts);
-            }
-            add_part(&parts, at, end, !component->inverts);
-            kept = end;
-        }
-        at = end > at ? end : at + utf8_whole(room->text.bytes[at]);
-    }
-    if (kept < piece->end) {
-        add_part(&parts, kept, piece->end, component->inverts);
-    }
-    if (parts.waiting != SIZE_MAX) {
-        room_add(room, &room->next_pieces, parts.waiting, piece->end, -1);
-    }
-}
-
 static void run_cut(const struct component *component, struct text_room *room) {
     for (size_t i = 0; i < room->pieces.count; i++) {
         const struct room_piece *piece = &room->pieces.items[i];
         if (piece->id >= 0) {
             room_add(room, &room->next_pieces, piece->begin, piece->end, piece->id);
         } else {
-            cut_piece(component, room, piece);
+            struct parts parts = {room, component->behavior, 0, 1, SIZE_MAX};
+            size_t kept = piece->begin;
+            for (size_t at = piece->begin; at < piece->end;) {
+                const size_t end = component->match(component, room->text.bytes, piece->end, at);
+                if (end > at) {
+                    if (at > kept) {
+                        add_part(&parts, kept, at, component->inverts);
+                    }
+                    add_part(&parts, at, end, !component->inverts);
+                    kept = end;
+                }
+                at = end > at ? end : at + utf8_whole(room->text.bytes[at]);
+            }
+            if (kept < piece->end) {
+                add_part(&parts, kept, piece->end, component->inverts);
+            }
+            if (parts.waiting != SIZE_MAX) {
+                room_add(room, &room->next_pieces, parts.waiting, piece->end, -1);
+            }
         }
     }
     room_turn_pieces(room);
@@ -475,28 +470,23 @@ const struct component_row pre_tokenizer_rows[] = {
 
 // --- decoders -----------------------------------------------------------------------------------
 
-// Replaces each `from` by its own bytes without a blank at its beginning and, if it has one, at its
-// end.
-static void drop_blanks(char *text, const char *from) {
-    const size_t length = strlen(from), kept = length - 1 - (from[length - 1] == ' ');
-    char *to = text;
-    for (const char *at = text; *at != '\0';) {
-        if (strncmp(at, from, length) == 0) {
-            memcpy(to, from + 1, kept);
-            to += kept;
-            at += length;
-        } else {
-            *to++ = *at++;
-        }
-    }
-    *to = '\0';
-}
-
 void component_clean_up(char *text) {
     static const char *const before[] = {" .",   " ?",  " !",  " ,",   " ' ",
                                          " n't", " 'm", " 's", " 've", " 're"};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-        drop_blanks(text, before[i]);
+        // Each `from` loses a blank at its beginning and, if it has one, at its end.
+        const size_t length = strlen(before[i]), kept = length - 1 - (before[i][length - 1] == ' ');
+        char *to = text;
+        for (const char *at = text; *at != '\0';) {
+            if (strncmp(at, before[i], length) == 0) {
+                memcpy(to, before[i] + 1, kept);
+                to += kept;
+                at += length;
+            } else {
+                *to++ = *at++;
+            }
+        }
+        *to = '\0';
     }
 }
 

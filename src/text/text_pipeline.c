@@ -57,21 +57,6 @@ struct template_part {
 };
 enum { PART_A = -2, PART_B = -3, PART_NONE = -1 };
 
-static struct template_part read_part(const json *processor, const json *item) {
-    const json *special = json_member(item, "SpecialToken"), *text = json_member(item, "Sequence");
-    const json *whole = special != NULL ? special : text;
-    const char *id = json_text(json_member(whole, "id"));
-    struct template_part part = {PART_NONE, json_as_integer(json_member(whole, "type_id"))};
-    if (id != NULL && special != NULL) {
-        const json *ids =
-            json_member(json_member(json_member(processor, "special_tokens"), id), "ids");
-        part.what = json_length(ids) == 1 ? json_as_integer(json_at(ids, 0)) : PART_NONE;
-    } else if (id != NULL) {
-        part.what = strcmp(id, "A") == 0 ? PART_A : PART_B;
-    }
-    return part;
-}
-
 // Whether parts are CLS, A, SEP or, with one or two SEP between, CLS, A, SEP, B, SEP.
 static int read_template(const json *processor, const char *key,
                          struct text_pipeline_inputs *inputs) {
@@ -82,7 +67,20 @@ static int read_template(const json *processor, const char *key,
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
-        parts[i] = read_part(processor, json_at(list, i));
+        const json *item = json_at(list, i);
+        const json *special = json_member(item, "SpecialToken"),
+                   *text = json_member(item, "Sequence");
+        const json *whole = special != NULL ? special : text;
+        const char *id = json_text(json_member(whole, "id"));
+        struct template_part part = {PART_NONE, json_as_integer(json_member(whole, "type_id"))};
+        if (id != NULL && special != NULL) {
+            const json *ids =
+                json_member(json_member(json_member(processor, "special_tokens"), id), "ids");
+            part.what = json_length(ids) == 1 ? json_as_integer(json_at(ids, 0)) : PART_NONE;
+        } else if (id != NULL) {
+            part.what = strcmp(id, "A") == 0 ? PART_A : PART_B;
+        }
+        parts[i] = part;
     }
     const int64_t cls = parts[0].what, sep = parts[2].what, type = parts[count - 1].type;
     int fits = cls >= 0 && sep >= 0 && cls <= INT32_MAX && sep <= INT32_MAX &&
@@ -523,21 +521,6 @@ static void normalize(const struct text_pipeline *pipeline, struct text_room *ro
     room_turn_pieces(room);
 }
 
-static void encode(const struct text_pipeline *pipeline, struct text_room *room,
-                   int splits_special) {
-    normalize(pipeline, room, splits_special);
-    components_run(&pipeline->pre_tokenizers, room);
-    for (size_t i = 0; i < room->pieces.count && !room->failed; i++) {
-        const struct room_piece *piece = &room->pieces.items[i];
-        room->word = (int32_t)i;
-        if (piece->id >= 0) {
-            room_added_token(room, piece->id, piece->begin, piece->end);
-        } else {
-            word_model_encode(pipeline->model, room, piece->begin, piece->end);
-        }
-    }
-}
-
 enum berth_status text_pipeline_encode(const struct text_pipeline *pipeline, const char *text,
                                        size_t length, int splits_special, struct token_list *list,
                                        struct berth_error *error) {
@@ -555,7 +538,17 @@ enum berth_status text_pipeline_encode(const struct text_pipeline *pipeline, con
     room->keeps_first_blank = pipeline->inputs.keeps_first_blank;
     room->failed = 0;
     set_original(room, text, length);
-    encode(pipeline, room, splits_special);
+    normalize(pipeline, room, splits_special);
+    components_run(&pipeline->pre_tokenizers, room);
+    for (size_t i = 0; i < room->pieces.count && !room->failed; i++) {
+        const struct room_piece *piece = &room->pieces.items[i];
+        room->word = (int32_t)i;
+        if (piece->id >= 0) {
+            room_added_token(room, piece->id, piece->begin, piece->end);
+        } else {
+            word_model_encode(pipeline->model, room, piece->begin, piece->end);
+        }
+    }
     if (room->failed) {
         list->count = before;
         return error_no_memory(error, length, "the tokens of a text");
@@ -598,25 +591,20 @@ static void strings_done(struct component_strings *strings) {
     *strings = (struct component_strings){.ends = NULL};
 }
 
-static void collect(const struct text_pipeline *pipeline, const int32_t *ids, size_t count,
-                    int skips_special, struct component_strings *tokens) {
+char *text_pipeline_decode(const struct text_pipeline *pipeline, const int32_t *ids, size_t count,
+                           int skips_special) {
+    struct component_strings tokens = {.ends = NULL};
     const struct vocabulary *vocabulary = &pipeline->vocabulary;
     for (size_t i = 0; i < count; i++) {
         if (ids[i] >= 0 && (size_t)ids[i] < vocabulary->count &&
             (!skips_special || !text_pipeline_is_special(pipeline, ids[i]))) {
             const struct added *added = added_of(pipeline, ids[i]);
-            const char *text = added != NULL && added->normalized != NULL
-                                   ? added->normalized
-                                   : vocabulary->text + vocabulary->starts[ids[i]];
-            strings_add(tokens, text, strlen(text));
+            const char *piece = added != NULL && added->normalized != NULL
+                                    ? added->normalized
+                                    : vocabulary->text + vocabulary->starts[ids[i]];
+            strings_add(&tokens, piece, strlen(piece));
         }
     }
-}
-
-char *text_pipeline_decode(const struct text_pipeline *pipeline, const int32_t *ids, size_t count,
-                           int skips_special) {
-    struct component_strings tokens = {.ends = NULL};
-    collect(pipeline, ids, count, skips_special, &tokens);
     for (size_t i = 0; i < pipeline->decoders.count && tokens.count > 0 && !tokens.failed; i++) {
         const struct component *component = &pipeline->decoders.items[i];
         struct component_strings decoded = {.ends = NULL};

@@ -176,19 +176,6 @@ static int32_t find_named(const struct tokenizer *tokenizer, const char *name, c
     return name != NULL ? find(tokenizer, name) : id >= 0 ? id : find(tokenizer, berts);
 }
 
-static void find_specials(struct tokenizer *tokenizer, const struct tokenizer_names *names) {
-    const struct text_pipeline_inputs *inputs = text_pipeline_inputs_of(tokenizer->pipeline);
-    const int32_t unknown = text_pipeline_unknown(tokenizer->pipeline);
-    tokenizer->special = (struct tokenizer_special){
-        .pad = find_named(tokenizer, names->pad, "<pad>", "[PAD]"),
-        .unknown = unknown >= 0 ? unknown : find_named(tokenizer, names->unknown, "<unk>", "[UNK]"),
-        .cls = inputs->cls,
-        .sep = inputs->sep,
-        .mask = find_named(tokenizer, names->mask, "<mask>", "[MASK]"),
-        .separators = inputs->separators};
-    tokenizer->options.one_type = inputs->one_type;
-}
-
 enum berth_status tokenizer_open_pipeline(const char *name, const struct json_t *object,
                                           const struct tokenizer_names *names,
                                           const struct tokenizer_options *options,
@@ -206,7 +193,16 @@ enum berth_status tokenizer_open_pipeline(const char *name, const struct json_t 
     opened->options = (struct tokenizer_options){.split_special = options->split_special > 0,
                                                  .cleans_up = options->cleans_up,
                                                  .google_pairs = options->google_pairs};
-    find_specials(opened, names);
+    const struct text_pipeline_inputs *inputs = text_pipeline_inputs_of(opened->pipeline);
+    const int32_t unknown = text_pipeline_unknown(opened->pipeline);
+    opened->special = (struct tokenizer_special){
+        .pad = find_named(opened, names->pad, "<pad>", "[PAD]"),
+        .unknown = unknown >= 0 ? unknown : find_named(opened, names->unknown, "<unk>", "[UNK]"),
+        .cls = inputs->cls,
+        .sep = inputs->sep,
+        .mask = find_named(opened, names->mask, "<mask>", "[MASK]"),
+        .separators = inputs->separators};
+    opened->options.one_type = inputs->one_type;
     *tokenizer = opened;
     return BERTH_OK;
 }
@@ -356,19 +352,6 @@ static void split_word(const struct tokenizer *tokenizer, const struct basic_wal
     }
 }
 
-// Appends the special token; the caller has reserved room for it.
-static void append_special(const struct tokenizer *tokenizer, const struct basic_walk *walk,
-                           int32_t number, struct token_list *list) {
-    const struct basic_range *range = &walk->special;
-    list->items[list->count++] =
-        (struct token){.id = tokenizer_find(tokenizer, walk->bytes, walk->count),
-                       .word = number,
-                       .begin = range->character,
-                       .end = range->character_end,
-                       .byte_begin = range->begin,
-                       .byte_end = range->end};
-}
-
 static enum berth_status check_length(size_t length, struct berth_error *error) {
     return length < UINT32_MAX
                ? BERTH_OK
@@ -395,7 +378,14 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
             break;
         }
         if (special) {
-            append_special(tokenizer, &walk, number, list);
+            const struct basic_range *range = &walk.special;
+            list->items[list->count++] =
+                (struct token){.id = tokenizer_find(tokenizer, walk.bytes, walk.count),
+                               .word = number,
+                               .begin = range->character,
+                               .end = range->character_end,
+                               .byte_begin = range->begin,
+                               .byte_end = range->end};
         } else {
             split_word(tokenizer, &walk, number, list);
         }

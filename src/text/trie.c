@@ -57,19 +57,6 @@ static unsigned char byte_at(const struct builder *builder, size_t string, size_
     return (unsigned char)builder->strings[string].bytes[depth];
 }
 
-// Collects the distinct next bytes of the strings in `pending`, ascending; returns their number.
-static size_t collect_labels(const struct builder *builder, const struct pending *pending,
-                             unsigned char labels[ALPHABET]) {
-    size_t count = 0;
-    for (size_t i = pending->first; i < pending->last; i++) {
-        unsigned char byte = byte_at(builder, i, pending->depth);
-        if (count == 0 || labels[count - 1] != byte) {
-            labels[count++] = byte;
-        }
-    }
-    return count;
-}
-
 static int fits(const struct trie *trie, size_t base, const unsigned char *labels, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (trie->nodes[base + labels[i]].parent != TRIE_NONE) {
@@ -113,7 +100,14 @@ static int add_children(struct builder *builder, struct pending pending) {
         return 1;
     }
     unsigned char labels[ALPHABET];
-    size_t count = collect_labels(builder, &pending, labels);
+    // The distinct next bytes of the strings in `pending`, ascending.
+    size_t count = 0;
+    for (size_t i = pending.first; i < pending.last; i++) {
+        unsigned char byte = byte_at(builder, i, pending.depth);
+        if (count == 0 || labels[count - 1] != byte) {
+            labels[count++] = byte;
+        }
+    }
     size_t base = find_base(builder, labels, count);
     if (base == SIZE_MAX) {
         return 0;

@@ -69,18 +69,6 @@ static const struct mapping_row {
     [UNICODE_AS_IS] = {{0, {NULL, 0}}},
 };
 
-static const struct unicode_run *find_mapping(uint32_t point, int column,
-                                              enum unicode_mapping mapping) {
-    const struct unicode_run *run = NULL;
-    for (int i = 0; i < 4 && run == NULL; i++) {
-        const struct mapping_row *row = &mapping_rows[mapping][i];
-        if (row->list.count > 0 && (!row->google || column == UNICODE_GOOGLE)) {
-            run = find_run(row->list.runs, row->list.count, point);
-        }
-    }
-    return run;
-}
-
 // Writes what the run maps the point to; the point itself without one.
 static size_t put_mapped(const struct unicode_run *run, uint32_t point, uint32_t *output) {
     if (run == NULL || (run->to & POOLED) == 0) {
@@ -100,7 +88,14 @@ size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
     if (decomposes && point >= HANGUL_FIRST && point <= HANGUL_LAST) {
         return map_hangul(point, output);
     }
-    return put_mapped(find_mapping(point, column, mapping), point, output);
+    const struct unicode_run *run = NULL;
+    for (int i = 0; i < 4 && run == NULL; i++) {
+        const struct mapping_row *row = &mapping_rows[mapping][i];
+        if (row->list.count > 0 && (!row->google || column == UNICODE_GOOGLE)) {
+            run = find_run(row->list.runs, row->list.count, point);
+        }
+    }
+    return put_mapped(run, point, output);
 }
 
 // --- components ---------------------------------------------------------------------------------

@@ -171,15 +171,6 @@ struct span {
     uint32_t characters, bytes, begin;
 };
 
-static int add_span(struct unigram *unigram, const struct span *span, const uint32_t *ends,
-                    size_t end) {
-    const char *bytes = unigram->texts + ends[span->begin];
-    return span->characters < 2 || span->characters > LONGEST_PIECE ||
-           (uint32_t)utf8_count(bytes, span->bytes) < span->characters || // the end of a word
-           add_seed(unigram, (struct seed){(end - span->begin) * (uint64_t)span->characters, bytes,
-                                           span->bytes});
-}
-
 static int find_spans(struct unigram *unigram, const uint32_t *ends, size_t count) {
     struct span open[LONGEST_PIECE + 3] = {{0, 0, 0}};
     size_t depth = 1;
@@ -191,7 +182,13 @@ static int find_spans(struct unigram *unigram, const uint32_t *ends, size_t coun
                 shared(unigram->texts + ends[i - 1], unigram->texts + ends[i], &next.bytes);
         }
         while (done && open[depth - 1].characters > next.characters) {
-            done = add_span(unigram, &open[depth - 1], ends, i);
+            const struct span *span = &open[depth - 1];
+            const char *bytes = unigram->texts + ends[span->begin];
+            done =
+                span->characters < 2 || span->characters > LONGEST_PIECE ||
+                (uint32_t)utf8_count(bytes, span->bytes) < span->characters || // the end of a word
+                add_seed(unigram, (struct seed){(i - span->begin) * (uint64_t)span->characters,
+                                                bytes, span->bytes});
             next.begin = open[--depth].begin;
         }
         if (open[depth - 1].characters < next.characters) {
@@ -377,27 +374,6 @@ static double add_logs(double a, double b) {
     return high > low + NEGLIGIBLE ? high : high + math_log(math_exp(low - high) + 1.0);
 }
 
-static void sum_before(struct unigram *unigram) {
-    for (size_t i = 0; i < unigram->fit_count; i++) {
-        const struct fit *fit = &unigram->fits[i];
-        struct place *end = &unigram->places[fit->end];
-        const double way = unigram->scores[fit->piece] + unigram->places[fit->begin].before;
-        end->before = end->is_reached ? add_logs(end->before, way) : way;
-        end->is_reached = 1;
-    }
-}
-
-static void sum_after(struct unigram *unigram, size_t length) {
-    for (size_t at = length; at-- > 0;) {
-        struct place *place = &unigram->places[at];
-        for (uint32_t i = place->first; i < place->last; i++) {
-            const struct fit *fit = &unigram->fits[i];
-            const double way = unigram->scores[fit->piece] + unigram->places[fit->end].after;
-            place->after = i > place->first ? add_logs(place->after, way) : way;
-        }
-    }
-}
-
 // How often each piece is expected in all words.
 static enum berth_status expect(struct unigram *unigram, struct berth_error *error) {
     unigram->scores[unigram->seed_count] = lowest_score(unigram) - UNKNOWN_PENALTY;
@@ -407,8 +383,21 @@ static enum berth_status expect(struct unigram *unigram, struct berth_error *err
         if (!find_fits(unigram, word->bytes, word->length, SIZE_MAX)) {
             return no_memory(error);
         }
-        sum_before(unigram);
-        sum_after(unigram, word->length);
+        for (size_t i = 0; i < unigram->fit_count; i++) {
+            const struct fit *fit = &unigram->fits[i];
+            struct place *end = &unigram->places[fit->end];
+            const double way = unigram->scores[fit->piece] + unigram->places[fit->begin].before;
+            end->before = end->is_reached ? add_logs(end->before, way) : way;
+            end->is_reached = 1;
+        }
+        for (size_t at = word->length; at-- > 0;) {
+            struct place *place = &unigram->places[at];
+            for (uint32_t i = place->first; i < place->last; i++) {
+                const struct fit *fit = &unigram->fits[i];
+                const double way = unigram->scores[fit->piece] + unigram->places[fit->end].after;
+                place->after = i > place->first ? add_logs(place->after, way) : way;
+            }
+        }
         const double all = unigram->places[word->length].before;
         for (size_t i = 0; i < unigram->fit_count; i++) {
             const struct fit *fit = &unigram->fits[i];
@@ -628,24 +617,6 @@ static void choose(struct unigram *unigram, size_t size, struct candidate *chose
     qsort(chosen, *count, sizeof *chosen, compare_losses);
 }
 
-static enum berth_status finish(struct unigram *unigram, size_t size, struct unigram_pieces *pieces,
-                                struct berth_error *error) {
-    struct candidate *chosen = memory_array(unigram->seed_count + 1, sizeof *chosen);
-    size_t count = 0;
-    if (chosen != NULL) {
-        choose(unigram, size, chosen, &count);
-        pieces->scores = memory_array(count + 1, sizeof *pieces->scores);
-    }
-    int done = chosen != NULL && pieces->scores != NULL;
-    for (size_t i = 0; done && i < count; i++) {
-        const struct seed *seed = &unigram->seeds[chosen[i].piece];
-        pieces->scores[i] = chosen[i].loss;
-        done = string_index_put(&pieces->texts, seed->bytes, seed->length) != STRING_INDEX_NONE;
-    }
-    memory_free(chosen);
-    return done ? BERTH_OK : no_memory(error);
-}
-
 static enum berth_status train(struct unigram *unigram, size_t size, const struct berth_log *log,
                                const atomic_int *stop, struct berth_error *error) {
     const size_t enough = size * 11 / 10;
@@ -667,23 +638,10 @@ static enum berth_status train(struct unigram *unigram, size_t size, const struc
     }
 }
 
-static void unigram_done(struct unigram *unigram) {
-    memory_free(unigram->words);
-    memory_free(unigram->texts);
-    memory_free(unigram->characters);
-    memory_free(unigram->seeds);
-    memory_free(unigram->scores);
-    memory_free(unigram->is_in);
-    memory_free(unigram->order);
-    memory_free(unigram->expected);
-    memory_free(unigram->fits);
-    memory_free(unigram->places);
-    trie_done(&unigram->trie);
-}
-
-static enum berth_status run(struct unigram *unigram, const struct word_counts *counts, size_t size,
-                             size_t specials, const struct berth_log *log, const atomic_int *stop,
-                             struct unigram_pieces *pieces, struct berth_error *error) {
+static enum berth_status train_pieces(struct unigram *unigram, const struct word_counts *counts,
+                                      size_t size, size_t specials, const struct berth_log *log,
+                                      const atomic_int *stop, struct unigram_pieces *pieces,
+                                      struct berth_error *error) {
     TRY(copy_words(unigram, counts, error));
     TRY(find_seeds(unigram, error));
     if (unigram->character_count + specials > size) {
@@ -693,7 +651,20 @@ static enum berth_status run(struct unigram *unigram, const struct word_counts *
                          unigram->character_count + specials, size);
     }
     TRY(train(unigram, size, log, stop, error));
-    return finish(unigram, size - specials, pieces, error);
+    struct candidate *chosen = memory_array(unigram->seed_count + 1, sizeof *chosen);
+    size_t count = 0;
+    if (chosen != NULL) {
+        choose(unigram, size - specials, chosen, &count);
+        pieces->scores = memory_array(count + 1, sizeof *pieces->scores);
+    }
+    int done = chosen != NULL && pieces->scores != NULL;
+    for (size_t i = 0; done && i < count; i++) {
+        const struct seed *seed = &unigram->seeds[chosen[i].piece];
+        pieces->scores[i] = chosen[i].loss;
+        done = string_index_put(&pieces->texts, seed->bytes, seed->length) != STRING_INDEX_NONE;
+    }
+    memory_free(chosen);
+    return done ? BERTH_OK : no_memory(error);
 }
 
 enum berth_status unigram_train(const struct word_counts *counts, size_t size, size_t specials,
@@ -705,8 +676,18 @@ enum berth_status unigram_train(const struct word_counts *counts, size_t size, s
         return error_set(error, BERTH_BAD_DATA, "expected a text with words, found none");
     }
     const enum berth_status status =
-        run(&unigram, counts, size, specials, log, stop, pieces, error);
-    unigram_done(&unigram);
+        train_pieces(&unigram, counts, size, specials, log, stop, pieces, error);
+    memory_free(unigram.words);
+    memory_free(unigram.texts);
+    memory_free(unigram.characters);
+    memory_free(unigram.seeds);
+    memory_free(unigram.scores);
+    memory_free(unigram.is_in);
+    memory_free(unigram.order);
+    memory_free(unigram.expected);
+    memory_free(unigram.fits);
+    memory_free(unigram.places);
+    trie_done(&unigram.trie);
     return status;
 }
 

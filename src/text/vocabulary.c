@@ -41,25 +41,6 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                                : "not UTF-8; save the vocabulary as UTF-8");
 }
 
-// Fills text and starts. Lines end in LF or CR LF.
-static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
-    size_t used = 0;
-    size_t line = 0;
-    for (size_t at = 0; at < length; line++) {
-        const char *end = memchr(bytes + at, '\n', length - at);
-        size_t stop = end == NULL ? length : (size_t)(end - bytes);
-        size_t size = stop - at;
-        size -= size > 0 && bytes[stop - 1] == '\r';
-        vocabulary->starts[line] = used;
-        memcpy(vocabulary->text + used, bytes + at, size);
-        used += size;
-        vocabulary->text[used++] = '\0';
-        at = stop + 1;
-    }
-    vocabulary->starts[line] = used;
-    vocabulary->count = line;
-}
-
 // A token and its first bytes as a number, zeros after them, which orders nearly all tokens.
 struct keyed {
     uint64_t first;
@@ -105,22 +86,6 @@ static size_t drop_duplicates(struct trie_string *strings, size_t count) {
     return kept;
 }
 
-// Copies the texts of the sorted strings in their order: the trie is built from the first bytes of
-// all, then the second ones, and so on, which would otherwise be read from all over the memory.
-static char *gather(struct trie_string *strings, size_t count) {
-    size_t length = 0;
-    for (size_t i = 0; i < count; i++) {
-        length += strings[i].length;
-    }
-    char *texts = memory_new(length + 1), *to = texts;
-    for (size_t i = 0; texts != NULL && i < count; i++) {
-        memcpy(to, strings[i].bytes, strings[i].length);
-        strings[i].bytes = to;
-        to += strings[i].length;
-    }
-    return texts;
-}
-
 int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t count) {
     *trie = (struct trie){0};
     struct keyed *keyed = memory_array(count + 1, sizeof *keyed);
@@ -136,7 +101,19 @@ int vocabulary_build_trie(struct trie *trie, struct trie_string *strings, size_t
     }
     memory_free(keyed);
     count = drop_duplicates(strings, count);
-    char *texts = gather(strings, count);
+    // Copies the texts of the sorted strings in their order: the trie is built from the first bytes
+    // of all, then the second ones, and so on, which would otherwise be read from all over the
+    // memory.
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        length += strings[i].length;
+    }
+    char *texts = memory_new(length + 1), *to = texts;
+    for (size_t i = 0; texts != NULL && i < count; i++) {
+        memcpy(to, strings[i].bytes, strings[i].length);
+        strings[i].bytes = to;
+        to += strings[i].length;
+    }
     const int done = texts != NULL && trie_build(trie, strings, count);
     memory_free(texts);
     return done;
@@ -206,7 +183,22 @@ enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *nam
         status =
             error_no_memory(error, length + lines * sizeof *vocabulary->starts, "the vocabulary");
     } else {
-        cut_lines(vocabulary, bytes, length);
+        // Lines end in LF or CR LF.
+        size_t used = 0;
+        size_t line = 0;
+        for (size_t at = 0; at < length; line++) {
+            const char *end = memchr(bytes + at, '\n', length - at);
+            size_t stop = end == NULL ? length : (size_t)(end - bytes);
+            size_t size = stop - at;
+            size -= size > 0 && bytes[stop - 1] == '\r';
+            vocabulary->starts[line] = used;
+            memcpy(vocabulary->text + used, bytes + at, size);
+            used += size;
+            vocabulary->text[used++] = '\0';
+            at = stop + 1;
+        }
+        vocabulary->starts[line] = used;
+        vocabulary->count = line;
         status = build_trie(vocabulary, error);
     }
     if (status != BERTH_OK) {

@@ -343,18 +343,6 @@ static void mark_inside(void *context, uint32_t point, size_t at, uint64_t count
     }
 }
 
-// Fills characters[] with the characters that occur, the most frequent first; returns their number.
-static size_t sort_characters(const uint64_t *counts, struct character *characters) {
-    size_t count = 0;
-    for (uint32_t point = 0; point < POINTS; point++) {
-        if (counts[point] > 0) {
-            characters[count++] = (struct character){point, counts[point]};
-        }
-    }
-    qsort(characters, count, sizeof *characters, more_frequent_first);
-    return count;
-}
-
 static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_error *error) {
     uint64_t *counts = memory_array_zeroed(POINTS, sizeof *counts);
     struct character *characters = memory_array(POINTS, sizeof *characters);
@@ -362,7 +350,14 @@ static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_e
     int ok = counts != NULL && characters != NULL && trainer->alphabet != NULL;
     if (ok) {
         walk_characters(trainer->counts, counts, count_character);
-        size_t count = sort_characters(counts, characters);
+        // The characters that occur, the most frequent first.
+        size_t count = 0;
+        for (uint32_t point = 0; point < POINTS; point++) {
+            if (counts[point] > 0) {
+                characters[count++] = (struct character){point, counts[point]};
+            }
+        }
+        qsort(characters, count, sizeof *characters, more_frequent_first);
         for (size_t i = 0; i < trainer->rules->limit_alphabet && i < count; i++) {
             trainer->alphabet[characters[i].point] = CHARACTER_KNOWN;
         }

@@ -76,15 +76,6 @@ static enum berth_status no_memory(const struct component_place *place, struct b
     return error_no_memory(error, 0, place->file);
 }
 
-static enum berth_status find_unknown(struct word_model *model, const char *text,
-                                      const struct component_place *place,
-                                      struct berth_error *error) {
-    model->unknown = text != NULL ? find_word(model, text) : -1;
-    return text == NULL || model->unknown >= 0
-               ? BERTH_OK
-               : component_refuse(place, "unk_token", "a word of \"vocab\"", text, error);
-}
-
 // The words of bytes, for characters that are no words.
 static enum berth_status read_fallback(struct word_model *model, const json *object,
                                        const struct component_place *place,
@@ -118,8 +109,13 @@ static enum berth_status read_wordpiece(struct word_model *model, const json *ob
     TRY(json_get_integer(object, place->file, "max_input_chars_per_word", &longest, error));
     model->longest = longest > 0 ? (size_t)longest : 0;
     model->prefix = memory_string(prefix);
-    return model->prefix != NULL ? find_unknown(model, unknown, place, error)
-                                 : no_memory(place, error);
+    if (model->prefix != NULL) {
+        model->unknown = unknown != NULL ? find_word(model, unknown) : -1;
+        return unknown == NULL || model->unknown >= 0
+                   ? BERTH_OK
+                   : component_refuse(place, "unk_token", "a word of \"vocab\"", unknown, error);
+    }
+    return no_memory(place, error);
 }
 
 static int32_t longest_piece(const struct word_model *model, uint32_t node, const char *bytes,

@@ -5,7 +5,7 @@
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "settings/recipes.h"
 #include "settings/settings.h"
 #include "train/optimizer/schedule.h"

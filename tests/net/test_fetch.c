@@ -2,7 +2,7 @@
 // Fetching from the hub: models and data sets, their layout in the cache, listings and caches that
 // are hostile, which files a model needs, and how a fetched model is found. URLs, tokens and
 // offline variables are in test_fetch_urls.c.
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/model_files.h"
 #include "harness.h"
 

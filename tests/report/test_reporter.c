@@ -7,7 +7,7 @@
 #include "core/log.h"
 #include "core/scratch.h"
 #include "core/terminal.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "report/keys.h"
 #include "report/lines.h"
 #include "report/reporter.h"

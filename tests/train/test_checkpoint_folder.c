@@ -6,8 +6,8 @@
 #include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/leftovers.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
+#include "train/checkpoint/stale_files.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -120,12 +120,12 @@ static void test_rotation_keeps_the_newest(void **state) {
 
 // A file that cannot be removed, here because it is a folder, does not keep the others.
 static void test_rotation_of_original_files(void **state) {
-    const struct original_limits limits = {.after = 0, .newest = 3, .limit = 1, .best = -1};
+    const struct foreign_limits limits = {.after = 0, .newest = 3, .limit = 1, .best = -1};
     struct berth_error error;
     assert_int_equal(dir_make(scratch("ckpt_1.pt"), NULL), BERTH_OK);
     scratch_write("ckpt_2.pt", "old");
     scratch_write("ckpt_3.pt", "new");
-    assert_int_equal(original_rotate(scratch_folder, &limits, &error), BERTH_IO);
+    assert_int_equal(foreign_rotate(scratch_folder, &limits, &error), BERTH_IO);
     assert_message_has(&error, "ckpt_1.pt");
     assert_int_equal(scratch_count(), 2);
     assert_file_holds(scratch("ckpt_3.pt"), "new");
@@ -141,7 +141,7 @@ static void test_names_that_are_no_checkpoints(void **state) {
     }
     assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
     assert_null(found);
-    assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
+    assert_int_equal(stale_files_remove(scratch_folder, NULL, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof names / sizeof *names);
 }
 
@@ -164,7 +164,7 @@ static void test_checkpoints_without_memory(void **state) {
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
         assert_true((checkpoints() & 1 << 10) != 0);
         memory_free(found);
-        assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
+        assert_int_equal(stale_files_remove(scratch_folder, NULL, NULL), BERTH_OK);
         assert_int_equal(checkpoint_clean(scratch_folder, NULL, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
@@ -174,7 +174,7 @@ static void test_checkpoints_without_memory(void **state) {
 // is left out when the later ones are set aside.
 static void test_checkpoints_that_cannot_be_read(void **state) {
     static const int causes[] = {EIO, EMFILE};
-    const struct leftovers_branch branch = {scratch_folder, 4, 0};
+    const struct stale_files_branch branch = {scratch_folder, 4, 0};
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         uint64_t made, call = 0;
         do {
@@ -185,7 +185,7 @@ static void test_checkpoints_that_cannot_be_read(void **state) {
             enum berth_status status = checkpoint_find(scratch_folder, NULL, &found, &error);
             if (status == BERTH_OK) {
                 assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
-                status = leftovers_set_aside(&branch, NULL, &error);
+                status = stale_files_set_aside(&branch, NULL, &error);
             }
             made = file_fail_at(0, 0);
             assert_true(status != BERTH_OK || checkpoints() == (1 << 2 | 1 << 4));
@@ -361,7 +361,7 @@ static void test_what_is_overwritten(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         scratch_write(kept[i], "kept");
     }
-    assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
+    assert_int_equal(stale_files_remove(scratch_folder, NULL, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof kept / sizeof *kept);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         assert_file_holds(scratch(kept[i]), "kept");
@@ -390,7 +390,7 @@ static void test_overwriting_what_another_user_owns(void **state) {
             if (chdir(scratch_folder) != 0 || setuid(65534) != 0) {
                 _exit(9);
             }
-            const enum berth_status status = leftovers_remove(".", &log, &error);
+            const enum berth_status status = stale_files_remove(".", &log, &error);
             const int is_there = dir_exists("checkpoint-3");
             if (is_sticky) {
                 _exit(status == BERTH_IO && is_there && warning[0] == '\0' ? 7 : 1);
@@ -420,7 +420,7 @@ static enum berth_status check_start(const char *option, const char *name,
     config.run.output_dir = output;
     config.run.overwrite_output_dir = 1;
     assert_int_equal(settings_set_row(&config, option_find(option), path, NULL), BERTH_OK);
-    const enum berth_status status = leftovers_check(config.run.output_dir, &config.model, error);
+    const enum berth_status status = stale_files_check(config.run.output_dir, &config.model, error);
     memory_free(output);
     memory_free(path);
     return status;
@@ -455,9 +455,9 @@ static void test_what_a_run_starts_from_is_not_overwritten(void **state) {
 
 static enum berth_status set_aside(int64_t after, int originals) {
     const struct berth_log log = {.write = keep_note};
-    const struct leftovers_branch branch = {scratch_folder, after, originals};
+    const struct stale_files_branch branch = {scratch_folder, after, originals};
     notes[0] = '\0';
-    return leftovers_set_aside(&branch, &log, NULL);
+    return stale_files_set_aside(&branch, &log, NULL);
 }
 
 static void test_output_folder_without_locks(void **state) {

@@ -8,11 +8,11 @@
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"
 #include "settings/settings.h"
-#include "train/checkpoint/original.h"
-#include "train/checkpoint/original_moments.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_checkpoint.h"
+#include "train/checkpoint/foreign_moments.h"
+#include "train/checkpoint/foreign_write.h"
 #include "train/checkpoint/state_file.h"
-#include "train/checkpoint/trainer.h"
+#include "train/checkpoint/trainer_checkpoint.h"
 #include "train/progress/progress.h"
 
 #include <string.h>
@@ -198,9 +198,9 @@ static void assert_moments(int are_read) {
 static enum berth_status read_moments(const struct weights *weights, int64_t *updates,
                                       const char **missing) {
     const struct optimizer optimizer = {.no_decay = "bias"};
-    const struct original_moments from = {weights, &weights->file, &optimizer, STEP};
-    struct original_moments_found found;
-    const enum berth_status status = original_moments_read(&from, &numbers, &found, NULL);
+    const struct foreign_moments from = {weights, &weights->file, &optimizer, STEP};
+    struct foreign_moments_found found;
+    const enum berth_status status = foreign_moments_read(&from, &numbers, &found, NULL);
     *updates = found.updates;
     *missing = found.missing;
     return status;
@@ -301,7 +301,7 @@ static void make_checkpoint(void) {
 static enum berth_status write_original(struct berth_error *error) {
     const char *paths[] = {"a.hdf5", "b.hdf5"};
     const struct feed_files files = {.paths = paths, .count = 2};
-    return original_write(scratch_folder, scratch_folder, &files, error);
+    return foreign_write(scratch_folder, scratch_folder, &files, error);
 }
 
 static void test_written_without_memory(void **state) {
@@ -338,7 +338,7 @@ static void test_written_without_a_moment(void **state) {
 static void assert_found(const char *path, const char *file_name, int64_t step) {
     char *found;
     int64_t number;
-    assert_int_equal(original_locate(path, &found, &number, NULL), BERTH_OK);
+    assert_int_equal(foreign_locate(path, &found, &number, NULL), BERTH_OK);
     assert_int_equal(number, step);
     if (file_name == NULL) {
         assert_null(found);
@@ -369,7 +369,7 @@ static void test_a_named_file(void **state) {
 static void assert_newest(int64_t wanted, const char *name, int64_t step) {
     char *found;
     int64_t number;
-    assert_int_equal(original_find(scratch_folder, wanted, &found, &number, NULL), BERTH_OK);
+    assert_int_equal(foreign_find(scratch_folder, wanted, &found, &number, NULL), BERTH_OK);
     assert_int_equal(number, step);
     assert_true((found != NULL) == (name != NULL));
     if (name != NULL) {
@@ -390,7 +390,7 @@ static void test_the_newest_file(void **state) {
     assert_newest(-1, "model.ckpt-30.index", 30);
     assert_newest(8, "ckpt_8.pt", 8);
     assert_newest(9, NULL, -1);
-    assert_int_equal(original_find(scratch("none"), -1, &found, &step, NULL), BERTH_OK);
+    assert_int_equal(foreign_find(scratch("none"), -1, &found, &step, NULL), BERTH_OK);
     assert_null(found);
 }
 
@@ -447,13 +447,13 @@ static void test_the_trainers_folder_without_memory(void **state) {
 // Keeps the files of these steps, of 2, 4, ... 14, of which 2 is of an earlier phase and 14 is
 // newer than the checkpoint just written.
 static void assert_rotation(int64_t limit, int64_t best, const char *kept) {
-    const struct original_limits limits = {.after = 2, .newest = 12, .limit = limit, .best = best};
+    const struct foreign_limits limits = {.after = 2, .newest = 12, .limit = limit, .best = best};
     char name[32], found[64] = "";
     for (int step = 2; step <= 14; step += 2) {
         snprintf(name, sizeof name, "ckpt_%d.pt", step);
         scratch_write(name, "");
     }
-    assert_int_equal(original_rotate(scratch_folder, &limits, NULL), BERTH_OK);
+    assert_int_equal(foreign_rotate(scratch_folder, &limits, NULL), BERTH_OK);
     for (int step = 2; step <= 14; step += 2) {
         snprintf(name, sizeof name, "ckpt_%d.pt", step);
         if (file_exists(scratch(name))) {
@@ -475,8 +475,8 @@ static void test_rotation(void **state) {
     assert_rotation(1, 12, " 2 12 14");
     assert_rotation(9, 6, " 2 4 6 8 10 12 14");
     struct berth_error error;
-    const struct original_limits limits = {.newest = 12, .limit = 2, .best = -1};
-    assert_int_equal(original_rotate(scratch("none"), &limits, &error), BERTH_NO_INPUT);
+    const struct foreign_limits limits = {.newest = 12, .limit = 2, .best = -1};
+    assert_int_equal(foreign_rotate(scratch("none"), &limits, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "none");
 }
 

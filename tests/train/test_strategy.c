@@ -5,9 +5,9 @@
 #include "core/harness.h"
 #include "settings/effects.h"
 #include "settings/settings.h"
-#include "train/job/job_strategy.h"
+#include "train/job/job_save_eval.h"
 #include "train/progress/progress.h"
-#include "train/progress/strategy.h"
+#include "train/progress/save_eval.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static struct settings with(const char *const settings[]) {
 static struct settings settled(struct settings config) {
     const struct settings given = config;
     struct berth_error error = {0};
-    if (strategy_settle(&config, &log_to_notes, &error) != BERTH_OK) {
+    if (save_eval_resolve(&config, &log_to_notes, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     settings_note_effects(&given, &config, JOB_TRAIN, 1, &log_to_notes);
@@ -72,23 +72,23 @@ static void test_fractions_of_the_updates(void **state) {
     struct settings config =
         settled(WITH("eval_strategy", "steps", "eval_steps", "0.07", "save_steps", "0.32",
                      "logging_steps", "0.001", "load_best_model_at_end", "true"));
-    strategy_resolve_ratios(&config, 100, &log_to_notes);
+    save_eval_resolve_ratios(&config, 100, &log_to_notes);
     assert_int_equal(config.run.eval_steps,
                      8); // ceil(100 * 0.07), which is above 7 in floating point
     assert_int_equal(config.run.save_steps, 32);
     assert_int_equal(config.run.logging_steps, 1);
     assert_null(strstr(notes, "not every evaluation has a checkpoint"));
     config = settled(WITH("eval_strategy", "steps", "logging_steps", "0.5"));
-    strategy_resolve_ratios(&config, 7, &log_to_notes);
+    save_eval_resolve_ratios(&config, 7, &log_to_notes);
     assert_int_equal(config.run.eval_steps, 4);
     config = settled(WITH("eval_steps", "6", "save_steps", "auto"));
-    strategy_resolve_ratios(&config, 7, &log_to_notes);
+    save_eval_resolve_ratios(&config, 7, &log_to_notes);
     assert_true(config.run.eval_steps == 6 && config.run.save_steps == OPTION_AUTO);
 }
 
 static void test_when_to_save(void **state) {
     struct settings config = settled(WITH("save_strategy", "no"));
-    assert_false(strategy_has_checkpoints(&config.run));
+    assert_false(save_eval_has_checkpoints(&config.run));
     config = settled(WITH("save_strategy", "steps"));
     assert_int_equal(config.run.save_steps, 500);
     config = settled(WITH("save_strategy", "steps", "save_steps", "20"));
@@ -97,13 +97,13 @@ static void test_when_to_save(void **state) {
     assert_int_equal(config.run.save_steps, 0);
     assert_non_null(strstr(notes, "save_steps has no effect with save_strategy epoch"));
     config = settled(WITH("save_strategy", "best"));
-    assert_true(config.run.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config.run));
-    assert_true(strategy_keeps_best(&config.run));
+    assert_true(config.run.save_steps > (int64_t)1e12 && save_eval_has_checkpoints(&config.run));
+    assert_true(save_eval_keeps_best(&config.run));
     config = settled(WITH("save_strategy", "best", "skip_checkpoint", "true"));
-    assert_false(strategy_has_checkpoints(&config.run) || strategy_keeps_best(&config.run));
+    assert_false(save_eval_has_checkpoints(&config.run) || save_eval_keeps_best(&config.run));
     config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
     struct berth_error error;
-    assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+    assert_int_equal(save_eval_resolve(&config, &log_to_notes, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "save_strategy no"));
     settled(WITH("early_stopping_threshold", "0.1"));
     assert_non_null(strstr(notes, "early_stopping_threshold has no effect"));
@@ -119,14 +119,14 @@ static void test_no_evaluation_before_the_end(void **state) {
         const char *const *need = needing[i / 2], *const *no = without[i % 2];
         struct settings config = WITH(need[0], need[1], no[0], no[1]);
         struct berth_error error;
-        assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+        assert_int_equal(save_eval_resolve(&config, &log_to_notes, &error), BERTH_CONFIG);
         assert_non_null(strstr(error.message, need[0]));
         assert_non_null(strstr(error.message, no[0]));
     }
     struct settings config = WITH("early_stopping_patience", "3");
     struct berth_error error;
     settings_apply_defaults(&config, JOB_PRETRAIN); // which evaluates only at the end
-    assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+    assert_int_equal(save_eval_resolve(&config, &log_to_notes, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, ": set eval_steps or evaluate_every_epoch true"));
     settled(WITH("eval_strategy", "no"));
     settled(
@@ -149,7 +149,7 @@ static void test_evaluations_without_checkpoint(void **state) {
                 WITH("eval_strategy", cases[i].eval_strategy, "eval_steps", cases[i].eval_steps,
                      "save_strategy", cases[i].save_strategy, "save_steps", cases[i].save_steps,
                      "load_best_model_at_end", best ? "true" : "false"));
-            strategy_resolve_ratios(&config, 100, &log_to_notes);
+            save_eval_resolve_ratios(&config, 100, &log_to_notes);
             assert_int_equal(strstr(notes, "is saved as soon as it is found") != NULL,
                              best && cases[i].noted);
         }
@@ -164,22 +164,22 @@ static void test_nothing_to_evaluate_on(void **state) {
         struct berth_error error;
         struct settings config = WITH(needing[i][0], needing[i][1]);
         assert_int_equal(
-            strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, &error),
+            save_eval_check_unevaluated(&config, 0, "name a file", &log_to_notes, &error),
             BERTH_CONFIG);
         assert_non_null(strstr(error.message, needing[i][0]));
         assert_non_null(strstr(error.message, "name a file"));
     }
     struct settings config = WITH("do_eval", "true", "eval_steps", "4");
-    assert_int_equal(strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, NULL),
+    assert_int_equal(save_eval_check_unevaluated(&config, 0, "name a file", &log_to_notes, NULL),
                      BERTH_OK);
     assert_non_null(strstr(notes, "do_eval has no effect"));
     assert_non_null(strstr(notes, "eval_steps has no effect"));
     config = WITH("do_eval", "false");
-    assert_int_equal(strategy_check_unevaluated(&config, 0, "", &log_to_notes, NULL), BERTH_OK);
+    assert_int_equal(save_eval_check_unevaluated(&config, 0, "", &log_to_notes, NULL), BERTH_OK);
     assert_string_equal(notes, "");
     // What is not scored may still be predicted.
     config = WITH("do_eval", "true", "max_eval_samples", "4", "metric_for_best_model", "f1");
-    assert_int_equal(strategy_check_unevaluated(&config, 1, "", &log_to_notes, NULL), BERTH_OK);
+    assert_int_equal(save_eval_check_unevaluated(&config, 1, "", &log_to_notes, NULL), BERTH_OK);
     assert_non_null(strstr(notes, "metric_for_best_model has no effect"));
     assert_null(strstr(notes, "do_eval"));
     assert_null(strstr(notes, "max_eval_samples"));
@@ -189,7 +189,7 @@ static void test_nothing_to_evaluate_on(void **state) {
 
 static struct best_metric metric_of(struct settings config, const struct task_score *score) {
     struct best_metric best;
-    assert_int_equal(strategy_best_metric(&config.run, score, &best, NULL), BERTH_OK);
+    assert_int_equal(save_eval_best_metric(&config.run, score, &best, NULL), BERTH_OK);
     return best;
 }
 
@@ -215,7 +215,7 @@ static void test_which_score(void **state) {
     assert_string_equal(best.name, "f1");
     struct berth_error error;
     struct settings config = WITH("metric_for_best_model", "accuracy");
-    assert_int_equal(strategy_best_metric(&config.run, &score, &best, &error), BERTH_CONFIG);
+    assert_int_equal(save_eval_best_metric(&config.run, &score, &best, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "mse, f1, next_loss, loss"));
 }
 
@@ -269,7 +269,7 @@ static void test_save_interval(void **state) {
     } cases[] = {{2, 3600}, {0.05, 86400}, {600, 1200}, {0, 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double saving = cases[i].saving, mean = cases[i].mean;
-        const double best = strategy_save_interval(saving, mean);
+        const double best = save_eval_interval(saving, mean);
         const double lost = saving > 0 ? saving / best + best / (2 * mean) : 0;
         for (double factor = 0.5; factor < 3 && saving > 0; factor += 0.3) {
             const double other = best * factor;
@@ -277,7 +277,7 @@ static void test_save_interval(void **state) {
         }
         assert_true(saving > 0 || best == 0);
     }
-    assert_true(fabs(strategy_save_interval(2, 3600) - 120) < 1e-9);
+    assert_true(fabs(save_eval_interval(2, 3600) - 120) < 1e-9);
     struct settings config = settled(WITH("save_steps", "auto"));
     assert_int_equal(config.run.save_steps, OPTION_AUTO);
     config = settled(WITH("save_strategy", "steps", "save_steps", "auto"));

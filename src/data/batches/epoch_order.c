@@ -86,23 +86,19 @@ static void take_waiting(struct sorter *sorter, size_t group) {
     }
 }
 
-static void make_wait(struct sorter *sorter, uint32_t item) {
-    sorter->next[item] = NONE;
-    if (sorter->tail == NONE) {
-        sorter->head = item;
-    } else {
-        sorter->next[sorter->tail] = item;
-    }
-    sorter->tail = item;
-}
-
 // Returns whether the group is full.
 static int fill(struct sorter *sorter, size_t group) {
     take_waiting(sorter, group);
     while (room_of(sorter, group) > 0 && sorter->taken < sorter->source->count) {
         const uint32_t item = sorter->items[sorter->taken++];
         if (!take(sorter, group, item)) {
-            make_wait(sorter, item);
+            sorter->next[item] = NONE;
+            if (sorter->tail == NONE) {
+                sorter->head = item;
+            } else {
+                sorter->next[sorter->tail] = item;
+            }
+            sorter->tail = item;
         }
     }
     return room_of(sorter, group) == 0;

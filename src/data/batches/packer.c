@@ -87,16 +87,6 @@ void packer_done(struct packer *packer) {
     *packer = (struct packer){0};
 }
 
-// Clears the slack rows, which belong to no sequence.
-static void clear_rows(const struct batch *batch) {
-    for (int64_t row = batch->token_count; row < batch->row_count; row++) {
-        ((int32_t *)batch->ids)[row] = 0;
-        ((int32_t *)batch->type_ids)[row] = 0;
-        ((int32_t *)batch->positions)[row] = 0;
-        ((int32_t *)batch->sequences)[row] = -1;
-    }
-}
-
 static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
                          const struct packer_sequence *sequence) {
     int32_t *types = (int32_t *)batch->type_ids + row;
@@ -130,16 +120,6 @@ static void put_labels(struct packer *packer, size_t number,
     for (int32_t i = 0; i < sequence->label_count; i++) {
         targets[sequence->labels[i]] = 1;
     }
-}
-
-static void put_masked(struct batch *batch, int64_t row, const struct packer_sequence *sequence) {
-    int32_t *rows = (int32_t *)batch->masked_rows + batch->masked_count;
-    int32_t *labels = (int32_t *)batch->masked_labels + batch->masked_count;
-    for (int32_t i = 0; i < sequence->masked_count; i++) {
-        rows[i] = (int32_t)row + sequence->masked_positions[i];
-        labels[i] = sequence->masked_labels[i];
-    }
-    batch->masked_count += sequence->masked_count;
 }
 
 // One stable pass of a radix sort by the digit of the ids at `shift`.
@@ -209,7 +189,13 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
         struct packer_sequence sequence =
             source->get(source->data, order[at.item] * texts + at.text);
         put_sequence(batch, (int32_t)i, row, &sequence);
-        put_masked(batch, row, &sequence);
+        int32_t *rows = (int32_t *)batch->masked_rows + batch->masked_count;
+        int32_t *labels = (int32_t *)batch->masked_labels + batch->masked_count;
+        for (int32_t k = 0; k < sequence.masked_count; k++) {
+            rows[k] = (int32_t)row + sequence.masked_positions[k];
+            labels[k] = sequence.masked_labels[k];
+        }
+        batch->masked_count += sequence.masked_count;
         if (batch->label_targets != NULL) {
             put_labels(packer, i, &sequence);
         }
@@ -223,7 +209,13 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
     ((int32_t *)batch->cu_seqlens)[count] = (int32_t)row;
     batch->token_count = row;
     batch->row_count = batch_round(row);
-    clear_rows(batch);
+    // Clears the slack rows, which belong to no sequence.
+    for (int64_t slack = batch->token_count; slack < batch->row_count; slack++) {
+        ((int32_t *)batch->ids)[slack] = 0;
+        ((int32_t *)batch->type_ids)[slack] = 0;
+        ((int32_t *)batch->positions)[slack] = 0;
+        ((int32_t *)batch->sequences)[slack] = -1;
+    }
     if (packer->word_rows != NULL) {
         sort_words(packer);
     }
@@ -250,15 +242,6 @@ size_t packer_fit(const struct packer_source *source, const uint32_t *order, siz
     return fitting;
 }
 
-static void extend(struct batch_extent *extent, const struct packer_sequence *sequence) {
-    extent->sequences++;
-    extent->tokens += sequence->length;
-    extent->masked += sequence->masked_count;
-    if (sequence->length > extent->max_length) {
-        extent->max_length = sequence->length;
-    }
-}
-
 struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
                                   size_t count) {
     const size_t texts = packer_texts(source);
@@ -266,7 +249,12 @@ struct batch_extent packer_extent(const struct packer_source *source, const uint
     for (size_t i = 0; i < count * texts; i++) {
         const struct packer_sequence sequence =
             source->get(source->data, order[i / texts] * texts + i % texts);
-        extend(&extent, &sequence);
+        extent.sequences++;
+        extent.tokens += sequence.length;
+        extent.masked += sequence.masked_count;
+        if (sequence.length > extent.max_length) {
+            extent.max_length = sequence.length;
+        }
     }
     return extent;
 }

@@ -153,8 +153,11 @@ const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
     return (const char *const *)corpus->files;
 }
 
-// Starts after the UTF-8 byte order mark, if the file has one.
-static enum berth_status skip_byte_order_mark(struct corpus *corpus, struct berth_error *error) {
+static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
+    TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
+    corpus->next_file++;
+    corpus->filled = corpus->offset = 0;
+    // Starts after the UTF-8 byte order mark, if the file has one.
     char head[COMPRESSED_HEAD];
     const size_t length = corpus->file.size < sizeof head ? (size_t)corpus->file.size : sizeof head;
     size_t mark;
@@ -162,21 +165,6 @@ static enum berth_status skip_byte_order_mark(struct corpus *corpus, struct bert
     TRY(compressed_refuse(corpus_path(corpus), head, length, error));
     corpus->read_bytes = encoding_of(head, length, &mark) == ENCODING_UTF8 ? mark : 0;
     return BERTH_OK;
-}
-
-static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
-    TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
-    corpus->next_file++;
-    corpus->filled = corpus->offset = 0;
-    return skip_byte_order_mark(corpus, error);
-}
-
-static void close_file(struct corpus *corpus) {
-    file_reader_close(&corpus->file);
-    corpus->file.descriptor = -1;
-    corpus->previous_bytes += corpus->read_bytes;
-    corpus->read_bytes = 0;
-    corpus->filled = corpus->offset = 0;
 }
 
 // Reads more bytes into the window, which grows when a single line fills it.
@@ -225,12 +213,6 @@ static uint64_t line_offset(const struct corpus *corpus, const struct line *line
     return corpus->read_bytes - corpus->filled + (uint64_t)(line->text - corpus->window);
 }
 
-static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
-                                    struct berth_error *error) {
-    return corpus_check_text(corpus_path(corpus), line_offset(corpus, line), line->text,
-                             line->length, error);
-}
-
 // The next line, borrowed until the next call; *more is 0 at the end of the file.
 static enum berth_status next_line(struct corpus *corpus, struct line *line, int *more,
                                    struct berth_error *error) {
@@ -251,7 +233,8 @@ static enum berth_status next_line(struct corpus *corpus, struct line *line, int
     *more = length + end > 0;
     corpus->offset += length + end;
     *line = (struct line){text, python_rstrip_length(text, length)};
-    return check_line(corpus, line, error);
+    return corpus_check_text(corpus_path(corpus), line_offset(corpus, line), line->text,
+                             line->length, error);
 }
 
 static int line_is(const struct line *line, const char *text) {
@@ -273,16 +256,6 @@ static enum berth_status append_line(struct corpus *corpus, const struct line *l
                            corpus_path(corpus), CORPUS_ARTICLE_MAX);
 }
 
-// Text outside of articles would be lost: that of WikiExtractor's JSON, for example.
-static enum berth_status refuse_outside(const struct corpus *corpus, const struct line *line,
-                                        struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: byte %llu: expected <doc id=...>, as WikiExtractor writes without "
-                     "--json, found \"%.*s\"",
-                     corpus_path(corpus), (unsigned long long)line_offset(corpus, line),
-                     (int)utf8_cut(line->text, line->length, LINE_SHOWN), line->text);
-}
-
 // Reads up to the next </doc>.
 static enum berth_status read_extracted(struct corpus *corpus, struct berth_error *error) {
     static const char open[] = "<doc id=";
@@ -298,7 +271,13 @@ static enum berth_status read_extracted(struct corpus *corpus, struct berth_erro
             break;
         }
         if (!begins && !inside && line.length > 0) {
-            return refuse_outside(corpus, &line, error);
+            // Text outside of articles would be lost: that of WikiExtractor's JSON, for example.
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: byte %llu: expected <doc id=...>, as WikiExtractor writes without "
+                "--json, found \"%.*s\"",
+                corpus_path(corpus), (unsigned long long)line_offset(corpus, &line),
+                (int)utf8_cut(line.text, line.length, LINE_SHOWN), line.text);
         }
         if (inside && !titled) {
             titled = line.length > 0;
@@ -327,18 +306,19 @@ static enum berth_status read_lines(struct corpus *corpus, int to_empty,
     }
 }
 
-static int at_end(const struct corpus *corpus) {
-    return corpus->offset == corpus->filled && corpus->read_bytes == corpus->file.size;
-}
-
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
                               struct berth_error *error) {
     *lines = "";
     *length = 0;
     buffer_clear(&corpus->article);
     while (corpus->article.length == 0) {
-        if (corpus->file.descriptor < 0 || at_end(corpus)) {
-            close_file(corpus);
+        if (corpus->file.descriptor < 0 ||
+            (corpus->offset == corpus->filled && corpus->read_bytes == corpus->file.size)) {
+            file_reader_close(&corpus->file);
+            corpus->file.descriptor = -1;
+            corpus->previous_bytes += corpus->read_bytes;
+            corpus->read_bytes = 0;
+            corpus->filled = corpus->offset = 0;
             if (corpus->next_file == corpus->file_count) {
                 return BERTH_OK;
             }

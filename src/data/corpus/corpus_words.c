@@ -62,42 +62,36 @@ static enum berth_status count_batch(struct counting *counting, struct berth_err
     return BERTH_OK;
 }
 
-// Fills the batch; it is empty at the end of the corpus.
-static enum berth_status fill_batch(struct counting *counting, struct berth_error *error) {
-    size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
-    buffer_clear(&counting->batch);
-    while (counting->batch.length < wanted) {
-        const char *lines;
-        size_t length;
-        TRY(corpus_next(counting->args->corpus, &lines, &length, error));
-        if (length == 0) {
-            break;
-        }
-        buffer_put(&counting->batch, lines, length);
-    }
-    return counting->batch.failed ? error_no_memory(error, wanted, "a batch of text") : BERTH_OK;
-}
-
-static enum berth_status merge(struct counting *counting, struct word_counts *counts,
-                               struct berth_error *error) {
-    for (int i = 0; i < counting->args->threads; i++) {
-        struct word_counts *table = &counting->tables[i];
-        for (size_t w = 0; w < table->words.count; w++) {
-            TRY(word_counts_add(counts, string_index_bytes(&table->words, w),
-                                string_index_length(&table->words, w), table->counts[w], error));
-        }
-        word_counts_done(table);
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status count_all(struct counting *counting, struct word_counts *counts,
                                    uint64_t *bytes, struct berth_error *error) {
     const struct corpus_words_args *args = counting->args;
     for (;;) {
-        TRY(fill_batch(counting, error));
+        // Fills the batch; it is empty at the end of the corpus.
+        size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
+        buffer_clear(&counting->batch);
+        while (counting->batch.length < wanted) {
+            const char *lines;
+            size_t length;
+            TRY(corpus_next(counting->args->corpus, &lines, &length, error));
+            if (length == 0) {
+                break;
+            }
+            buffer_put(&counting->batch, lines, length);
+        }
+        if (counting->batch.failed) {
+            return error_no_memory(error, wanted, "a batch of text");
+        }
         if (counting->batch.length == 0) {
-            return merge(counting, counts, error);
+            for (int i = 0; i < counting->args->threads; i++) {
+                struct word_counts *table = &counting->tables[i];
+                for (size_t w = 0; w < table->words.count; w++) {
+                    TRY(word_counts_add(counts, string_index_bytes(&table->words, w),
+                                        string_index_length(&table->words, w), table->counts[w],
+                                        error));
+                }
+                word_counts_done(table);
+            }
+            return BERTH_OK;
         }
         TRY(count_batch(counting, error));
         *bytes += counting->batch.length;

@@ -122,14 +122,6 @@ static struct word word_before(const char *begin, const char *stop) {
     return (struct word){at, (size_t)(stop - at), at == begin};
 }
 
-static struct word word_after(const char *text, size_t length) {
-    size_t count = 0;
-    while (count < length && (is_capital(text[count]) || is_small(text[count]))) {
-        count++;
-    }
-    return (struct word){text, count, 0};
-}
-
 static int has_inner_stop(struct word word) {
     return word.length > 1 && memchr(word.text + 1, '.', word.length - 1) != NULL;
 }
@@ -145,7 +137,11 @@ static int all_digits(struct word word) {
 // Whether a full stop ends the sentence. `next` is the text after the white space that follows it;
 // it does not begin with a lower-case letter.
 static int stop_ends_sentence(struct word before, const char *next, size_t length) {
-    struct word after = word_after(next, length);
+    size_t count = 0;
+    while (count < length && (is_capital(next[count]) || is_small(next[count]))) {
+        count++;
+    }
+    struct word after = (struct word){next, count, 0};
     int starts = after.length > 0 && is_in(starters, after.text, after.length);
     if (before.length == 0) {
         return 1;

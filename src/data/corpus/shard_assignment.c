@@ -45,21 +45,6 @@ static enum berth_status check_plan(const struct shard_plan *plan, uint64_t coun
 
 // --- training or testing ------------------------------------------------------------------------
 
-// All articles with sentences, in a random order.
-static struct order shuffle_articles(const struct shard_plan *plan, const uint32_t *sentences,
-                                     uint64_t count, uint64_t *items) {
-    struct order order = {.items = items};
-    for (uint64_t i = 0; i < count; i++) {
-        if (sentences[i] > 0) {
-            uint64_t index = i;
-            uint64_t random = rng_draw(plan->seed, STREAM_TEST_ARTICLES, &index);
-            items[order.count++] = random << 32 | i;
-        }
-    }
-    qsort(items, order.count, sizeof *items, compare);
-    return order;
-}
-
 // Moves the test articles to the end of the order; returns their number. An article that would
 // exceed the quota by more than half its length stays with the training articles, of which at least
 // two remain.
@@ -195,7 +180,16 @@ enum berth_status shard_assignment_make(struct shard_plan *plan, const uint32_t 
     } else {
         memset(assignment->shards, 0xff,
                (size_t)count * sizeof *assignment->shards); // SHARD_UNASSIGNED
-        struct order order = shuffle_articles(plan, sentences, count, items);
+        // All articles with sentences, in a random order.
+        struct order order = {.items = items};
+        for (uint64_t i = 0; i < count; i++) {
+            if (sentences[i] > 0) {
+                uint64_t index = i;
+                uint64_t random = rng_draw(plan->seed, STREAM_TEST_ARTICLES, &index);
+                items[order.count++] = random << 32 | i;
+            }
+        }
+        qsort(items, order.count, sizeof *items, compare);
         status = order.count > 0 ? assign_all(plan, sentences, order, assignment->shards, error)
                                  : error_set(error, BERTH_BAD_DATA,
                                              "none of %" PRIu64 " articles has a sentence", count);

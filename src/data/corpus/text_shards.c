@@ -84,11 +84,6 @@ enum berth_status shard_writer_put(struct shard_writer *writer, const char *text
     return file_writer_put(file, "\n", count > 0, error); // also reports earlier failures
 }
 
-static void forget_files(struct shard_writer *writer) {
-    memory_free(writer->files);
-    writer->files = NULL;
-}
-
 enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error) {
     enum berth_status status = writer->articles == writer->assignment->count
                                    ? BERTH_OK
@@ -104,7 +99,8 @@ void shard_writer_abort(struct shard_writer *writer) {
     for (size_t i = 0; writer->files != NULL && i < writer->target.count; i++) {
         file_writer_abort(&writer->files[i]);
     }
-    forget_files(writer);
+    memory_free(writer->files);
+    writer->files = NULL;
 }
 
 void shard_writer_done(struct shard_writer *writer) {

@@ -16,24 +16,6 @@
 
 // --- text ---------------------------------------------------------------------------------------
 
-static size_t count_lines(const char *text, size_t length) {
-    size_t count = 0, end;
-    for (size_t at = 0; at < length; count++) {
-        at += python_line_length(text + at, length - at, &end);
-        at += end;
-    }
-    return count;
-}
-
-static void cut_lines(struct text_lines *lines, char *text, size_t length) {
-    size_t end;
-    for (size_t at = 0; at < length; at += end) {
-        lines->items[lines->count++] = text + at;
-        at += python_line_length(text + at, length - at, &end);
-        text[at] = '\0';
-    }
-}
-
 static enum berth_status read_text(const char *path, struct text_lines *lines,
                                    struct berth_error *error) {
     size_t length;
@@ -43,12 +25,21 @@ static enum berth_status read_text(const char *path, struct text_lines *lines,
     if (length == 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path);
     }
-    const size_t count = count_lines(text, length);
+    size_t count = 0, line_end;
+    for (size_t at = 0; at < length; count++) {
+        at += python_line_length(text + at, length - at, &line_end);
+        at += line_end;
+    }
     lines->items = memory_array(count, sizeof *lines->items);
     if (lines->items == NULL) {
         return error_no_memory(error, count * sizeof *lines->items, "the lines of a text");
     }
-    cut_lines(lines, text, length);
+    size_t end;
+    for (size_t at = 0; at < length; at += end) {
+        lines->items[lines->count++] = text + at;
+        at += python_line_length(text + at, length - at, &end);
+        text[at] = '\0';
+    }
     return BERTH_OK;
 }
 

@@ -93,16 +93,6 @@ static enum berth_status add_line(const struct builder *builder, struct group *g
     return add_end(group, group->count);
 }
 
-static enum berth_status cut_blocks(const struct builder *builder, struct group *group) {
-    const size_t length = (size_t)builder->rules->max_length;
-    for (size_t end = length; end <= group->count; end += length) {
-        TRY(add_end(group, end));
-    }
-    group->dropped = group->count % length;
-    group->count -= group->dropped;
-    return BERTH_OK;
-}
-
 static enum berth_status fill_group(const struct builder *builder, size_t index,
                                     struct token_list *list) {
     struct group *group = &builder->groups[index];
@@ -110,7 +100,16 @@ static enum berth_status fill_group(const struct builder *builder, size_t index,
     for (size_t i = 0; i < GROUP_LINES && i < left; i++) {
         TRY(add_line(builder, group, builder->texts[first + i], list));
     }
-    return builder->rules->by_line ? BERTH_OK : cut_blocks(builder, group);
+    if (builder->rules->by_line) {
+        return BERTH_OK;
+    }
+    const size_t length = (size_t)builder->rules->max_length;
+    for (size_t end = length; end <= group->count; end += length) {
+        TRY(add_end(group, end));
+    }
+    group->dropped = group->count % length;
+    group->count -= group->dropped;
+    return BERTH_OK;
 }
 
 static enum berth_status fill_groups(const struct builder *builder, struct berth_error *error) {
@@ -129,21 +128,6 @@ static enum berth_status fill_groups(const struct builder *builder, struct berth
                : error_no_memory(error, builder->count * sizeof(int32_t), "the tokens of a text");
 }
 
-static enum berth_status allocate(const struct builder *builder, struct text_sequences *sequences,
-                                  struct berth_error *error) {
-    size_t tokens = 0, count = 0;
-    for (size_t i = 0; i < builder->group_count; i++) {
-        tokens += builder->groups[i].count;
-        count += builder->groups[i].end_count;
-    }
-    sequences->ids = memory_array(tokens, sizeof *sequences->ids);
-    sequences->continues = memory_array(tokens, 1);
-    sequences->starts = memory_array_zeroed(count + 1, sizeof *sequences->starts);
-    return sequences->ids != NULL && sequences->continues != NULL && sequences->starts != NULL
-               ? BERTH_OK
-               : error_no_memory(error, tokens * sizeof *sequences->ids, "the tokens of a text");
-}
-
 // A group without a sequence may still have dropped tokens.
 static void add_group(struct text_sequences *sequences, const struct group *group) {
     const size_t first = sequences->starts[sequences->count];
@@ -160,18 +144,6 @@ static void add_group(struct text_sequences *sequences, const struct group *grou
     sequences->dropped += group->dropped;
 }
 
-static enum berth_status join_groups(const struct builder *builder,
-                                     struct text_sequences *sequences, struct berth_error *error) {
-    TRY(allocate(builder, sequences, error));
-    for (size_t i = 0; i < builder->group_count; i++) {
-        add_group(sequences, &builder->groups[i]);
-    }
-    sequences->type_ids = memory_array_zeroed(sequences->longest + 1, 1);
-    return sequences->type_ids != NULL
-               ? BERTH_OK
-               : error_no_memory(error, sequences->longest, "the types of tokens");
-}
-
 static enum berth_status build(struct builder *builder, struct text_sequences *sequences,
                                struct berth_error *error) {
     builder->groups = memory_array_zeroed(builder->group_count, sizeof *builder->groups);
@@ -179,7 +151,24 @@ static enum berth_status build(struct builder *builder, struct text_sequences *s
         return error_no_memory(error, builder->group_count * sizeof *builder->groups, "a text");
     }
     TRY(fill_groups(builder, error));
-    return join_groups(builder, sequences, error);
+    size_t tokens = 0, count = 0;
+    for (size_t i = 0; i < builder->group_count; i++) {
+        tokens += builder->groups[i].count;
+        count += builder->groups[i].end_count;
+    }
+    sequences->ids = memory_array(tokens, sizeof *sequences->ids);
+    sequences->continues = memory_array(tokens, 1);
+    sequences->starts = memory_array_zeroed(count + 1, sizeof *sequences->starts);
+    if (sequences->ids == NULL || sequences->continues == NULL || sequences->starts == NULL) {
+        return error_no_memory(error, tokens * sizeof *sequences->ids, "the tokens of a text");
+    }
+    for (size_t i = 0; i < builder->group_count; i++) {
+        add_group(sequences, &builder->groups[i]);
+    }
+    sequences->type_ids = memory_array_zeroed(sequences->longest + 1, 1);
+    return sequences->type_ids != NULL
+               ? BERTH_OK
+               : error_no_memory(error, sequences->longest, "the types of tokens");
 }
 
 enum berth_status text_sequences_build(const char *const *texts, size_t count,

@@ -29,11 +29,6 @@ struct masked_copy {
     int32_t *labels;
 };
 
-static int may_be_predicted(const struct word_mask_rules *rules, int32_t id) {
-    const struct tokenizer_special *special = &rules->special;
-    return id != special->cls && id != special->sep && id != special->pad;
-}
-
 static int32_t replacement(const struct word_mask_rules *rules, int32_t id,
                            const struct rng_block *block) {
     if (block->word[1] < MASK_BELOW) {
@@ -51,7 +46,8 @@ static int32_t mask_sequence(const struct masked_copy *copy) {
     int is_predicted = 0, in_word = 0; // of the previous token
     for (size_t i = 0; i < copy->length; i++) {
         const int32_t id = copy->from[i];
-        const int is_word = may_be_predicted(rules, id);
+        const struct tokenizer_special *special = &rules->special;
+        const int is_word = id != special->cls && id != special->sep && id != special->pad;
         copy->ids[i] = id;
         const int is_rest = is_word && in_word && rules->whole_words && copy->continues[i];
         const uint32_t counter[4] = {(uint32_t)i, copy->sequence, copy->epoch, MASK_STREAM};
@@ -71,39 +67,6 @@ static size_t chosen_index(const struct word_mask_choice *choice, size_t i) {
     return choice->order != NULL ? choice->order[i] : i;
 }
 
-// Does not preserve the previous copies.
-static enum berth_status reserve_sequences(struct word_masks *masks, size_t count,
-                                           struct berth_error *error) {
-    if (count <= masks->sequence_capacity) {
-        return BERTH_OK;
-    }
-    memory_free(masks->starts);
-    memory_free(masks->predicted);
-    masks->starts = memory_array(count, sizeof *masks->starts);
-    masks->predicted = memory_array(count, sizeof *masks->predicted);
-    masks->sequence_capacity = count;
-    return masks->starts != NULL && masks->predicted != NULL
-               ? BERTH_OK
-               : error_no_memory(error, count * sizeof *masks->starts, "masked sequences");
-}
-
-static enum berth_status reserve_tokens(struct word_masks *masks, size_t count,
-                                        struct berth_error *error) {
-    if (count <= masks->token_capacity) {
-        return BERTH_OK;
-    }
-    memory_free(masks->ids);
-    memory_free(masks->positions);
-    memory_free(masks->labels);
-    masks->ids = memory_array(count, sizeof *masks->ids);
-    masks->positions = memory_array(count, sizeof *masks->positions);
-    masks->labels = memory_array(count, sizeof *masks->labels);
-    masks->token_capacity = count;
-    return masks->ids != NULL && masks->positions != NULL && masks->labels != NULL
-               ? BERTH_OK
-               : error_no_memory(error, count * sizeof *masks->ids, "masked sequences");
-}
-
 static size_t length_at(const struct text_sequences *all, size_t index) {
     return all->starts[index + 1] - all->starts[index];
 }
@@ -117,8 +80,31 @@ enum berth_status word_masks_draw(struct word_masks *masks, const struct word_ma
     for (size_t i = 0; i < choice->count; i++) {
         tokens += length_at(all, chosen_index(choice, i));
     }
-    TRY(reserve_sequences(masks, choice->count, error));
-    TRY(reserve_tokens(masks, tokens, error));
+    // Does not preserve the previous copies.
+    const size_t count = choice->count;
+
+    if (count > masks->sequence_capacity) {
+        memory_free(masks->starts);
+        memory_free(masks->predicted);
+        masks->starts = memory_array(count, sizeof *masks->starts);
+        masks->predicted = memory_array(count, sizeof *masks->predicted);
+        masks->sequence_capacity = count;
+        if (masks->starts == NULL || masks->predicted == NULL) {
+            return error_no_memory(error, count * sizeof *masks->starts, "masked sequences");
+        }
+    }
+    if (tokens > masks->token_capacity) {
+        memory_free(masks->ids);
+        memory_free(masks->positions);
+        memory_free(masks->labels);
+        masks->ids = memory_array(tokens, sizeof *masks->ids);
+        masks->positions = memory_array(tokens, sizeof *masks->positions);
+        masks->labels = memory_array(tokens, sizeof *masks->labels);
+        masks->token_capacity = tokens;
+        if (masks->ids == NULL || masks->positions == NULL || masks->labels == NULL) {
+            return error_no_memory(error, tokens * sizeof *masks->ids, "masked sequences");
+        }
+    }
     for (size_t i = 0, start = 0; i < choice->count; i++) {
         masks->starts[i] = start;
         start += length_at(all, chosen_index(choice, i));

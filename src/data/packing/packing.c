@@ -58,17 +58,6 @@ size_t packing_strategies(int length) {
     return list_strategies(length, NULL);
 }
 
-static enum berth_status make_strategies(struct packing *packing, struct berth_error *error) {
-    size_t count = packing_strategies(packing->length);
-    packing->strategies = memory_array(count, sizeof *packing->strategies);
-    packing->counts = memory_array_zeroed(count, sizeof *packing->counts);
-    if (packing->strategies == NULL || packing->counts == NULL) {
-        return error_no_memory(error, count * 16, "packing strategies");
-    }
-    packing->strategy_count = list_strategies(packing->length, packing->strategies);
-    return BERTH_OK;
-}
-
 int packing_predictions(const struct instance_options *options) {
     enum { LEAST = 5 }; // tokens of an instance
     const int length = options->max_length;
@@ -196,33 +185,6 @@ static enum berth_status mix(struct planner *planner, struct berth_error *error)
 
 // --- assigning sequences -------------------------------------------------------------------------
 
-// Sorts the instances by length: those of length n are order[starts[n], starts[n + 1]).
-static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
-                           size_t *starts, uint32_t *order) {
-    starts[0] = 0;
-    for (int i = 0; i <= length; i++) {
-        starts[i + 1] = starts[i] + (size_t)histogram[i];
-    }
-    for (size_t i = instances->count; i-- > 0;) {
-        order[starts[instances->items[i].length]++] = (uint32_t)i;
-    }
-    for (int i = length; i > 0; i--) {
-        starts[i] = starts[i - 1];
-    }
-    starts[0] = 0;
-}
-
-// The rows of all strategies in a shuffled order, as strategy indices.
-static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *rows, size_t count) {
-    size_t at = 0;
-    for (size_t i = 0; i < packing->strategy_count; i++) {
-        for (uint64_t j = 0; j < packing->counts[i]; j++) {
-            rows[at++] = (uint32_t)i;
-        }
-    }
-    rng_shuffle(seed, STREAM_ROWS, rows, count);
-}
-
 struct assignment {
     size_t *starts, *next; // [length + 2] the first, and the next, instance of each length in order
     uint32_t *order, *rows;
@@ -265,13 +227,33 @@ static enum berth_status assign_sequences(struct packing *packing,
     int allocated = assignment.starts != NULL && assignment.next != NULL &&
                     assignment.order != NULL && assignment.rows != NULL && packing->packs != NULL;
     if (allocated) {
-        sort_by_length(instances, histogram, packing->length, assignment.starts, assignment.order);
+        // Sorts the instances by length: those of length n are order[starts[n], starts[n + 1]).
+        const int length = packing->length;
+        size_t *starts = assignment.starts;
+        starts[0] = 0;
+        for (int i = 0; i <= length; i++) {
+            starts[i + 1] = starts[i] + (size_t)histogram[i];
+        }
+        for (size_t i = instances->count; i-- > 0;) {
+            assignment.order[starts[instances->items[i].length]++] = (uint32_t)i;
+        }
+        for (int i = length; i > 0; i--) {
+            starts[i] = starts[i - 1];
+        }
+        starts[0] = 0;
         memcpy(assignment.next, assignment.starts, lengths * sizeof *assignment.next);
         for (int i = 1; i <= packing->length; i++) {
             rng_shuffle(seed + (uint64_t)i, STREAM_SEQUENCES,
                         assignment.order + assignment.starts[i], (size_t)histogram[i]);
         }
-        order_rows(packing, seed, assignment.rows, rows);
+        // The rows of all strategies in a shuffled order, as strategy indices.
+        size_t at = 0;
+        for (size_t i = 0; i < packing->strategy_count; i++) {
+            for (uint64_t j = 0; j < packing->counts[i]; j++) {
+                assignment.rows[at++] = (uint32_t)i;
+            }
+        }
+        rng_shuffle(seed, STREAM_ROWS, assignment.rows, rows);
         assign_rows(packing, &assignment, rows);
     }
     memory_free(assignment.starts);
@@ -305,7 +287,14 @@ static enum berth_status count_lengths(const struct instances *instances, struct
 static enum berth_status plan(struct planner *planner, const struct instances *instances,
                               uint64_t seed, struct berth_error *error) {
     size_t lengths = (size_t)planner->packing->length + 1;
-    TRY(make_strategies(planner->packing, error));
+    struct packing *packing = planner->packing;
+    size_t count = packing_strategies(packing->length);
+    packing->strategies = memory_array(count, sizeof *packing->strategies);
+    packing->counts = memory_array_zeroed(count, sizeof *packing->counts);
+    if (packing->strategies == NULL || packing->counts == NULL) {
+        return error_no_memory(error, count * 16, "packing strategies");
+    }
+    packing->strategy_count = list_strategies(packing->length, packing->strategies);
     planner->x = memory_array(planner->packing->strategy_count, sizeof *planner->x);
     planner->weights = memory_array_zeroed(lengths, sizeof *planner->weights);
     planner->rest = memory_array_zeroed(lengths, sizeof *planner->rest);

@@ -8,8 +8,8 @@
 #include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -180,26 +180,9 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
     return BERTH_OK;
 }
 
-// The path of the file in `folder` or else, whether it exists or not, in its subfolder `title`.
-static struct path find_file(const char *folder, const char *title, const char *name) {
-    const struct path path = path_in(folder, name);
-    return file_exists(path.text) ? path : path_in(path_in(folder, title).text, name);
-}
-
 int glue_task_has_languages(const struct glue_task *task) {
     const char *train = task->files[GLUE_TRAIN].name;
     return train != NULL && strstr(train, "%s") != NULL;
-}
-
-// Replaces "%s" in `pattern` with the language.
-static void format_file_name(const char *pattern, const char *language, char *name, size_t size) {
-    const char *marker = strstr(pattern, "%s");
-    if (marker == NULL) {
-        snprintf(name, size, "%s", pattern);
-    } else {
-        snprintf(name, size, "%.*s%.16s%s", (int)(marker - pattern), pattern,
-                 language != NULL ? language : "zh", marker + 2);
-    }
 }
 
 enum berth_status glue_task_path(const struct glue_task *task, const char *folder,
@@ -211,8 +194,21 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
     const char *const patterns[2] = {file->name, file->raw_name};
     char names[2][64] = {"", ""};
     for (size_t i = 0; i < 2 && patterns[i] != NULL; i++) {
-        format_file_name(patterns[i], language, names[i], sizeof names[i]);
-        const struct path found = find_file(folder, task->title, names[i]);
+        // Replaces "%s" in `pattern` with the language.
+        const size_t size = sizeof names[i];
+        const char *marker = strstr(patterns[i], "%s");
+        if (marker == NULL) {
+            snprintf(names[i], size, "%s", patterns[i]);
+        } else {
+            snprintf(names[i], size, "%.*s%.16s%s", (int)(marker - patterns[i]), patterns[i],
+                     language != NULL ? language : "zh", marker + 2);
+        }
+        // The path of the file in `folder` or else, whether it exists or not, in its subfolder
+        // `title`.
+        const struct path direct = path_in(folder, names[i]);
+        const struct path found = file_exists(direct.text)
+                                      ? direct
+                                      : path_in(path_in(folder, task->title).text, names[i]);
         if (file_exists(found.text)) {
             *path = memory_string(found.text);
             return *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");

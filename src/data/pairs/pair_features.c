@@ -26,18 +26,6 @@ struct builder {
     int out_of_memory; // the only possible failure of an example
 };
 
-static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_length,
-                                       struct berth_error *error) {
-    TRY(error_outside(error, "max_seq_length", 4, LENGTH_MAX, max_length));
-    struct tokenizer_special special = tokenizer_special_ids(tokenizer);
-    if (special.cls < 0 || special.sep < 0) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "the vocabulary has no %s; features need [CLS] and [SEP]",
-                         special.cls < 0 ? "[CLS]" : "[SEP]");
-    }
-    return BERTH_OK;
-}
-
 void pair_features_truncate(const struct tokenizer *tokenizer, size_t *first, size_t *second,
                             size_t room) {
     const size_t half = room / 2; // of each when both are cut, and the odd token
@@ -228,7 +216,13 @@ enum berth_status pair_features_build(const struct pair_dataset *dataset,
                                       int threads, struct pair_feature_set *set,
                                       struct berth_error *error) {
     *set = (struct pair_feature_set){0};
-    TRY(check_options(tokenizer, max_length, error));
+    TRY(error_outside(error, "max_seq_length", 4, LENGTH_MAX, max_length));
+    struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    if (special.cls < 0 || special.sep < 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "the vocabulary has no %s; features need [CLS] and [SEP]",
+                         special.cls < 0 ? "[CLS]" : "[SEP]");
+    }
     struct builder builder = {
         .dataset = dataset,
         .tokenizer = tokenizer,

@@ -141,19 +141,15 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
 
 // --- in words -----------------------------------------------------------------------------------
 
-static void describe_values(const struct pair_dataset *dataset, char *text, size_t size) {
-    double min = dataset->examples[0].value, max = min;
-    for (size_t i = 1; i < dataset->count; i++) {
-        const double value = dataset->examples[i].value;
-        min = value < min ? value : min;
-        max = value > max ? value : max;
-    }
-    number_format(text, size, "numbers from %g to %g", min, max);
-}
-
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size) {
     if (pair_target_is_number(dataset->target)) {
-        describe_values(dataset, text, size);
+        double min = dataset->examples[0].value, max = min;
+        for (size_t i = 1; i < dataset->count; i++) {
+            const double value = dataset->examples[i].value;
+            min = value < min ? value : min;
+            max = value > max ? value : max;
+        }
+        number_format(text, size, "numbers from %g to %g", min, max);
         return;
     }
     const struct label_names labels = {dataset->labels, dataset->label_count};

@@ -138,27 +138,6 @@ static enum berth_status read_row(struct reader *reader, size_t row) {
     return BERTH_OK;
 }
 
-static enum berth_status read_rows(struct reader *reader) {
-    size_t rows = reader->table->row_count;
-    reader->dataset->examples = memory_array(rows, sizeof *reader->dataset->examples);
-    reader->rows = memory_array(rows, sizeof *reader->rows);
-    reader->texts = memory_array(rows, sizeof *reader->texts);
-    if (reader->dataset->examples == NULL || reader->rows == NULL || reader->texts == NULL) {
-        return error_no_memory(reader->error, rows * sizeof *reader->dataset->examples,
-                               "the examples");
-    }
-    for (size_t row = 0; row < rows; row++) {
-        TRY(read_row(reader, row));
-    }
-    if (reader->dataset->count == 0) {
-        return error_set(
-            reader->error, BERTH_BAD_DATA, "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
-            reader->table->name, rows, UTF8_SHOWN(reader->settings->filter_value, TABLE_SHOWN),
-            reader->settings->filter_column);
-    }
-    return BERTH_OK;
-}
-
 // --- columns without a label --------------------------------------------------------------------
 
 // Hugging Face's data sets have -1 where the label is not published.
@@ -172,17 +151,6 @@ static int has_label(const struct reader *reader, size_t row) {
     return reader->settings->has_class_minus_one ||
            table_text(reader->table, row, reader->label, &text, NULL) != BERTH_OK ||
            !number_parse_real(text, &number) || number != -1;
-}
-
-static void ignore_empty_labels(struct reader *reader) {
-    size_t row = 0;
-    while (row < reader->table->row_count && !has_label(reader, row)) {
-        row++;
-    }
-    if (row == reader->table->row_count) {
-        reader->dataset->empty_label_column = column_name(reader, reader->label);
-        reader->label = NO_COLUMN;
-    }
 }
 
 // --- real labels --------------------------------------------------------------------------------
@@ -261,27 +229,6 @@ static enum berth_status find_regression(const struct reader *reader, int *found
                              reader->dataset->label_remedy);
 }
 
-static enum berth_status read_values(struct reader *reader) {
-    const struct pair_settings *settings = reader->settings;
-    for (size_t i = 0; i < reader->dataset->count; i++) {
-        double *value = &reader->dataset->examples[i].value;
-        const char *text = reader->texts[i];
-        if (!number_parse_real(text, value)) {
-            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number, found \"%.*s\"%s", UTF8_SHOWN(text, TABLE_SHOWN),
-                               reader->dataset->label_remedy);
-        }
-        if (settings->min < settings->max &&
-            !(*value >= settings->min && *value <= settings->max)) {
-            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number from %g to %g, found %.*s%s", settings->min,
-                               settings->max, UTF8_SHOWN(text, TABLE_SHOWN),
-                               reader->dataset->label_remedy);
-        }
-    }
-    return BERTH_OK;
-}
-
 // --- classes ------------------------------------------------------------------------------------
 
 // Makes the distinct `texts`, sorted, the classes; sets numbers[i] to the class of texts[i].
@@ -349,22 +296,6 @@ static size_t count_labels(const struct reader *reader, size_t i, size_t *bytes)
     return count;
 }
 
-static void split_text(struct label_list *labels, const char *text) {
-    while (*text != '\0') {
-        text += strspn(text, ", ");
-        size_t length = strcspn(text, ","), kept = length;
-        while (kept > 0 && text[kept - 1] == ' ') {
-            kept--;
-        }
-        if (kept > 0) {
-            labels->texts[labels->count++] = memcpy(labels->to, text, kept);
-            labels->to[kept] = '\0';
-            labels->to += kept + 1;
-        }
-        text += length;
-    }
-}
-
 static enum berth_status copy_list(const struct reader *reader, size_t i,
                                    struct label_list *labels) {
     const json *list = table_list(reader->table, reader->rows[i], reader->label);
@@ -427,7 +358,20 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
         struct pair_example *example = &reader->dataset->examples[i];
         size_t before = labels->count;
         if (reader->texts[i] != NULL) {
-            split_text(labels, reader->texts[i]);
+            const char *text = reader->texts[i];
+            while (*text != '\0') {
+                text += strspn(text, ", ");
+                size_t length = strcspn(text, ","), kept = length;
+                while (kept > 0 && text[kept - 1] == ' ') {
+                    kept--;
+                }
+                if (kept > 0) {
+                    labels->texts[labels->count++] = memcpy(labels->to, text, kept);
+                    labels->to[kept] = '\0';
+                    labels->to += kept + 1;
+                }
+                text += length;
+            }
         } else {
             TRY(copy_list(reader, i, labels));
         }
@@ -523,7 +467,24 @@ static enum berth_status read_labels(struct reader *reader) {
     TRY(target == PAIR_AUTO ? find_regression(reader, &is_number) : BERTH_OK);
     if (is_number) {
         reader->dataset->target = target == PAIR_DEGREE ? PAIR_DEGREE : PAIR_REAL;
-        return read_values(reader);
+        const struct pair_settings *settings = reader->settings;
+        for (size_t i = 0; i < reader->dataset->count; i++) {
+            double *value = &reader->dataset->examples[i].value;
+            const char *text = reader->texts[i];
+            if (!number_parse_real(text, value)) {
+                return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                                   "expected a number, found \"%.*s\"%s",
+                                   UTF8_SHOWN(text, TABLE_SHOWN), reader->dataset->label_remedy);
+            }
+            if (settings->min < settings->max &&
+                !(*value >= settings->min && *value <= settings->max)) {
+                return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                                   "expected a number from %g to %g, found %.*s%s", settings->min,
+                                   settings->max, UTF8_SHOWN(text, TABLE_SHOWN),
+                                   reader->dataset->label_remedy);
+            }
+        }
+        return BERTH_OK;
     }
     return reader->settings->labels != NULL ? read_classes(reader) : collect_single(reader);
 }
@@ -531,7 +492,14 @@ static enum berth_status read_labels(struct reader *reader) {
 static enum berth_status read_examples(struct reader *reader) {
     TRY(find_columns(reader));
     if (reader->settings->label_optional && reader->label != NO_COLUMN) {
-        ignore_empty_labels(reader);
+        size_t row = 0;
+        while (row < reader->table->row_count && !has_label(reader, row)) {
+            row++;
+        }
+        if (row == reader->table->row_count) {
+            reader->dataset->empty_label_column = column_name(reader, reader->label);
+            reader->label = NO_COLUMN;
+        }
     }
     reader->dataset->text_column = column_name(reader, reader->text);
     reader->dataset->text_pair_column = column_name(reader, reader->pair);
@@ -540,7 +508,23 @@ static enum berth_status read_examples(struct reader *reader) {
     const int is_list =
         reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;
     reader->is_multi_label = target == PAIR_MULTI_LABEL || (target == PAIR_AUTO && is_list);
-    TRY(read_rows(reader));
+    size_t rows = reader->table->row_count;
+    reader->dataset->examples = memory_array(rows, sizeof *reader->dataset->examples);
+    reader->rows = memory_array(rows, sizeof *reader->rows);
+    reader->texts = memory_array(rows, sizeof *reader->texts);
+    if (reader->dataset->examples == NULL || reader->rows == NULL || reader->texts == NULL) {
+        return error_no_memory(reader->error, rows * sizeof *reader->dataset->examples,
+                               "the examples");
+    }
+    for (size_t row = 0; row < rows; row++) {
+        TRY(read_row(reader, row));
+    }
+    if (reader->dataset->count == 0) {
+        return error_set(
+            reader->error, BERTH_BAD_DATA, "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
+            reader->table->name, rows, UTF8_SHOWN(reader->settings->filter_value, TABLE_SHOWN),
+            reader->settings->filter_column);
+    }
     return read_labels(reader);
 }
 

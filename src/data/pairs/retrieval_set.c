@@ -139,29 +139,6 @@ static enum berth_status read_table(const char *path, struct table *table,
     return table_read(path, &options, table, error);
 }
 
-static enum berth_status add_id(struct side *side, size_t row, struct berth_error *error) {
-    const char *id;
-    TRY(table_text(&side->table, row, side->id, &id, error));
-    const uint32_t number = string_index_put(&side->ids, id, strlen(id));
-    return number == STRING_INDEX_NONE
-               ? error_no_memory(error, side->ids.count * sizeof *side->ids.starts, "the ids")
-           : number == row ? BERTH_OK
-                           : table_error(&side->table, row, side->id, error,
-                                         "\"%.*s\" is already the id of line %zu; expected a "
-                                         "different id for each text",
-                                         UTF8_SHOWN(id, SHOWN), side->table.lines[number]);
-}
-
-static enum berth_status check_query(const struct side *side, size_t row,
-                                     struct berth_error *error) {
-    const char *text;
-    TRY(table_text(&side->table, row, side->text, &text, error));
-    return text[strspn(text, BLANKS "\r\n")] != '\0'
-               ? BERTH_OK
-               : table_error(&side->table, row, side->text, error,
-                             "the query has no text; write one, or leave out the line");
-}
-
 static enum berth_status read_side(const char *path, const char *setting, struct side *side,
                                    struct berth_error *error) {
     TRY(read_table(path, &side->table, error));
@@ -169,7 +146,16 @@ static enum berth_status read_side(const char *path, const char *setting, struct
     TRY(table_column(&side->table, setting, "text", &side->text, error));
     side->title = table_find(&side->table, "title");
     for (size_t row = 0; row < side->table.row_count; row++) {
-        TRY(add_id(side, row, error));
+        const char *id;
+        TRY(table_text(&side->table, row, side->id, &id, error));
+        const uint32_t number = string_index_put(&side->ids, id, strlen(id));
+        TRY(number == STRING_INDEX_NONE
+                ? error_no_memory(error, side->ids.count * sizeof *side->ids.starts, "the ids")
+            : number == row ? BERTH_OK
+                            : table_error(&side->table, row, side->id, error,
+                                          "\"%.*s\" is already the id of line %zu; expected a "
+                                          "different id for each text",
+                                          UTF8_SHOWN(id, SHOWN), side->table.lines[number]));
     }
     return BERTH_OK;
 }
@@ -178,7 +164,13 @@ static enum berth_status read_sides(const struct retrieval_files *files, struct 
                                     struct berth_error *error) {
     TRY(read_side(files->queries, "queries_file", &storage->queries, error));
     for (size_t row = 0; row < storage->queries.table.row_count; row++) {
-        TRY(check_query(&storage->queries, row, error));
+        const struct side *side = &storage->queries;
+        const char *text;
+        TRY(table_text(&side->table, row, side->text, &text, error));
+        if (text[strspn(text, BLANKS "\r\n")] == '\0') {
+            return table_error(&side->table, row, side->text, error,
+                               "the query has no text; write one, or leave out the line");
+        }
     }
     return read_side(files->corpus, "corpus_file", &storage->corpus, error);
 }
@@ -201,8 +193,17 @@ static int is_trec(const char *text) {
     return words == 4;
 }
 
-// Puts one tab between words, none at the ends of lines; returns the new length.
-static size_t put_tabs(char *text) {
+static enum berth_status read_relevant_table(const char *path, struct table *table,
+                                             struct berth_error *error) {
+    static const char *const trec[] = {"query-id", "iteration", "corpus-id", "score", NULL};
+    OWNED char *text = NULL;
+    size_t length;
+    TRY(file_read(path, RELEVANT_FILE_LIMIT, &text, &length, error));
+    if (!is_trec(text)) {
+        return read_table(path, table, error);
+    }
+    const struct table_options options = {.format = TABLE_TSV, .column_names = trec};
+    // One tab between words, none at the ends of lines.
     char *to = text;
     for (const char *from = text; *from != '\0';) {
         const size_t blanks = strspn(from, BLANKS);
@@ -217,20 +218,7 @@ static size_t put_tabs(char *text) {
         }
     }
     *to = '\0';
-    return (size_t)(to - text);
-}
-
-static enum berth_status read_relevant_table(const char *path, struct table *table,
-                                             struct berth_error *error) {
-    static const char *const trec[] = {"query-id", "iteration", "corpus-id", "score", NULL};
-    OWNED char *text = NULL;
-    size_t length;
-    TRY(file_read(path, RELEVANT_FILE_LIMIT, &text, &length, error));
-    if (!is_trec(text)) {
-        return read_table(path, table, error);
-    }
-    const struct table_options options = {.format = TABLE_TSV, .column_names = trec};
-    return table_read_memory(path, text, put_tabs(text), &options, table, error);
+    return table_read_memory(path, text, (size_t)(to - text), &options, table, error);
 }
 
 struct relevant {
@@ -275,27 +263,6 @@ static enum berth_status read_judgement(const struct relevant *relevant, size_t 
     return BERTH_OK;
 }
 
-static enum berth_status check_judgements(const struct relevant *relevant,
-                                          const struct judged_list *list,
-                                          struct berth_error *error) {
-    int64_t largest = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const struct judged *item = &list->items[i];
-        largest = item->relevance > largest ? item->relevance : largest;
-        if (i > 0 && is_same(item, item - 1)) {
-            return table_error(
-                &relevant->table, item->row, relevant->document, error,
-                "this query and document were already judged in line %zu; expected one judgement",
-                relevant->table.lines[item[-1].row]);
-        }
-    }
-    return largest > 0 ? BERTH_OK
-                       : error_set(error, BERTH_BAD_DATA,
-                                   "%s: no document is relevant to any query; expected a score "
-                                   "above 0",
-                                   relevant->table.name);
-}
-
 static enum berth_status read_judgements(const char *path, const struct storage *storage,
                                          struct judged_list *list, struct berth_error *error) {
     struct relevant relevant DONE_BY(close_relevant) = {.table = {0}};
@@ -312,7 +279,22 @@ static enum berth_status read_judgements(const char *path, const struct storage 
         TRY(read_judgement(&relevant, list->count, storage, &list->items[list->count], error));
     }
     qsort(list->items, list->count, sizeof *list->items, by_query_and_document);
-    return check_judgements(&relevant, list, error);
+    int64_t largest = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct judged *item = &list->items[i];
+        largest = item->relevance > largest ? item->relevance : largest;
+        if (i > 0 && is_same(item, item - 1)) {
+            return table_error(
+                &relevant.table, item->row, relevant.document, error,
+                "this query and document were already judged in line %zu; expected one judgement",
+                relevant.table.lines[item[-1].row]);
+        }
+    }
+    return largest > 0 ? BERTH_OK
+                       : error_set(error, BERTH_BAD_DATA,
+                                   "%s: no document is relevant to any query; expected a score "
+                                   "above 0",
+                                   relevant.table.name);
 }
 
 // --- the set of files ----------------------------------------------------------------------------
@@ -369,23 +351,6 @@ static enum berth_status put_document(const struct side *side, size_t row, char 
     return BERTH_OK;
 }
 
-static enum berth_status join_documents(struct storage *storage, struct retrieval_set *set,
-                                        struct berth_error *error) {
-    const char **texts = set->texts + set->query_count;
-    size_t bytes = 1;
-    for (size_t row = 0; row < set->document_count; row++) {
-        TRY(put_document(&storage->corpus, row, NULL, &bytes, &texts[row], error));
-    }
-    char *to = storage->joined = memory_new(bytes);
-    if (to == NULL) {
-        return error_no_memory(error, bytes, "the documents with their titles");
-    }
-    for (size_t row = 0; row < set->document_count; row++) {
-        TRY(put_document(&storage->corpus, row, &to, NULL, &texts[row], error));
-    }
-    return BERTH_OK;
-}
-
 enum berth_status retrieval_set_read(const struct retrieval_files *files, size_t limit,
                                      struct retrieval_set *set, struct berth_error *error) {
     *set = (struct retrieval_set){0};
@@ -399,7 +364,18 @@ enum berth_status retrieval_set_read(const struct retrieval_files *files, size_t
     TRY_DONE(read_judgements(files->relevant, storage, &list, error));
     TRY_DONE(choose_queries(storage, limit, &list, set, error));
     TRY_DONE(group(&list, set, error));
-    TRY_DONE(join_documents(storage, set, error));
+    const char **texts = set->texts + set->query_count;
+    size_t bytes = 1;
+    for (size_t row = 0; row < set->document_count; row++) {
+        TRY_DONE(put_document(&storage->corpus, row, NULL, &bytes, &texts[row], error));
+    }
+    char *to = storage->joined = memory_new(bytes);
+    if (to == NULL) {
+        TRY_DONE(error_no_memory(error, bytes, "the documents with their titles"));
+    }
+    for (size_t row = 0; row < set->document_count; row++) {
+        TRY_DONE(put_document(&storage->corpus, row, &to, NULL, &texts[row], error));
+    }
 done:
     memory_free(list.items);
     return status;

@@ -22,27 +22,6 @@ static int is_score(const char *name, const struct text_example_settings *settin
     return settings->score != NULL ? strcmp(name, settings->score) == 0 : table_is_score(name);
 }
 
-static enum berth_status guess_columns(const struct table *table,
-                                       const struct text_example_settings *settings,
-                                       struct columns *columns, struct berth_error *error) {
-    size_t found = 0;
-    for (size_t i = 0; i < table->column_count; i++) {
-        if (is_score(table->columns[i], settings)) {
-            columns->score = i;
-        } else if (table_next_text(table, i) == i) {
-            columns->texts[found < TEXT_EXAMPLE_MAX ? found : 0] = i;
-            found++;
-        }
-    }
-    columns->count = found;
-    return found > 0 && found <= TEXT_EXAMPLE_MAX
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: expected 1 to %d columns of texts, found %zu; name them with "
-                           "text_column, text_pair_column and negative_column",
-                           table->name, TEXT_EXAMPLE_MAX, found);
-}
-
 static enum berth_status add_column(const struct table *table, const char *setting,
                                     const char *name, struct columns *columns,
                                     struct berth_error *error) {
@@ -77,7 +56,22 @@ static enum berth_status find_columns(const struct table *table,
         TRY(table_column(table, "label_column", settings->score, &columns->score, error));
     }
     if (settings->text == NULL) {
-        return guess_columns(table, settings, columns, error);
+        size_t found = 0;
+        for (size_t i = 0; i < table->column_count; i++) {
+            if (is_score(table->columns[i], settings)) {
+                columns->score = i;
+            } else if (table_next_text(table, i) == i) {
+                columns->texts[found < TEXT_EXAMPLE_MAX ? found : 0] = i;
+                found++;
+            }
+        }
+        columns->count = found;
+        return found > 0 && found <= TEXT_EXAMPLE_MAX
+                   ? BERTH_OK
+                   : error_set(error, BERTH_BAD_DATA,
+                               "%s: expected 1 to %d columns of texts, found %zu; name them with "
+                               "text_column, text_pair_column and negative_column",
+                               table->name, TEXT_EXAMPLE_MAX, found);
     }
     TRY(add_column(table, "text_column", settings->text, columns, error));
     if (settings->pair != NULL) {
@@ -181,22 +175,6 @@ static enum berth_status count_scores(const struct table *table, size_t column, 
 
 // --- rows ---------------------------------------------------------------------------------------
 
-static enum berth_status read_row(struct text_examples *examples, const struct columns *columns,
-                                  struct berth_error *error) {
-    const struct table *table = &examples->table;
-    const size_t row = examples->count;
-    const char **texts = examples->text_pool + row * examples->texts;
-    double *scores = examples->score_pool + row * examples->scores;
-    examples->items[row] =
-        (struct text_example){.texts = texts, .scores = scores, .line = table->lines[row]};
-    for (size_t i = 0; i < examples->texts; i++) {
-        TRY(table_text(table, row, columns->texts[i], &texts[i], error));
-    }
-    return columns->score != NO_COLUMN
-               ? read_scores(table, row, columns->score, scores, examples->scores, error)
-               : BERTH_OK;
-}
-
 static enum berth_status read_table(const struct text_example_settings *settings,
                                     struct text_examples *examples, struct berth_error *error) {
     const struct table *table = &examples->table;
@@ -216,7 +194,17 @@ static enum berth_status read_table(const struct text_example_settings *settings
         return error_no_memory(error, rows * sizeof *examples->items, "the examples");
     }
     for (; examples->count < rows; examples->count++) {
-        TRY(read_row(examples, &columns, error));
+        const size_t row = examples->count;
+        const char **texts = examples->text_pool + row * examples->texts;
+        double *scores = examples->score_pool + row * examples->scores;
+        examples->items[row] =
+            (struct text_example){.texts = texts, .scores = scores, .line = table->lines[row]};
+        for (size_t i = 0; i < examples->texts; i++) {
+            TRY(table_text(table, row, columns.texts[i], &texts[i], error));
+        }
+        if (columns.score != NO_COLUMN) {
+            TRY(read_scores(table, row, columns.score, scores, examples->scores, error));
+        }
     }
     return BERTH_OK;
 }

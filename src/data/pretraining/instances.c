@@ -115,14 +115,6 @@ void instances_done(struct instances *instances) {
 
 // --- pairs --------------------------------------------------------------------------------------
 
-// A coin toss for each token decides whether it is cut off at the front or at the end.
-static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
-    const size_t heads = draws_heads(&maker->draws, tokens);
-    span->tokens += heads;
-    span->continues += heads;
-    span->count -= tokens;
-}
-
 // The longer segment loses tokens until both are equally long; then they take turns, B first. Only
 // CPython's generator needs the tosses one at a time; otherwise a turn takes several tokens.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
@@ -134,7 +126,12 @@ static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
         if (more == 0) {
             more = maker->draws.is_python ? 1 : (excess + 1) / 2;
         }
-        cut_off(maker, longer, more < excess ? more : excess);
+        // A coin toss for each token decides whether it is cut off at the front or at the end.
+        const size_t tokens = more < excess ? more : excess;
+        const size_t heads = draws_heads(&maker->draws, tokens);
+        longer->tokens += heads;
+        longer->continues += heads;
+        longer->count -= tokens;
     }
 }
 
@@ -267,21 +264,6 @@ enum berth_status instance_options_check(const struct instance_options *options,
     return BERTH_OK;
 }
 
-// Shuffles the instances.
-static enum berth_status shuffle_instances(struct maker *maker, struct berth_error *error) {
-    struct instances *to = maker->instances;
-    if (to->count >= UINT32_MAX) {
-        return error_set(error, BERTH_BAD_DATA, "too many instances: use more shards");
-    }
-    for (size_t i = to->count; i-- > 1;) {
-        uint32_t j = draws_below(&maker->draws, (uint32_t)i + 1);
-        struct instance instance = to->items[i];
-        to->items[i] = to->items[j];
-        to->items[j] = instance;
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status make_all(struct maker *maker, struct berth_error *error) {
     size_t count = maker->documents->count;
     maker->order = memory_array(count + 1, sizeof *maker->order);
@@ -298,7 +280,18 @@ static enum berth_status make_all(struct maker *maker, struct berth_error *error
             TRY(put_document(maker, i, error));
         }
     }
-    return shuffle_instances(maker, error);
+    // Shuffles the instances.
+    struct instances *to = maker->instances;
+    if (to->count >= UINT32_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "too many instances: use more shards");
+    }
+    for (size_t i = to->count; i-- > 1;) {
+        uint32_t j = draws_below(&maker->draws, (uint32_t)i + 1);
+        struct instance instance = to->items[i];
+        to->items[i] = to->items[j];
+        to->items[j] = instance;
+    }
+    return BERTH_OK;
 }
 
 // The random stream of a shard depends on its content. If shards shared a stream, all would mask

@@ -52,14 +52,6 @@ static int is_candidate(const struct masking *masking, int32_t token) {
     return token != masking->options->cls && token != masking->options->sep;
 }
 
-static size_t pieces_of(const struct masking *masking, const int32_t *tokens, struct word word) {
-    size_t count = 0;
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        count += (size_t)is_candidate(masking, tokens[i]);
-    }
-    return count;
-}
-
 static int32_t mask_one(struct masking *masking, int32_t token) {
     struct instance_counts *counts = &masking->instances->counts;
     if (draws_real(masking->draws) < 0.8) {
@@ -72,20 +64,6 @@ static int32_t mask_one(struct masking *masking, int32_t token) {
     }
     counts->replaced++;
     return (int32_t)draws_below(masking->draws, (uint32_t)masking->options->vocab_size);
-}
-
-static void mask_word(struct masking *masking, int32_t *tokens, struct word word) {
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        if (!masking->covered[i] && is_candidate(masking, tokens[i])) {
-            masking->labels[i] = tokens[i];
-            masking->covered[i] = 1;
-        }
-    }
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        if (masking->covered[i]) {
-            tokens[i] = mask_one(masking, masking->labels[i]);
-        }
-    }
 }
 
 size_t masking_count(const struct instance_options *options, size_t length) {
@@ -116,9 +94,22 @@ static void choose_words(struct masking *masking, int32_t *tokens, size_t count,
     }
     for (size_t i = 0; i < count && done < wanted; i++) {
         struct word word = next_word(masking, i, count);
-        size_t pieces = pieces_of(masking, tokens, word);
+        size_t pieces = 0;
+        for (size_t j = word.begin; j < (size_t)word.begin + word.count; j++) {
+            pieces += (size_t)is_candidate(masking, tokens[j]);
+        }
         if (done + pieces <= wanted) {
-            mask_word(masking, tokens, word);
+            for (size_t k = word.begin; k < (size_t)word.begin + word.count; k++) {
+                if (!masking->covered[k] && is_candidate(masking, tokens[k])) {
+                    masking->labels[k] = tokens[k];
+                    masking->covered[k] = 1;
+                }
+            }
+            for (size_t k = word.begin; k < (size_t)word.begin + word.count; k++) {
+                if (masking->covered[k]) {
+                    tokens[k] = mask_one(masking, masking->labels[k]);
+                }
+            }
             done += pieces;
         }
     }

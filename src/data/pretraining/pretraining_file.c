@@ -4,7 +4,7 @@
 // their own.
 #include "data/pretraining/pretraining_file.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hdf5/hdf5.h"
 #include "format/tensorflow/tfrecord.h"
 

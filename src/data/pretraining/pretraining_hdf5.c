@@ -25,22 +25,6 @@ static size_t row_bytes(const struct hdf5_column *column) {
     return (size_t)(column->width > 0 ? column->width : 1) * tensor_dtype_size(column->dtype);
 }
 
-static enum berth_status rows_open(struct rows *rows, struct berth_error *error) {
-    for (size_t i = 0; i < rows->column_count; i++) {
-        rows->values[i] = memory_array_zeroed(BLOCK_ROWS, row_bytes(&rows->columns[i]));
-        if (rows->values[i] == NULL) {
-            return error_no_memory(error, BLOCK_ROWS * row_bytes(&rows->columns[i]), "rows");
-        }
-    }
-    return BERTH_OK;
-}
-
-static void rows_done(struct rows *rows) {
-    for (size_t i = 0; i < rows->column_count; i++) {
-        memory_free(rows->values[i]);
-    }
-}
-
 static int32_t *row_i32(const struct rows *rows, size_t column) {
     size_t width = (size_t)rows->columns[column].width;
     return (int32_t *)rows->values[column] + rows->filled * width;
@@ -72,7 +56,12 @@ struct source {
 
 static enum berth_status put_all(struct rows *rows, struct hdf5_writer *writer,
                                  const struct source *source, struct berth_error *error) {
-    TRY(rows_open(rows, error));
+    for (size_t i = 0; i < rows->column_count; i++) {
+        rows->values[i] = memory_array_zeroed(BLOCK_ROWS, row_bytes(&rows->columns[i]));
+        if (rows->values[i] == NULL) {
+            return error_no_memory(error, BLOCK_ROWS * row_bytes(&rows->columns[i]), "rows");
+        }
+    }
     for (size_t i = 0; i < source->count; i++) {
         TRY(source->put(rows, source, i, error));
         if (++rows->filled == BLOCK_ROWS) {
@@ -94,7 +83,9 @@ static enum berth_status write_rows(const char *path, struct rows *rows,
         status = hdf5_writer_commit(&writer, path, error);
     }
     hdf5_writer_done(&writer);
-    rows_done(rows);
+    for (size_t i = 0; i < rows->column_count; i++) {
+        memory_free(rows->values[i]);
+    }
     return status;
 }
 

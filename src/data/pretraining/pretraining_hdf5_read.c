@@ -53,21 +53,6 @@ static enum berth_status find_set(struct reading *reading, int column, int rank,
     return BERTH_OK;
 }
 
-static enum berth_status same_shape(const struct reading *reading, int column, int other,
-                                    struct berth_error *error) {
-    const struct hdf5_dataset *set = reading->sets[column];
-    if (set->shape[0] == reading->count &&
-        reading->rows.widths[column] == reading->rows.widths[other]) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: data set %s has %" PRId64 " rows of %" PRId64
-                     " numbers, expected %" PRId64 " of %" PRId64 ", as in %s",
-                     reading->rows.path, pretraining_columns[column], set->shape[0],
-                     reading->rows.widths[column], reading->count, reading->rows.widths[other],
-                     pretraining_columns[other]);
-}
-
 static enum berth_status find_sets(struct reading *reading, int max_length,
                                    struct berth_error *error) {
     static const int like[ROW_COLUMNS] = {ROW_IDS,  ROW_IDS, ROW_IDS,  ROW_POSITIONS, ROW_POSITIONS,
@@ -78,7 +63,17 @@ static enum berth_status find_sets(struct reading *reading, int max_length,
         TRY(find_set(reading, i, i == ROW_NEXT && !reading->packed ? 1 : 2, error));
     }
     for (int i = 0; i < count; i++) {
-        TRY(same_shape(reading, i, like[i], error));
+        const int other = like[i];
+        const struct hdf5_dataset *set = reading->sets[i];
+        if (set->shape[0] != reading->count ||
+            reading->rows.widths[i] != reading->rows.widths[other]) {
+            TRY(error_set(error, BERTH_BAD_DATA,
+                          "%s: data set %s has %" PRId64 " rows of %" PRId64
+                          " numbers, expected %" PRId64 " of %" PRId64 ", as in %s",
+                          reading->rows.path, pretraining_columns[i], set->shape[0],
+                          reading->rows.widths[i], reading->count, reading->rows.widths[other],
+                          pretraining_columns[other]));
+        }
     }
     int64_t limit = max_length > 0 ? max_length : INSTANCE_LENGTH_MAX;
     return reading->rows.widths[ROW_IDS] <= limit
@@ -90,7 +85,17 @@ static enum berth_status find_sets(struct reading *reading, int max_length,
 
 // --- the file -----------------------------------------------------------------------------------
 
-static enum berth_status read_blocks(struct reading *reading, struct berth_error *error) {
+static enum berth_status read_all(struct reading *reading, int max_length,
+                                  struct berth_error *error) {
+    TRY(find_sets(reading, max_length, error));
+    size_t rows = reading->count < BLOCK_ROWS ? (size_t)reading->count : BLOCK_ROWS;
+    for (int i = 0; i < ROW_COLUMNS && reading->sets[i] != NULL; i++) {
+        size_t width = (size_t)reading->rows.widths[i];
+        reading->rows.values[i] = memory_array(rows * width + 1, sizeof(int32_t));
+        if (reading->rows.values[i] == NULL) {
+            return error_no_memory(error, rows * width * sizeof(int32_t), reading->rows.path);
+        }
+    }
     for (int64_t first = 0; first < reading->count; first += BLOCK_ROWS) {
         int64_t left = reading->count - first, count = left < BLOCK_ROWS ? left : BLOCK_ROWS;
         for (int i = 0; i < ROW_COLUMNS && reading->sets[i] != NULL; i++) {
@@ -105,20 +110,6 @@ static enum berth_status read_blocks(struct reading *reading, struct berth_error
         }
     }
     return BERTH_OK;
-}
-
-static enum berth_status read_all(struct reading *reading, int max_length,
-                                  struct berth_error *error) {
-    TRY(find_sets(reading, max_length, error));
-    size_t rows = reading->count < BLOCK_ROWS ? (size_t)reading->count : BLOCK_ROWS;
-    for (int i = 0; i < ROW_COLUMNS && reading->sets[i] != NULL; i++) {
-        size_t width = (size_t)reading->rows.widths[i];
-        reading->rows.values[i] = memory_array(rows * width + 1, sizeof(int32_t));
-        if (reading->rows.values[i] == NULL) {
-            return error_no_memory(error, rows * width * sizeof(int32_t), reading->rows.path);
-        }
-    }
-    return read_blocks(reading, error);
 }
 
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_length,

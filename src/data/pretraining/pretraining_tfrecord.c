@@ -49,22 +49,6 @@ static void put_run(struct record *record, const char *name, size_t begin, size_
     put_feature(record, name, INTEGERS);
 }
 
-static void put_predictions(struct record *record) {
-    const struct instance *instance = record->instance;
-    const uint16_t *positions = record->from->positions + instance->predictions;
-    size_t width = (size_t)record->predictions, count = instance->prediction_count;
-    const uint32_t one = 0x3f800000u; // 1.0
-    for (size_t i = 0; i < width; i++) {
-        protobuf_raw_varint(&record->list, i < count ? positions[i] : 0);
-    }
-    put_feature(record, "masked_lm_positions", INTEGERS);
-    put_padded(record, "masked_lm_ids", record->from->labels + instance->predictions, count, width);
-    for (size_t i = 0; i < width; i++) {
-        buffer_put_number(&record->list, i < count ? one : 0, 4);
-    }
-    put_feature(record, "masked_lm_weights", FLOATS);
-}
-
 static enum berth_status put_record(struct record *record, struct file_writer *file,
                                     struct berth_error *error) {
     const struct instance *instance = record->instance;
@@ -81,7 +65,18 @@ static enum berth_status put_record(struct record *record, struct file_writer *f
                (size_t)record->length);
     put_run(record, "input_mask", 0, instance->length);
     put_run(record, "segment_ids", instance->second, instance->length);
-    put_predictions(record);
+    const uint16_t *positions = record->from->positions + instance->predictions;
+    size_t width = (size_t)record->predictions, count = instance->prediction_count;
+    const uint32_t one = 0x3f800000u; // 1.0
+    for (size_t i = 0; i < width; i++) {
+        protobuf_raw_varint(&record->list, i < count ? positions[i] : 0);
+    }
+    put_feature(record, "masked_lm_positions", INTEGERS);
+    put_padded(record, "masked_lm_ids", record->from->labels + instance->predictions, count, width);
+    for (size_t i = 0; i < width; i++) {
+        buffer_put_number(&record->list, i < count ? one : 0, 4);
+    }
+    put_feature(record, "masked_lm_weights", FLOATS);
     put_padded(record, "next_sentence_labels", &is_random, 1, 1);
     protobuf_end(&record->message, features);
     if (record->message.failed || record->list.failed) {

@@ -67,16 +67,6 @@ static enum berth_status put_floats(struct reading *reading, int column,
     return BERTH_OK;
 }
 
-static enum berth_status put_integers(struct reading *reading, int column,
-                                      struct protobuf_reader packed, struct berth_error *error) {
-    while (packed.at < packed.end) {
-        uint64_t number;
-        TRY(protobuf_varint(&packed, &number, error));
-        TRY(put_number(reading, column, number, error));
-    }
-    return BERTH_OK;
-}
-
 // Reads the content of a FloatList or an Int64List.
 static enum berth_status read_list(struct reading *reading, int column, struct protobuf_reader list,
                                    struct berth_error *error) {
@@ -93,7 +83,12 @@ static enum berth_status read_list(struct reading *reading, int column, struct p
         if (field.wire == PROTOBUF_BYTES && is_float) {
             TRY(put_floats(reading, column, &field, error));
         } else if (field.wire == PROTOBUF_BYTES) {
-            TRY(put_integers(reading, column, protobuf_inside(&list, &field), error));
+            struct protobuf_reader packed = protobuf_inside(&list, &field);
+            while (packed.at < packed.end) {
+                uint64_t number;
+                TRY(protobuf_varint(&packed, &number, error));
+                TRY(put_number(reading, column, number, error));
+            }
         } else {
             TRY(protobuf_expect(&list, &field, is_float ? PROTOBUF_FIXED32 : PROTOBUF_VARINT,
                                 error));
@@ -187,28 +182,6 @@ static enum berth_status read_example(struct reading *reading, struct protobuf_r
     }
 }
 
-static enum berth_status check_widths(const struct reading *reading, int max_length,
-                                      struct berth_error *error) {
-    static const int like[ROW_PLAIN_COLUMNS] = {ROW_IDS,       ROW_IDS,       ROW_IDS,
-                                                ROW_POSITIONS, ROW_POSITIONS, ROW_NEXT};
-    const int64_t *widths = reading->rows.widths;
-    for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
-        if ((reading->seen >> i & 1) == 0) {
-            return column_error(reading, i, "missing feature", error);
-        }
-        if (widths[i] != widths[like[i]]) {
-            return column_error(reading, i, "the number of values differs from the other features'",
-                                error);
-        }
-    }
-    if (widths[ROW_NEXT] != 1) {
-        return column_error(reading, ROW_NEXT, "expected one value", error);
-    }
-    return max_length == 0 || widths[ROW_IDS] <= max_length
-               ? BERTH_OK
-               : column_error(reading, ROW_IDS, "more tokens than the maximum requested", error);
-}
-
 // Checks that the weights, if any, are nonzero exactly for the predictions.
 static enum berth_status check_weights(const struct reading *reading, struct berth_error *error) {
     const struct instances *to = reading->rows.to;
@@ -232,7 +205,24 @@ static enum berth_status read_columns(struct reading *reading, const unsigned ch
     reading->weight_count = 0;
     memset(reading->rows.widths, 0, sizeof reading->rows.widths);
     TRY(read_example(reading, protobuf_read(bytes, length, reading->rows.path), error));
-    return check_widths(reading, max_length, error);
+    static const int like[ROW_PLAIN_COLUMNS] = {ROW_IDS,       ROW_IDS,       ROW_IDS,
+                                                ROW_POSITIONS, ROW_POSITIONS, ROW_NEXT};
+    const int64_t *widths = reading->rows.widths;
+    for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
+        if ((reading->seen >> i & 1) == 0) {
+            return column_error(reading, i, "missing feature", error);
+        }
+        if (widths[i] != widths[like[i]]) {
+            return column_error(reading, i, "the number of values differs from the other features'",
+                                error);
+        }
+    }
+    if (widths[ROW_NEXT] != 1) {
+        return column_error(reading, ROW_NEXT, "expected one value", error);
+    }
+    return max_length == 0 || widths[ROW_IDS] <= max_length
+               ? BERTH_OK
+               : column_error(reading, ROW_IDS, "more tokens than the maximum requested", error);
 }
 
 // --- the file -----------------------------------------------------------------------------------

@@ -13,14 +13,6 @@ enum { MIDDLE = 397 };
 
 // --- words --------------------------------------------------------------------------------------
 
-static void seed_word(struct python_random *random, uint32_t seed) {
-    random->state[0] = seed;
-    for (uint32_t i = 1; i < PYTHON_RANDOM_WORDS; i++) {
-        uint32_t before = random->state[i - 1];
-        random->state[i] = 1812433253u * (before ^ before >> 30) + i;
-    }
-}
-
 // Mixes word `i` with the word before it.
 static uint32_t mixed(const struct python_random *random, size_t i, uint32_t factor) {
     uint32_t before = random->state[i - 1];
@@ -38,7 +30,11 @@ static size_t advance(struct python_random *random, size_t i) {
 void python_random_seed(struct python_random *random, uint64_t seed) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     size_t length = key[1] != 0 ? 2 : 1, i = 1;
-    seed_word(random, 19650218u);
+    random->state[0] = 19650218u;
+    for (uint32_t j = 1; j < PYTHON_RANDOM_WORDS; j++) {
+        uint32_t before = random->state[j - 1];
+        random->state[j] = 1812433253u * (before ^ before >> 30) + j;
+    }
     for (size_t k = 0; k < PYTHON_RANDOM_WORDS; k++) {
         random->state[i] = mixed(random, i, 1664525u) + key[k % length] + (uint32_t)(k % length);
         i = advance(random, i);
@@ -51,20 +47,16 @@ void python_random_seed(struct python_random *random, uint64_t seed) {
     random->next = PYTHON_RANDOM_WORDS;
 }
 
-static void refill(struct python_random *random) {
-    uint32_t *state = random->state;
-    for (size_t i = 0; i < PYTHON_RANDOM_WORDS; i++) {
-        uint32_t next = state[(i + 1) % PYTHON_RANDOM_WORDS];
-        uint32_t both = (state[i] & UPPER) | (next & ~UPPER);
-        state[i] = state[(i + MIDDLE) % PYTHON_RANDOM_WORDS] ^ both >> 1 ^ (both % 2 * TWIST);
-    }
-    random->next = 0;
-}
-
 // getrandbits(32).
 static uint32_t next_word(struct python_random *random) {
     if (random->next == PYTHON_RANDOM_WORDS) {
-        refill(random);
+        uint32_t *state = random->state;
+        for (size_t i = 0; i < PYTHON_RANDOM_WORDS; i++) {
+            uint32_t next = state[(i + 1) % PYTHON_RANDOM_WORDS];
+            uint32_t both = (state[i] & UPPER) | (next & ~UPPER);
+            state[i] = state[(i + MIDDLE) % PYTHON_RANDOM_WORDS] ^ both >> 1 ^ (both % 2 * TWIST);
+        }
+        random->next = 0;
     }
     uint32_t word = random->state[random->next++];
     word ^= word >> 11;

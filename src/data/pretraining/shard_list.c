@@ -84,13 +84,6 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
     return BERTH_OK;
 }
 
-static enum berth_status add_file(struct shard_list *list, const char *path, int max_length,
-                                  struct berth_error *error) {
-    char *own = memory_string(path);
-    return own != NULL ? add_shard(list, own, max_length, error)
-                       : error_no_memory(error, 0, "a path");
-}
-
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
                                  int max_length, struct berth_error *error) {
     if (!dir_exists(path) && use == SHARD_TEST) {
@@ -98,25 +91,14 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     }
     if (!dir_exists(path)) {
         TRY(reserve(list, 1, error));
-        return add_file(list, path, max_length, error);
+        char *own = memory_string(path);
+        return own != NULL ? add_shard(list, own, max_length, error)
+                           : error_no_memory(error, 0, "a path");
     }
     char **names;
     TRY(dir_list(path, &names, error));
     enum berth_status status = add_folder(list, path, names, use, max_length, error);
     memory_free(names);
-    return status;
-}
-
-// Accepts a list of files and patterns with commas between them, as Google's programs do.
-static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
-                                  int max_length, struct berth_error *error) {
-    char **paths;
-    TRY(path_expand(path, &paths, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
-        status = add_all(list, paths[i], use, max_length, error);
-    }
-    memory_free(paths);
     return status;
 }
 
@@ -137,7 +119,15 @@ static enum berth_status no_shards(const char *path, struct berth_error *error) 
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_length, struct berth_error *error) {
     *list = (struct shard_list){0};
-    TRY(add_list(list, path, use, max_length, error));
+    // Accepts a list of files and patterns with commas between them, as Google's programs do.
+    char **paths;
+    TRY(path_expand(path, &paths, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
+        status = add_all(list, paths[i], use, max_length, error);
+    }
+    memory_free(paths);
+    TRY(status);
     if (use == SHARD_TRAIN && list->count == 0 && list->set_aside > 0) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no shards for training: all %zu files are held out, because their "
@@ -153,22 +143,6 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
                            list->count);
 }
 
-static enum berth_status check_sizes(const struct shard_list *list, const struct shard *shard,
-                                     const struct instances *instances, size_t first,
-                                     struct berth_error *error) {
-    for (size_t i = first; i < instances->count; i++) {
-        const struct instance *item = &instances->items[i];
-        if (item->length > list->length || item->prediction_count > list->predictions) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: sequence %zu has %d tokens and %d masked positions; the first "
-                             "records of the files have at most %" PRId64 " and %" PRId64,
-                             shard->path, i - first, item->length, item->prediction_count,
-                             list->length, list->predictions);
-        }
-    }
-    return BERTH_OK;
-}
-
 enum berth_status shard_list_read(const struct shard_list *list, size_t file, int32_t vocab_size,
                                   int max_length, struct instances *instances,
                                   struct berth_error *error) {
@@ -182,7 +156,17 @@ enum berth_status shard_list_read(const struct shard_list *list, size_t file, in
             " sequences when the run began, %zu now; shards must not change during a run",
             shard->path, shard->sequences, instances->count - first);
     }
-    return check_sizes(list, shard, instances, first, error);
+    for (size_t i = first; i < instances->count; i++) {
+        const struct instance *item = &instances->items[i];
+        if (item->length > list->length || item->prediction_count > list->predictions) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: sequence %zu has %d tokens and %d masked positions; the first "
+                             "records of the files have at most %" PRId64 " and %" PRId64,
+                             shard->path, i - first, item->length, item->prediction_count,
+                             list->length, list->predictions);
+        }
+    }
+    return BERTH_OK;
 }
 
 void shard_list_done(struct shard_list *list) {

@@ -27,17 +27,6 @@ static enum berth_status find_manifest(const char *folder, char **manifest,
     return *manifest != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
-static void read_settings(struct shard_origin *origin, const json *settings) {
-    const char *vocabulary = json_text(json_member(settings, SHARD_VOCABULARY));
-    const char *count = json_text(json_member(settings, SHARD_COUNT));
-    if (vocabulary != NULL && digest_is_hex(DIGEST_SHA256, vocabulary)) {
-        snprintf(origin->vocabulary, sizeof origin->vocabulary, "%s", vocabulary);
-    }
-    if (count == NULL || !number_parse_integer(count, &origin->wanted)) {
-        origin->wanted = 0;
-    }
-}
-
 enum berth_status shard_origin_read(const char *folder, struct shard_origin *origin,
                                     struct berth_error *error) {
     json *object;
@@ -53,7 +42,15 @@ enum berth_status shard_origin_read(const char *folder, struct shard_origin *ori
     }
     origin->is_partial = !manifest_is_complete(object);
     origin->made = (int64_t)json_length(manifest_files(object));
-    read_settings(origin, json_member(object, "settings"));
+    const json *settings = json_member(object, "settings");
+    const char *vocabulary = json_text(json_member(settings, SHARD_VOCABULARY));
+    const char *count = json_text(json_member(settings, SHARD_COUNT));
+    if (vocabulary != NULL && digest_is_hex(DIGEST_SHA256, vocabulary)) {
+        snprintf(origin->vocabulary, sizeof origin->vocabulary, "%s", vocabulary);
+    }
+    if (count == NULL || !number_parse_integer(count, &origin->wanted)) {
+        origin->wanted = 0;
+    }
     json_free(object);
     return BERTH_OK;
 }

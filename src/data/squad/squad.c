@@ -65,19 +65,6 @@ static enum berth_status read_line(struct squad_reader *reader, const char *byte
     return squad_reader_record(reader, value, location);
 }
 
-static enum berth_status read_lines(struct squad_reader *reader, const char *bytes, size_t length,
-                                    json *lines) {
-    size_t number = 1, line_end;
-    for (size_t at = 0; at < length && !squad_reader_is_full(reader); number++) {
-        const size_t line = python_line_length(bytes + at, length - at, &line_end);
-        if (!is_blank(bytes + at, line)) {
-            TRY(read_line(reader, bytes + at, line, number, lines));
-        }
-        at += line + line_end;
-    }
-    return BERTH_OK;
-}
-
 // --- the whole ----------------------------------------------------------------------------------
 
 static enum berth_status read_text(struct squad_reader *reader, const char *bytes, size_t length,
@@ -91,7 +78,14 @@ static enum berth_status read_text(struct squad_reader *reader, const char *byte
         if (*root == NULL) {
             return error_no_memory(reader->error, length, "JSON lines");
         }
-        TRY(read_lines(reader, bytes, length, *root));
+        size_t number = 1, line_end;
+        for (size_t at = 0; at < length && !squad_reader_is_full(reader); number++) {
+            const size_t line = python_line_length(bytes + at, length - at, &line_end);
+            if (!is_blank(bytes + at, line)) {
+                TRY(read_line(reader, bytes + at, line, number, *root));
+            }
+            at += line + line_end;
+        }
     } else {
         TRY(json_read_memory(reader->name, bytes, length, root, reader->error));
         TRY(squad_reader_root(reader, *root));

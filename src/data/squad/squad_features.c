@@ -153,11 +153,6 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
     return BERTH_OK;
 }
 
-static void tokenize_documents(struct builder *builder, int threads) {
-    const struct squad_work work = {builder, builder->document_count, tokenize_document};
-    squad_work_run(&work, threads, &builder->failure);
-}
-
 // --- the answer's position -----------------------------------------------------------------------
 
 // The word that contains the byte of the context; white space belongs to the word before it. -1:
@@ -243,9 +238,10 @@ static void narrow_span(struct squad_plan *plan, const struct token_list *answer
     }
 }
 
-static enum berth_status check_answer_count(const struct builder *builder,
-                                            const struct squad_example *example,
-                                            struct berth_error *error) {
+// Sets plan->start and ->end, or plan->skipped.
+static enum berth_status locate_answer(const struct builder *builder,
+                                       const struct squad_example *example, struct squad_plan *plan,
+                                       struct token_list *list, struct berth_error *error) {
     if (example->answer_count != 1) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: question \"%.*s\" has %zu answers; training needs exactly one "
@@ -258,14 +254,6 @@ static enum berth_status check_answer_count(const struct builder *builder,
                          "is_impossible true",
                          builder->args->name, UTF8_SHOWN(example->id, 60));
     }
-    return BERTH_OK;
-}
-
-// Sets plan->start and ->end, or plan->skipped.
-static enum berth_status locate_answer(const struct builder *builder,
-                                       const struct squad_example *example, struct squad_plan *plan,
-                                       struct token_list *list, struct berth_error *error) {
-    TRY(check_answer_count(builder, example, error));
     const struct squad_answer *answer = example->answers;
     const struct squad_document *document = plan->document;
     size_t text_length = strlen(answer->text), length = document->context_length;
@@ -331,22 +319,6 @@ static enum berth_status tokenize_query(const struct builder *builder,
     return BERTH_OK;
 }
 
-static void count_kept(struct squad_plan *plan) {
-    for (int64_t w = 0; w < plan->windows; w++) {
-        if (squad_window_is_kept(plan, w)) {
-            plan->kept++;
-            plan->kept_tokens += plan->query_length + plan->specials + squad_window_length(plan, w);
-        }
-    }
-}
-
-// The distance between the starts of windows of `room` tokens.
-static int64_t step_of(const struct squad_feature_options *options, int64_t room) {
-    const int64_t step =
-        options->doc_overlap > 0 ? room - options->doc_overlap : options->doc_stride;
-    return step < 1 ? 1 : step < room ? step : room;
-}
-
 static enum berth_status plan_example(void *context, size_t index, struct token_list *list,
                                       struct berth_error *error) {
     const struct builder *builder = context;
@@ -363,18 +335,23 @@ static enum berth_status plan_example(void *context, size_t index, struct token_
     }
     TRY(tokenize_query(builder, example, plan, list, error));
     int64_t tokens = plan->document->token_count;
-    plan->step = step_of(builder->args->options, plan->room);
+    // The distance between the starts of windows of `room` tokens.
+    const struct squad_feature_options *options = builder->args->options;
+    const int64_t room = plan->room;
+    const int64_t step =
+        options->doc_overlap > 0 ? room - options->doc_overlap : options->doc_stride;
+    plan->step = step < 1 ? 1 : step < room ? step : room;
     if (tokens > 0) {
         int64_t beyond = tokens > plan->room ? tokens - plan->room : 0;
         plan->windows = 1 + (beyond + plan->step - 1) / plan->step;
     }
-    count_kept(plan);
+    for (int64_t w = 0; w < plan->windows; w++) {
+        if (squad_window_is_kept(plan, w)) {
+            plan->kept++;
+            plan->kept_tokens += plan->query_length + plan->specials + squad_window_length(plan, w);
+        }
+    }
     return BERTH_OK;
-}
-
-static void plan_examples(struct builder *builder, int threads) {
-    const struct squad_work work = {builder, builder->args->dataset->count, plan_example};
-    squad_work_run(&work, threads, &builder->failure);
 }
 
 static void fill_examples(const struct builder *builder, int threads) {
@@ -386,29 +363,6 @@ static void fill_examples(const struct builder *builder, int threads) {
 }
 
 // --- all features --------------------------------------------------------------------------------
-
-// Gives every window its offset and allocates the pools.
-static enum berth_status lay_out_windows(struct builder *builder, struct berth_error *error) {
-    struct squad_feature_set *set = builder->args->set;
-    uint64_t tokens = 0, features = 0;
-    for (size_t i = 0; i < builder->args->dataset->count; i++) {
-        struct squad_plan *plan = &builder->plans[i];
-        plan->first_feature = features;
-        plan->first_token = tokens;
-        set->skipped_examples += (size_t)plan->skipped;
-        set->cut_questions += (size_t)plan->cut;
-        features += (uint64_t)plan->kept;
-        tokens += (uint64_t)plan->kept_tokens;
-        if (tokens > UINT32_MAX) {
-            return error_set(error, BERTH_USAGE,
-                             "%s: the windows of the first %zu questions have more than %u tokens; "
-                             "raise doc_stride (%lld) or split the file",
-                             builder->args->name, i + 1, UINT32_MAX,
-                             (long long)builder->args->options->doc_stride);
-        }
-    }
-    return squad_set_reserve(set, features, tokens, error);
-}
 
 // Reports the number of skipped questions, then the first few by id.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
@@ -436,11 +390,32 @@ static void report_skipped(const struct builder *builder, const struct berth_log
 static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,
                                struct berth_error *error) {
     TRY(list_documents(builder, error));
-    tokenize_documents(builder, threads);
+    const struct squad_work work = {builder, builder->document_count, tokenize_document};
+    squad_work_run(&work, threads, &builder->failure);
     TRY(squad_failure_status(&builder->failure, error));
-    plan_examples(builder, threads);
+    const struct squad_work plans = {builder, builder->args->dataset->count, plan_example};
+    squad_work_run(&plans, threads, &builder->failure);
     TRY(squad_failure_status(&builder->failure, error));
-    TRY(lay_out_windows(builder, error));
+    // Gives every window its offset and allocates the pools.
+    struct squad_feature_set *set = builder->args->set;
+    uint64_t tokens = 0, features = 0;
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
+        struct squad_plan *plan = &builder->plans[i];
+        plan->first_feature = features;
+        plan->first_token = tokens;
+        set->skipped_examples += (size_t)plan->skipped;
+        set->cut_questions += (size_t)plan->cut;
+        features += (uint64_t)plan->kept;
+        tokens += (uint64_t)plan->kept_tokens;
+        if (tokens > UINT32_MAX) {
+            return error_set(error, BERTH_USAGE,
+                             "%s: the windows of the first %zu questions have more than %u tokens; "
+                             "raise doc_stride (%lld) or split the file",
+                             builder->args->name, i + 1, UINT32_MAX,
+                             (long long)builder->args->options->doc_stride);
+        }
+    }
+    TRY(squad_set_reserve(set, features, tokens, error));
     fill_examples(builder, threads);
     report_skipped(builder, log);
     for (size_t i = 0; builder->args->options->training && i < builder->args->set->count; i++) {

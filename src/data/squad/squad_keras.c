@@ -83,18 +83,6 @@ static size_t count_of_entries(const struct builder *builder, const struct squad
     return all ? example->answer_count : 1;
 }
 
-static enum berth_status count_entries(struct builder *builder, struct berth_error *error) {
-    size_t count = 0;
-    for (size_t i = 0; i < builder->args->dataset->count; i++) {
-        TRY(check_example(builder, &builder->args->dataset->examples[i], error));
-        count += count_of_entries(builder, &builder->args->dataset->examples[i]);
-    }
-    builder->entries = memory_array_zeroed(count + 1, sizeof *builder->entries);
-    return builder->entries != NULL
-               ? BERTH_OK
-               : error_no_memory(error, count * sizeof *builder->entries, "the features");
-}
-
 // Makes one document for each run of examples that share a context.
 static void list_entries(struct builder *builder) {
     for (size_t i = 0; i < builder->args->dataset->count; i++) {
@@ -160,11 +148,6 @@ done:
     memory_free(text);
     memory_free(origin);
     return status;
-}
-
-static void tokenize_documents(struct builder *builder, int threads) {
-    const struct squad_work work = {builder, builder->document_count, tokenize_document};
-    squad_work_run(&work, threads, &builder->failure);
 }
 
 // By Keras's rules every token is a word of the set.
@@ -267,11 +250,6 @@ static enum berth_status plan_entry(void *context, size_t index, struct token_li
     return entry->fate == KEPT ? tokenize_query(builder, entry, list, error) : BERTH_OK;
 }
 
-static void plan_entries(struct builder *builder, int threads) {
-    const struct squad_work work = {builder, builder->entry_count, plan_entry};
-    squad_work_run(&work, threads, &builder->failure);
-}
-
 static enum berth_status lay_out_entries(struct builder *builder, struct berth_error *error) {
     uint64_t tokens = 0, features = 0;
     for (size_t i = 0; i < builder->entry_count; i++) {
@@ -372,12 +350,22 @@ static void report_skipped(const struct builder *builder, const struct berth_log
 
 static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,
                                struct berth_error *error) {
-    TRY(count_entries(builder, error));
+    size_t count = 0;
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
+        TRY(check_example(builder, &builder->args->dataset->examples[i], error));
+        count += count_of_entries(builder, &builder->args->dataset->examples[i]);
+    }
+    builder->entries = memory_array_zeroed(count + 1, sizeof *builder->entries);
+    if (builder->entries == NULL) {
+        return error_no_memory(error, count * sizeof *builder->entries, "the features");
+    }
     list_entries(builder);
-    tokenize_documents(builder, threads);
+    const struct squad_work work = {builder, builder->document_count, tokenize_document};
+    squad_work_run(&work, threads, &builder->failure);
     TRY(squad_failure_status(&builder->failure, error));
     TRY(list_words(builder, error));
-    plan_entries(builder, threads);
+    const struct squad_work plans = {builder, builder->entry_count, plan_entry};
+    squad_work_run(&plans, threads, &builder->failure);
     TRY(squad_failure_status(&builder->failure, error));
     TRY(lay_out_entries(builder, error));
     fill_entries(builder, threads);

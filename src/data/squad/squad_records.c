@@ -165,22 +165,6 @@ static enum berth_status get_start(struct squad_reader *reader, const json *valu
     return BERTH_OK;
 }
 
-// [{"text": ..., "answer_start": ...}, ...]
-static enum berth_status read_answer_list(struct squad_reader *reader, const json *list,
-                                          const char *location, struct squad_example *example,
-                                          const struct squad_passage *passage) {
-    size_t count = json_length(list);
-    for (size_t i = 0; i < count; i++) {
-        char here[SQUAD_LOCATION_SIZE + 32];
-        struct squad_answer answer;
-        snprintf(here, sizeof here, "%s.answers[%zu]", location, i);
-        TRY(get_text(reader, json_at(list, i), here, "text", &answer.text));
-        TRY(get_start(reader, json_member(json_at(list, i), "answer_start"), here, &answer.start));
-        TRY(add_answer(reader, here, example, passage, answer));
-    }
-    return BERTH_OK;
-}
-
 // {"text": [...], "answer_start": [...]}
 static enum berth_status read_answer_columns(struct squad_reader *reader, const json *columns,
                                              const char *location, struct squad_example *example,
@@ -222,7 +206,18 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         reader->has_empty |= json_length(answers) == 0;
         example->impossible |= reader->is_declared_2 && json_length(answers) == 0 &&
                                json_member(question, "is_impossible") == NULL;
-        return read_answer_list(reader, answers, location, example, passage);
+        // [{"text": ..., "answer_start": ...}, ...]
+        size_t count = json_length(answers);
+        for (size_t i = 0; i < count; i++) {
+            char here[SQUAD_LOCATION_SIZE + 32];
+            struct squad_answer answer;
+            snprintf(here, sizeof here, "%s.answers[%zu]", location, i);
+            TRY(get_text(reader, json_at(answers, i), here, "text", &answer.text));
+            TRY(get_start(reader, json_member(json_at(answers, i), "answer_start"), here,
+                          &answer.start));
+            TRY(add_answer(reader, here, example, passage, answer));
+        }
+        return BERTH_OK;
     }
     if (!json_is_object_value(answers)) {
         return wrong_type(reader, location, "answers", "an array or an object of arrays", answers);
@@ -234,17 +229,6 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         example->impossible = 1;
         reader->version_2 = 1;
     }
-    return BERTH_OK;
-}
-
-static enum berth_status reserve_example(struct squad_reader *reader) {
-    size_t needed = reader->count + 1;
-    struct squad_example *grown =
-        memory_grow(reader->examples, &reader->capacity, needed, sizeof *grown);
-    if (grown == NULL) {
-        return error_no_memory(reader->error, needed * sizeof *grown, "questions");
-    }
-    reader->examples = grown;
     return BERTH_OK;
 }
 
@@ -284,7 +268,13 @@ static enum berth_status read_question(struct squad_reader *reader, const json *
         reader->version_2 = 1;
     }
     TRY(read_answers(reader, question, location, &example, passage));
-    TRY(reserve_example(reader));
+    size_t needed = reader->count + 1;
+    struct squad_example *grown =
+        memory_grow(reader->examples, &reader->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *grown, "questions");
+    }
+    reader->examples = grown;
     reader->examples[reader->count++] = example;
     return BERTH_OK;
 }
@@ -357,14 +347,11 @@ static enum berth_status read_records(struct squad_reader *reader, const json *r
     return BERTH_OK;
 }
 
-// "2.0" or "v2.0"
-static int says_2(const json *version) {
-    const char *text = json_text(version);
-    return text != NULL && text[text[0] == 'v'] == '2';
-}
-
 enum berth_status squad_reader_root(struct squad_reader *reader, const json *root) {
-    reader->is_declared_2 = says_2(json_member(root, "version"));
+    // "2.0" or "v2.0"
+    const json *version = json_member(root, "version");
+    const char *text = json_text(version);
+    reader->is_declared_2 = text != NULL && text[text[0] == 'v'] == '2';
     reader->version_2 |= reader->is_declared_2;
     if (json_is_array_value(root)) {
         return read_records(reader, root, "record ");

@@ -76,14 +76,6 @@ static int32_t label_of(const struct squad_feature *feature, int64_t token) {
     return row < feature->length ? (int32_t)row : feature->length;
 }
 
-static void set_labels(const struct squad_plan *plan, struct squad_feature *feature) {
-    int64_t first = feature->document_start, past = first + feature->document_length;
-    if (plan->by_words || (plan->start >= first && plan->end < past)) {
-        feature->start = label_of(feature, plan->start);
-        feature->end = label_of(feature, plan->end);
-    }
-}
-
 void squad_windows_fill(const struct squad_feature_set *set, const struct squad_plan *plan,
                         int32_t example, struct tokenizer_special special) {
     size_t token = plan->first_token, number = plan->first_feature;
@@ -102,7 +94,11 @@ void squad_windows_fill(const struct squad_feature_set *set, const struct squad_
                                           .document_length = (int32_t)length,
                                           .document_start = (int32_t)(w * plan->step)};
         if (plan->start >= 0) {
-            set_labels(plan, feature);
+            int64_t first = feature->document_start, past = first + feature->document_length;
+            if (plan->by_words || (plan->start >= first && plan->end < past)) {
+                feature->start = label_of(feature, plan->start);
+                feature->end = label_of(feature, plan->end);
+            }
         }
         fill_tokens(set, plan, w, special, feature);
         token += (size_t)feature->length;

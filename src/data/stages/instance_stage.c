@@ -8,7 +8,7 @@
 #include "core/buffer.h"
 #include "core/compressed.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "data/pretraining/documents.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/stages/shard_stage.h"
@@ -22,7 +22,7 @@
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
 enum { TEXT_FRACTION = 4 }; // 1/4 of the progress is tokens and instances, the rest the file
 
-struct job {
+struct instance_run {
     struct instance_stage *request;
     struct stage stage;
     struct stage_work work;
@@ -48,8 +48,8 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
     return instance_options_check(&options, error);
 }
 
-static enum berth_status set_vocabulary(struct job *job, struct berth_error *error) {
-    struct instance_stage *request = job->request;
+static enum berth_status set_vocabulary(struct instance_run *run, struct berth_error *error) {
+    struct instance_stage *request = run->request;
     struct tokenizer_special special = tokenizer_special_ids(request->tokenizer);
     size_t size = tokenizer_size(request->tokenizer);
     TRY(instance_stage_check(request, error));
@@ -84,23 +84,19 @@ static enum berth_status read_text(const struct instance_stage *request, const c
     return status;
 }
 
-static enum berth_status read_documents(struct job *job, const char *name,
-                                        struct documents *documents, struct berth_error *error) {
-    return read_text(job->request, path_in(job->request->shards, name).text, documents, error);
-}
-
 struct shard {
     const char *name; // of the text
     struct instances instances;
     struct instance_texts texts;
 };
 
-static enum berth_status make_instances(struct job *job, struct shard *shard,
+static enum berth_status make_instances(struct instance_run *run, struct shard *shard,
                                         struct berth_error *error) {
     struct documents documents = {0};
-    struct instance_options options = job->request->options;
-    options.stop = stage_stop_flag(&job->work);
-    enum berth_status status = read_documents(job, shard->name, &documents, error);
+    struct instance_options options = run->request->options;
+    options.stop = stage_stop_flag(&run->work);
+    enum berth_status status =
+        read_text(run->request, path_in(run->request->shards, shard->name).text, &documents, error);
     if (status == BERTH_OK) {
         status = instances_make(&documents, &options, &shard->instances, error);
     }
@@ -110,18 +106,18 @@ static enum berth_status make_instances(struct job *job, struct shard *shard,
 }
 
 // The name of the shard's instance file.
-static struct path file_name(const struct job *job, const char *shard) {
+static struct path file_name(const struct instance_run *run, const char *shard) {
     const int stem = (int)(strlen(shard) - strlen(".txt"));
-    return path_format("%.*s%s", stem, shard, job->request->tfrecord ? ".tfrecord" : ".hdf5");
+    return path_format("%.*s%s", stem, shard, run->request->tfrecord ? ".tfrecord" : ".hdf5");
 }
 
-static enum berth_status write_file(const struct job *job, const char *name,
+static enum berth_status write_file(const struct instance_run *run, const char *name,
                                     const struct instances *instances, int64_t *bytes,
                                     struct berth_error *error) {
-    const struct instance_options *options = &job->request->options;
+    const struct instance_options *options = &run->request->options;
     struct file_reader file;
-    const struct path path = path_in(job->request->folder, name);
-    TRY((job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+    const struct path path = path_in(run->request->folder, name);
+    TRY((run->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
         path.text, instances, options->max_length, options->max_predictions, error));
     TRY(file_reader_open(&file, path.text, error));
     *bytes = (int64_t)file.size;
@@ -129,13 +125,14 @@ static enum berth_status write_file(const struct job *job, const char *name,
     return BERTH_OK;
 }
 
-static enum berth_status add_entry(struct job *job, const char *name, const struct shard *shard,
-                                   int64_t bytes, struct berth_error *error) {
+static enum berth_status add_entry(struct instance_run *run, const char *name,
+                                   const struct shard *shard, int64_t bytes,
+                                   struct berth_error *error) {
     struct pretraining_statistics *statistics = memory_array_zeroed(1, sizeof *statistics);
     json *entry = NULL;
     if (statistics != NULL) {
         pretraining_statistics_add(statistics, &shard->instances);
-        entry = pretraining_statistics_to_json(statistics, job->request->options.max_length);
+        entry = pretraining_statistics_to_json(statistics, run->request->options.max_length);
     }
     memory_free(statistics);
     json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
@@ -145,40 +142,40 @@ static enum berth_status add_entry(struct job *job, const char *name, const stru
         json_free(entry);
         return error_no_memory(error, 0, "a manifest");
     }
-    TRY(stage_put(&job->stage, name, entry, error));
-    return stage_save_some(&job->stage, error);
+    TRY(stage_put(&run->stage, name, entry, error));
+    return stage_save_some(&run->stage, error);
 }
 
-static enum berth_status finish_shard(struct job *job, const struct shard *shard,
+static enum berth_status finish_shard(struct instance_run *run, const struct shard *shard,
                                       struct berth_error *error) {
-    const struct path name = file_name(job, shard->name);
+    const struct path name = file_name(run, shard->name);
     int64_t bytes = -1;
     if (shard->instances.count > 0) {
-        TRY(write_file(job, name.text, &shard->instances, &bytes, error));
+        TRY(write_file(run, name.text, &shard->instances, &bytes, error));
     }
-    return add_entry(job, name.text, shard, bytes, error);
+    return add_entry(run, name.text, shard, bytes, error);
 }
 
-static int64_t bytes_of(const struct job *job, const char *shard) {
+static int64_t bytes_of(const struct instance_run *run, const char *shard) {
     return json_as_integer(
-        json_member(json_member(json_member(job->shards, "files"), shard), "bytes"));
+        json_member(json_member(json_member(run->shards, "files"), shard), "bytes"));
 }
 
 static enum berth_status make_shard(void *context, size_t item, struct berth_error *error) {
-    struct job *job = context;
-    struct shard shard = {.name = job->names[item]};
-    int64_t bytes = bytes_of(job, shard.name), first = bytes / TEXT_FRACTION;
-    enum berth_status status = make_instances(job, &shard, error);
-    if (status == BERTH_INTERRUPTED && stage_should_stop(&job->work)) {
-        status = stage_outcome(&job->work, error);
+    struct instance_run *run = context;
+    struct shard shard = {.name = run->names[item]};
+    int64_t bytes = bytes_of(run, shard.name), first = bytes / TEXT_FRACTION;
+    enum berth_status status = make_instances(run, &shard, error);
+    if (status == BERTH_INTERRUPTED && stage_should_stop(&run->work)) {
+        status = stage_outcome(&run->work, error);
     }
     if (status == BERTH_OK) {
-        stage_advance(&job->work, first);
-        status = stage_should_stop(&job->work) ? stage_outcome(&job->work, error)
-                                               : finish_shard(job, &shard, error);
+        stage_advance(&run->work, first);
+        status = stage_should_stop(&run->work) ? stage_outcome(&run->work, error)
+                                               : finish_shard(run, &shard, error);
     }
     if (status == BERTH_OK) {
-        stage_advance(&job->work, bytes - first);
+        stage_advance(&run->work, bytes - first);
     }
     instances_done(&shard.instances);
     return status;
@@ -186,12 +183,12 @@ static enum berth_status make_shard(void *context, size_t item, struct berth_err
 
 // --- the whole stage -----------------------------------------------------------------------------
 
-static enum berth_status find_missing(struct job *job, struct berth_error *error) {
-    struct json_walk walk = {.object = json_member(job->shards, "files")};
+static enum berth_status find_missing(struct instance_run *run, struct berth_error *error) {
+    struct json_walk walk = {.object = json_member(run->shards, "files")};
     size_t count = json_length(walk.object);
-    job->names = memory_array(count + 1, sizeof *job->names);
-    if (job->names == NULL) {
-        return error_no_memory(error, count * sizeof *job->names, "the list of shards");
+    run->names = memory_array(count + 1, sizeof *run->names);
+    if (run->names == NULL) {
+        return error_no_memory(error, count * sizeof *run->names, "the list of shards");
     }
     while (json_walk_next(&walk)) {
         size_t length = strlen(walk.key);
@@ -199,27 +196,20 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
             strchr(walk.key, '/') != NULL) {
             return error_set(error, BERTH_CONFIG,
                              "%s/%s: expected the name of a shard, found \"%s\"",
-                             job->request->shards, SHARD_MANIFEST, walk.key);
+                             run->request->shards, SHARD_MANIFEST, walk.key);
         }
-        if (stage_find(&job->stage, file_name(job, walk.key).text) == NULL) {
-            job->names[job->count++] = walk.key;
-            job->request->text_bytes += bytes_of(job, walk.key);
+        if (stage_find(&run->stage, file_name(run, walk.key).text) == NULL) {
+            run->names[run->count++] = walk.key;
+            run->request->text_bytes += bytes_of(run, walk.key);
         }
     }
-    job->work.total = job->request->text_bytes;
+    run->work.total = run->request->text_bytes;
     return BERTH_OK;
 }
 
-static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    TRY(comm_settle(job->request->comm, find_missing(job, error), error));
-    const struct stage_items items = {
-        .count = job->count, .threads = job->request->threads, .make = make_shard, .context = job};
-    return stage_make(&job->work, &items, error);
-}
-
-static enum berth_status sum_up(struct job *job, struct berth_error *error) {
-    struct instance_stage *request = job->request;
-    struct json_walk walk = {.object = job->stage.files};
+static enum berth_status sum_up(struct instance_run *run, struct berth_error *error) {
+    struct instance_stage *request = run->request;
+    struct json_walk walk = {.object = run->stage.files};
     *request->statistics = (struct pretraining_statistics){0};
     while (json_walk_next(&walk)) {
         pretraining_statistics_add_json(request->statistics, walk.value);
@@ -232,32 +222,17 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
                                         path_in(request->folder, "statistics.json").text, error);
 }
 
-static void set_options(struct manifest_settings *settings, const struct instance_stage *request) {
-    const struct instance_options *options = &request->options;
-    manifest_set_integer(settings, "max_seq_length", (uint64_t)options->max_length);
-    manifest_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
-    manifest_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
-    manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
-    manifest_set_real(settings, "short_seq_prob", options->short_seq_prob);
-    manifest_set_integer(settings, "seed", options->seed);
-    // Instances of 0.1.0 say "fast": each of their shards was drawn with the same random numbers,
-    // so they are not continued.
-    manifest_set_text(settings, "rng", options->python ? "python" : "fast-2");
-    manifest_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
-    manifest_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
-}
-
 static int is_text(const char *name) {
     return name_has_suffix(name, ".txt");
 }
 
 // Adds the entry of another program's shard, and its line of the digest. Such shards have no
 // manifest that would show a change, so the digest covers their whole content.
-static enum berth_status describe_shard(struct job *job, json *files, const char *name,
+static enum berth_status describe_shard(struct instance_run *run, json *files, const char *name,
                                         struct buffer *lines, struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     uint64_t size = 0;
-    TRY(digest_measure(path_in(job->request->shards, name).text, &size, digest, error));
+    TRY(digest_measure(path_in(run->request->shards, name).text, &size, digest, error));
     buffer_put_text(lines, name);
     buffer_put_byte(lines, ' ');
     buffer_put_text(lines, digest);
@@ -269,17 +244,17 @@ static enum berth_status describe_shard(struct job *job, json *files, const char
 }
 
 // Lists another program's shards in the form of a manifest.
-static enum berth_status list_shards(struct job *job, char text[DIGEST_HEX_SIZE],
+static enum berth_status list_shards(struct instance_run *run, char text[DIGEST_HEX_SIZE],
                                      struct berth_error *error) {
     char **names;
     struct buffer lines = {0};
-    TRY(dir_list(job->request->shards, &names, error));
+    TRY(dir_list(run->request->shards, &names, error));
     json *files = json_new_object();
-    job->shards = json_new_object();
-    int failed = json_set(job->shards, "files", files);
+    run->shards = json_new_object();
+    int failed = json_set(run->shards, "files", files);
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && failed == 0 && status == BERTH_OK; i++) {
-        status = is_text(names[i]) ? describe_shard(job, files, names[i], &lines, error) : BERTH_OK;
+        status = is_text(names[i]) ? describe_shard(run, files, names[i], &lines, error) : BERTH_OK;
     }
     if (status == BERTH_OK) {
         status = failed == 0 && !lines.failed
@@ -306,50 +281,61 @@ static int has_only_shards(const char *folder, const char *manifest) {
     return found;
 }
 
-static enum berth_status open_shards(struct job *job, struct manifest_settings *settings,
-                                     struct berth_error *error) {
+// Prepares the work of the stage; each rank does this by itself.
+static enum berth_status prepare(struct instance_run *run, struct manifest_settings *settings,
+                                 struct berth_error *error) {
+    TRY(set_vocabulary(run, error));
     char digest[DIGEST_HEX_SIZE];
-    const struct path path = path_in(job->request->shards, SHARD_MANIFEST);
-    if (has_only_shards(job->request->shards, path.text)) {
-        TRY(list_shards(job, digest, error));
+    const struct path path = path_in(run->request->shards, SHARD_MANIFEST);
+    if (has_only_shards(run->request->shards, path.text)) {
+        TRY(list_shards(run, digest, error));
     } else {
         TRY(manifest_read_complete(path.text, "run the stage \"shards\" first, to its end",
-                                   &job->shards, error));
+                                   &run->shards, error));
         TRY(digest_file(DIGEST_SHA256, path.text, digest, error));
     }
     manifest_set_text(settings, "shards_sha256", digest);
-    manifest_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
+    manifest_set_integer(settings, SHARD_COUNT, json_length(json_member(run->shards, "files")));
+    const struct instance_options *options = &run->request->options;
+    manifest_set_integer(settings, "max_seq_length", (uint64_t)options->max_length);
+    manifest_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
+    manifest_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
+    manifest_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
+    manifest_set_real(settings, "short_seq_prob", options->short_seq_prob);
+    manifest_set_integer(settings, "seed", options->seed);
+    // Instances of 0.1.0 say "fast": each of their shards was drawn with the same random numbers,
+    // so they are not continued.
+    manifest_set_text(settings, "rng", options->python ? "python" : "fast-2");
+    manifest_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
+    manifest_set_text(settings, "format", run->request->tfrecord ? "tfrecord" : "hdf5");
     return BERTH_OK;
 }
 
-// Prepares the work of the stage; each rank does this by itself.
-static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
-                                 struct berth_error *error) {
-    TRY(set_vocabulary(job, error));
-    TRY(open_shards(job, settings, error));
-    set_options(settings, job->request);
-    return BERTH_OK;
-}
-
-static enum berth_status run(struct job *job, struct manifest_settings *settings,
-                             struct berth_error *error) {
-    struct comm *comm = job->request->comm;
-    const struct path manifest = path_in(job->request->folder, INSTANCE_MANIFEST);
-    const struct stage_location location = {job->request->folder, manifest.text, comm};
-    TRY(stage_settle_input(comm, prepare(job, settings, error), error));
-    TRY(stage_open(&job->stage, &location, settings, error));
-    if (!job->stage.complete) {
-        TRY(make_missing(job, error));
-        TRY(stage_finish(&job->stage, error));
+static enum berth_status make_all_instances(struct instance_run *run,
+                                            struct manifest_settings *settings,
+                                            struct berth_error *error) {
+    struct comm *comm = run->request->comm;
+    const struct path manifest = path_in(run->request->folder, INSTANCE_MANIFEST);
+    const struct stage_location location = {run->request->folder, manifest.text, comm};
+    TRY(stage_settle_input(comm, prepare(run, settings, error), error));
+    TRY(stage_open(&run->stage, &location, settings, error));
+    if (!run->stage.complete) {
+        TRY(comm_settle(run->request->comm, find_missing(run, error), error));
+        const struct stage_items items = {.count = run->count,
+                                          .threads = run->request->threads,
+                                          .make = make_shard,
+                                          .context = run};
+        TRY(stage_make(&run->work, &items, error));
+        TRY(stage_finish(&run->stage, error));
     }
-    return comm_settle(comm, comm->rank == 0 ? sum_up(job, error) : BERTH_OK, error);
+    return comm_settle(comm, comm->rank == 0 ? sum_up(run, error) : BERTH_OK, error);
 }
 
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const atomic_int *stop, struct berth_error *error) {
-    struct job job = {.request = stage, .stage.lock.descriptor = -1};
+    struct instance_run run = {.request = stage, .stage.lock.descriptor = -1};
     struct manifest_settings settings = stage->settings;
-    job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
+    run.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
                                    .log = log,
                                    .stop = stop,
                                    .comm = stage->comm,
@@ -357,10 +343,10 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
                                    .in_bytes = 1};
     stage->text_bytes = stage->files = stage->empty = 0;
     stage->texts = (struct instance_texts){0};
-    enum berth_status status = run(&job, &settings, error);
-    stage_close(&job.stage);
-    json_free(job.shards);
-    memory_free(job.names);
+    enum berth_status status = make_all_instances(&run, &settings, error);
+    stage_close(&run.stage);
+    json_free(run.shards);
+    memory_free(run.names);
     return status;
 }
 
@@ -407,34 +393,6 @@ static enum berth_status read_texts(const struct instance_stage *request, const 
     return status;
 }
 
-static int is_tfrecord(const struct instance_stage *stage, const char *path) {
-    const int is_named =
-        name_has_extension(path, ".tfrecord") || name_has_extension(path, ".tf_record");
-    return stage->tfrecord || (stage->follows_name && is_named);
-}
-
-// Writes one of `files` files with every `files`-th instance from `first` on, as the original
-// program distributes them.
-static enum berth_status write_output(const struct instance_stage *stage,
-                                      const struct instances *all, size_t first, size_t files,
-                                      const char *path, struct berth_error *error) {
-    const size_t room = all->count / files + 1;
-    struct instances dealt = *all; // borrows its arrays
-    dealt.items = memory_array(room, sizeof *dealt.items);
-    dealt.count = 0;
-    if (dealt.items == NULL) {
-        return error_no_memory(error, room * sizeof *dealt.items, "the instances of a file");
-    }
-    for (size_t i = first; i < all->count; i += files) {
-        dealt.items[dealt.count++] = all->items[i];
-    }
-    enum berth_status status =
-        (is_tfrecord(stage, path) ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-            path, &dealt, stage->options.max_length, stage->options.max_predictions, error);
-    memory_free(dealt.items);
-    return status;
-}
-
 static enum berth_status write_outputs(const struct instance_stage *stage,
                                        const struct instances *instances, char **outputs,
                                        struct berth_error *error) {
@@ -448,18 +406,37 @@ static enum berth_status write_outputs(const struct instance_stage *stage,
                          files, instances->count);
     }
     for (size_t i = 0; i < files; i++) {
-        TRY(write_output(stage, instances, i, files, outputs[i], error));
+        // Writes one of `files` files with every `files`-th instance from `first` on, as the
+        // original program distributes them.
+        const size_t room = instances->count / files + 1;
+        struct instances dealt = *instances; // borrows its arrays
+        dealt.items = memory_array(room, sizeof *dealt.items);
+        dealt.count = 0;
+        if (dealt.items == NULL) {
+            return error_no_memory(error, room * sizeof *dealt.items, "the instances of a file");
+        }
+        for (size_t k = i; k < instances->count; k += files) {
+            dealt.items[dealt.count++] = instances->items[k];
+        }
+        const int is_named = name_has_extension(outputs[i], ".tfrecord") ||
+                             name_has_extension(outputs[i], ".tf_record");
+        enum berth_status status = (stage->tfrecord || (stage->follows_name && is_named)
+                                        ? pretraining_write_tfrecord
+                                        : pretraining_write_hdf5)(
+            outputs[i], &dealt, stage->options.max_length, stage->options.max_predictions, error);
+        memory_free(dealt.items);
+        TRY(status);
     }
     return BERTH_OK;
 }
 
 enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
                                             char **outputs, struct berth_error *error) {
-    struct job job = {.request = stage};
+    struct instance_run run = {.request = stage};
     struct documents documents = {0};
     struct instances instances = {0};
     enum berth_status status;
-    TRY_DONE(set_vocabulary(&job, error));
+    TRY_DONE(set_vocabulary(&run, error));
     TRY_DONE(read_texts(stage, texts, outputs, &documents, error));
     TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
     if (instances.count == 0) {

@@ -21,7 +21,7 @@ enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 100000
 enum { OTHER_FILES = 48 };        // that the process may have open besides corpora and shards
 #define HEAD_BYTES ((size_t)4096) // of each file, for the digest of the corpora
 
-struct job {
+struct shard_run {
     struct shard_stage *request;
     struct shard_plan plan; // the plan that the articles can fill
     struct shard_assignment assignment;
@@ -85,7 +85,7 @@ static enum berth_status describe_file(const char *path, struct buffer *to,
     return status;
 }
 
-static enum berth_status describe_source(struct job *job, const struct corpus_source *source,
+static enum berth_status describe_source(struct shard_run *run, const struct corpus_source *source,
                                          struct buffer *to, struct berth_error *error) {
     struct corpus *corpus;
     TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
@@ -93,7 +93,7 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
     const char *const *files = corpus_files(corpus, &count);
     enum berth_status status = BERTH_OK;
     buffer_put_byte(to, (char)('0' + source->form));
-    job->bytes += corpus_size(corpus);
+    run->bytes += corpus_size(corpus);
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
         status = describe_file(files[i], to, error);
     }
@@ -103,12 +103,12 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
 
 // Computes a digest of the names, sizes and first bytes of the corpora's files, and their size in
 // bytes.
-static enum berth_status digest_corpora(struct job *job, char digest[DIGEST_HEX_SIZE],
+static enum berth_status digest_corpora(struct shard_run *run, char digest[DIGEST_HEX_SIZE],
                                         struct berth_error *error) {
     struct buffer all = {0};
     enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < job->request->source_count && status == BERTH_OK; i++) {
-        status = describe_source(job, &job->request->sources[i], &all, error);
+    for (size_t i = 0; i < run->request->source_count && status == BERTH_OK; i++) {
+        status = describe_source(run, &run->request->sources[i], &all, error);
     }
     if (status == BERTH_OK && all.failed) {
         status = error_no_memory(error, all.length, "the corpora's files");
@@ -178,10 +178,10 @@ static enum berth_status tally_put(struct tally *tally, const char *text, size_t
 }
 
 static enum berth_status tally_every_nth(void *context, size_t worker, struct berth_error *error) {
-    struct job *job = context;
-    struct tally *tally = &job->tallies[worker];
-    const uint64_t workers = (uint64_t)job->threads;
-    struct articles articles = {.request = job->request};
+    struct shard_run *run = context;
+    struct tally *tally = &run->tallies[worker];
+    const uint64_t workers = (uint64_t)run->threads;
+    struct articles articles = {.request = run->request};
     uint64_t reported = 0;
     const char *text;
     size_t length;
@@ -192,10 +192,10 @@ static enum berth_status tally_every_nth(void *context, size_t worker, struct be
             find_long_lines(tally, text, length, corpus_path(articles.corpus));
         }
         if (++tally->found.articles % POLL_ARTICLES == 0) {
-            stage_advance(&job->work, (int64_t)(position(&articles) - reported));
+            stage_advance(&run->work, (int64_t)(position(&articles) - reported));
             reported = position(&articles);
-            status = status == BERTH_OK && stage_should_stop(&job->work)
-                         ? stage_outcome(&job->work, error)
+            status = status == BERTH_OK && stage_should_stop(&run->work)
+                         ? stage_outcome(&run->work, error)
                          : status;
         }
         if (status == BERTH_OK) {
@@ -204,16 +204,6 @@ static enum berth_status tally_every_nth(void *context, size_t worker, struct be
     }
     corpus_close(articles.corpus);
     return status;
-}
-
-static enum berth_status tally_articles(struct job *job, struct berth_error *error) {
-    const struct stage_items items = {.count = (size_t)job->threads,
-                                      .threads = job->request->threads,
-                                      .make = tally_every_nth,
-                                      .context = job};
-    job->work.phase = "counting sentences";
-    job->work.total = (int64_t)job->bytes * job->threads;
-    return stage_make(&job->work, &items, error);
 }
 
 // Copies the tally of rank `root` to all ranks.
@@ -237,39 +227,25 @@ static enum berth_status broadcast_tally(struct comm *comm, struct tally *tally,
     return comm->status(comm, error);
 }
 
-static enum berth_status broadcast_tallies(struct job *job, struct berth_error *error) {
-    const int ranks = job->request->comm->size;
-    for (int i = 0; i < job->threads && ranks > 1; i++) {
-        TRY(broadcast_tally(job->request->comm, &job->tallies[i], i % ranks, error));
-    }
-    return BERTH_OK;
-}
-
-// Each worker has read all corpora.
-static enum berth_status check_tallies(const struct job *job, struct berth_error *error) {
-    const struct tally *tallies = job->tallies;
-    for (int i = 1; i < job->threads; i++) {
+static enum berth_status make_assignment(struct shard_run *run, struct berth_error *error) {
+    const struct tally *tallies = run->tallies;
+    const uint64_t workers = (uint64_t)run->threads;
+    uint64_t count = tallies[0].found.articles;
+    // Each worker has read all corpora.
+    for (int i = 1; i < run->threads; i++) {
         if (tallies[i].found.articles != tallies[0].found.articles) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s: the corpora have %" PRIu64 " articles, and %" PRIu64
                              " when they were read again; they must not change during the run, and "
                              "must be the same for all processes",
-                             job->request->sources[0].paths[0], tallies[0].found.articles,
+                             run->request->sources[0].paths[0], tallies[0].found.articles,
                              tallies[i].found.articles);
         }
     }
-    return BERTH_OK;
-}
-
-static enum berth_status make_assignment(struct job *job, struct berth_error *error) {
-    const struct tally *tallies = job->tallies;
-    const uint64_t workers = (uint64_t)job->threads;
-    uint64_t count = tallies[0].found.articles;
-    TRY(check_tallies(job, error));
     if (count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found, so there is nothing to shard",
-                         job->request->sources[0].paths[0]);
+                         run->request->sources[0].paths[0]);
     }
     uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
     if (sentences == NULL) {
@@ -279,87 +255,92 @@ static enum berth_status make_assignment(struct job *job, struct berth_error *er
         sentences[i] = tallies[i % workers].sentences[i / workers];
     }
     enum berth_status status =
-        shard_assignment_make(&job->plan, sentences, count, &job->assignment, error);
+        shard_assignment_make(&run->plan, sentences, count, &run->assignment, error);
     memory_free(sentences);
     if (status == BERTH_BAD_DATA) {
         (void)error_prefix(error, status, "%s: nothing to shard",
-                           job->request->sources[0].paths[0]);
+                           run->request->sources[0].paths[0]);
     }
     return status;
 }
 
-static enum berth_status check_shards(const struct job *job, struct berth_error *error) {
-    const struct shard_plan *request = &job->request->plan, *plan = &job->plan;
+static enum berth_status check_shards(const struct shard_run *run, struct berth_error *error) {
+    const struct shard_plan *request = &run->request->plan, *plan = &run->plan;
     const int fewer_training = plan->training != request->training;
     const int fewer_test = plan->test != request->test;
-    if ((fewer_training && job->request->training_is_named) ||
-        (fewer_test && job->request->test_is_named)) {
+    if ((fewer_training && run->request->training_is_named) ||
+        (fewer_test && run->request->test_is_named)) {
         return error_set(error, BERTH_CONFIG,
                          "%" PRIu64
                          " article%s %s too few for %u training and %u test shards (two articles "
                          "each): set shards to at most %u and test_shards to at most %u",
-                         job->assignment.count, number_plural((int64_t)job->assignment.count),
-                         job->assignment.count == 1 ? "is" : "are", request->training,
+                         run->assignment.count, number_plural((int64_t)run->assignment.count),
+                         run->assignment.count == 1 ? "is" : "are", request->training,
                          request->test, plan->training, plan->test);
     }
     if (fewer_training || fewer_test) {
         log_note(
-            job->work.log,
+            run->work.log,
             "making %u shard%s for training and %u for testing, not %u and %u: a shard needs two "
             "articles, and the text has %" PRIu64,
             plan->training, number_plural(plan->training), plan->test, request->training,
-            request->test, job->assignment.count);
+            request->test, run->assignment.count);
     }
     return BERTH_OK;
 }
 
-static void warn_about_long_lines(const struct job *job) {
-    const struct tally *worst = &job->tallies[0];
+static enum berth_status assign_articles(struct shard_run *run, struct berth_error *error) {
+    struct comm *comm = run->request->comm;
+    run->tallies = memory_array_zeroed((size_t)run->threads, sizeof *run->tallies);
+    TRY(comm_settle(comm,
+                    run->tallies != NULL
+                        ? BERTH_OK
+                        : error_no_memory(error, (size_t)run->threads * sizeof *run->tallies,
+                                          "the articles' lengths"),
+                    error));
+    const struct stage_items items = {.count = (size_t)run->threads,
+                                      .threads = run->request->threads,
+                                      .make = tally_every_nth,
+                                      .context = run};
+    run->work.phase = "counting sentences";
+    run->work.total = (int64_t)run->bytes * run->threads;
+    TRY(stage_make(&run->work, &items, error));
+    const int ranks = run->request->comm->size;
+    for (int i = 0; i < run->threads && ranks > 1; i++) {
+        TRY(broadcast_tally(run->request->comm, &run->tallies[i], i % ranks, error));
+    }
+    TRY(comm_settle(comm, make_assignment(run, error), error));
+    const struct tally *worst = &run->tallies[0];
     uint64_t lines = 0;
-    for (int i = 0; i < job->threads; i++) {
-        const struct tally *tally = &job->tallies[i];
+    for (int i = 0; i < run->threads; i++) {
+        const struct tally *tally = &run->tallies[i];
         lines += tally->found.long_lines;
         worst = tally->found.most_words > worst->found.most_words ? tally : worst;
     }
     if (lines > 0) {
-        log_warning(job->work.log,
+        log_warning(run->work.log,
                     "lines of more than %d words: %" PRIu64 ", such as one of %" PRIu64
                     " in %s; each is part of a single article, and an instance keeps at most "
                     "max_seq_length tokens of a sentence, so the rest is lost; expected one "
                     "sentence or paragraph per line, and an empty line after each article",
                     LONG_LINE_WORDS, lines, worst->found.most_words, worst->found.path);
     }
-}
-
-static enum berth_status assign_articles(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->request->comm;
-    job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
-    TRY(comm_settle(comm,
-                    job->tallies != NULL
-                        ? BERTH_OK
-                        : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
-                                          "the articles' lengths"),
-                    error));
-    TRY(tally_articles(job, error));
-    TRY(broadcast_tallies(job, error));
-    TRY(comm_settle(comm, make_assignment(job, error), error));
-    warn_about_long_lines(job);
-    return comm_settle(comm, check_shards(job, error), error);
+    return comm_settle(comm, check_shards(run, error), error);
 }
 
 // Sums the threads of all ranks.
-static enum berth_status count_threads(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->request->comm;
-    double threads = job->request->threads > 0 ? job->request->threads : 1;
+static enum berth_status count_threads(struct shard_run *run, struct berth_error *error) {
+    struct comm *comm = run->request->comm;
+    double threads = run->request->threads > 0 ? run->request->threads : 1;
     comm->sum(comm, &threads, 1);
     TRY(comm->status(comm, error));
-    job->threads = (int)threads;
+    run->threads = (int)threads;
     return BERTH_OK;
 }
 
 // --- a group ------------------------------------------------------------------------------------
 
-static enum berth_status put_articles(struct job *job, struct shard_writer *writer,
+static enum berth_status put_articles(struct shard_run *run, struct shard_writer *writer,
                                       struct articles *articles, struct berth_error *error) {
     const char *text;
     size_t length;
@@ -371,21 +352,21 @@ static enum berth_status put_articles(struct job *job, struct shard_writer *writ
         }
         if (length == 0 || writer->articles % POLL_ARTICLES == 0) {
             uint64_t at = position(articles);
-            stage_advance(&job->work, (int64_t)(at - reported));
+            stage_advance(&run->work, (int64_t)(at - reported));
             reported = at;
-            if (stage_should_stop(&job->work)) {
-                return stage_outcome(&job->work, error);
+            if (stage_should_stop(&run->work)) {
+                return stage_outcome(&run->work, error);
             }
         }
     } while (length > 0);
     return BERTH_OK;
 }
 
-static enum berth_status add_entry(struct job *job, const struct shard_writer *writer, size_t i,
-                                   struct berth_error *error) {
+static enum berth_status add_entry(struct shard_run *run, const struct shard_writer *writer,
+                                   size_t i, struct berth_error *error) {
     const struct shard_counts *counts = &writer->counts[i];
     const struct path name =
-        shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
+        shard_file_name(&run->plan, writer->target.first + i, writer->target.name);
     json *entry = json_new_object();
     int failed = json_set(entry, "bytes", json_new_integer((int64_t)counts->bytes));
     failed |= json_set(entry, "articles", json_new_integer((int64_t)counts->articles));
@@ -394,7 +375,7 @@ static enum berth_status add_entry(struct job *job, const struct shard_writer *w
         json_free(entry);
         return error_no_memory(error, 0, "a manifest");
     }
-    return stage_put(&job->stage, name.text, entry, error);
+    return stage_put(&run->stage, name.text, entry, error);
 }
 
 // Consecutive shards that are still missing.
@@ -403,13 +384,13 @@ struct group {
 };
 
 static enum berth_status make_group(void *context, size_t item, struct berth_error *error) {
-    struct job *job = context;
-    const size_t first = job->groups[item].first, count = job->groups[item].count;
-    const struct shard_target target = {job->request->folder, job->request->name, first, count};
+    struct shard_run *run = context;
+    const size_t first = run->groups[item].first, count = run->groups[item].count;
+    const struct shard_target target = {run->request->folder, run->request->name, first, count};
     struct shard_writer writer;
-    struct articles articles = {.request = job->request};
-    TRY(shard_writer_open(&writer, &job->plan, &job->assignment, &target, error));
-    enum berth_status status = put_articles(job, &writer, &articles, error);
+    struct articles articles = {.request = run->request};
+    TRY(shard_writer_open(&writer, &run->plan, &run->assignment, &target, error));
+    enum berth_status status = put_articles(run, &writer, &articles, error);
     corpus_close(articles.corpus);
     if (status == BERTH_OK) {
         status = shard_writer_commit(&writer, error);
@@ -417,75 +398,71 @@ static enum berth_status make_group(void *context, size_t item, struct berth_err
         shard_writer_abort(&writer);
     }
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = add_entry(job, &writer, i, error);
+        status = add_entry(run, &writer, i, error);
     }
     shard_writer_done(&writer);
-    return status == BERTH_OK ? stage_save(&job->stage, error) : status;
+    return status == BERTH_OK ? stage_save(&run->stage, error) : status;
 }
 
 // --- the whole stage -----------------------------------------------------------------------------
 
-static int is_missing(const struct job *job, size_t i) {
-    const struct path name = shard_file_name(&job->plan, i, job->request->name);
-    return stage_find(&job->stage, name.text) == NULL;
-}
-
 // How many shards a thread of this rank can write at a time, besides the corpus that it reads.
-static size_t writable_shards(const struct job *job) {
-    const size_t files = file_limit(), threads = (size_t)job->request->threads;
+static size_t writable_shards(const struct shard_run *run) {
+    const size_t files = file_limit(), threads = (size_t)run->request->threads;
     const size_t each = files > OTHER_FILES ? (files - OTHER_FILES) / threads : 0;
     return each > GROUP_MAX ? GROUP_MAX : each > 2 ? each - 1 : 1;
 }
 
 // The most shards of a group; the same on all ranks, whose limits of open files may differ.
-static enum berth_status agree_on_limit(const struct job *job, size_t *limit,
+static enum berth_status agree_on_limit(const struct shard_run *run, size_t *limit,
                                         struct berth_error *error) {
-    const size_t shards = shard_count(&job->plan), own = writable_shards(job);
-    const size_t workers = job->threads > GROUPS ? (size_t)job->threads : GROUPS;
+    const size_t shards = shard_count(&run->plan), own = writable_shards(run);
+    const size_t workers = run->threads > GROUPS ? (size_t)run->threads : GROUPS;
     const size_t least = (shards + own - 1) / own;
     int groups = (int)(workers > least ? workers : least); // agree makes it the maximum
-    TRY(comm_settle_stop(job->request->comm, BERTH_OK, &groups, error));
+    TRY(comm_settle_stop(run->request->comm, BERTH_OK, &groups, error));
     *limit = (shards + (size_t)groups - 1) / (size_t)groups;
     return BERTH_OK;
 }
 
 // Divides the missing shards into groups of at most `limit`.
-static enum berth_status find_groups(struct job *job, size_t limit, size_t *count,
+static enum berth_status find_groups(struct shard_run *run, size_t limit, size_t *count,
                                      struct berth_error *error) {
-    const size_t shards = shard_count(&job->plan);
+    const size_t shards = shard_count(&run->plan);
     *count = 0;
-    job->groups = memory_array(shards, sizeof *job->groups);
-    if (job->groups == NULL) {
-        return error_no_memory(error, shards * sizeof *job->groups, "groups of shards");
+    run->groups = memory_array(shards, sizeof *run->groups);
+    if (run->groups == NULL) {
+        return error_no_memory(error, shards * sizeof *run->groups, "groups of shards");
     }
     for (size_t i = 0; i < shards; i++) {
-        const int missing = is_missing(job, i);
-        struct group *last = *count > 0 ? &job->groups[*count - 1] : NULL;
+        const struct path name = shard_file_name(&run->plan, i, run->request->name);
+        const int missing = stage_find(&run->stage, name.text) == NULL;
+        struct group *last = *count > 0 ? &run->groups[*count - 1] : NULL;
         if (missing && last != NULL && last->first + last->count == i && last->count < limit) {
             last->count++;
         } else if (missing) {
-            job->groups[(*count)++] = (struct group){i, 1};
+            run->groups[(*count)++] = (struct group){i, 1};
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status make_missing(struct job *job, struct berth_error *error) {
+static enum berth_status make_missing(struct shard_run *run, struct berth_error *error) {
     struct stage_items items = {
-        .threads = job->request->threads, .make = make_group, .context = job};
+        .threads = run->request->threads, .make = make_group, .context = run};
     size_t limit;
-    TRY(agree_on_limit(job, &limit, error));
-    TRY(comm_settle(job->request->comm, find_groups(job, limit, &items.count, error), error));
-    job->work.phase = "shards";
-    job->work.done = 0;
-    job->work.total = (int64_t)(job->bytes * items.count);
-    TRY(stage_make(&job->work, &items, error));
-    return stage_finish(&job->stage, error);
+    TRY(agree_on_limit(run, &limit, error));
+    TRY(comm_settle(run->request->comm, find_groups(run, limit, &items.count, error), error));
+    run->work.phase = "shards";
+    run->work.done = 0;
+    run->work.total = (int64_t)(run->bytes * items.count);
+    TRY(stage_make(&run->work, &items, error));
+    return stage_finish(&run->stage, error);
 }
 
-static void sum_up(struct job *job) {
-    struct json_walk walk = {.object = job->stage.files};
-    struct shard_stage *request = job->request;
+static void sum_up(struct shard_run *run) {
+    struct json_walk walk = {.object = run->stage.files};
+    struct shard_stage *request = run->request;
     request->articles = request->sentences = request->text_bytes = 0;
     request->training = request->test = 0;
     while (json_walk_next(&walk)) {
@@ -499,11 +476,11 @@ static void sum_up(struct job *job) {
 }
 
 // Prepares the work of the stage; each rank does this by itself.
-static enum berth_status prepare(struct job *job, struct manifest_settings *settings,
+static enum berth_status prepare(struct shard_run *run, struct manifest_settings *settings,
                                  struct berth_error *error) {
-    const struct shard_plan *plan = &job->request->plan;
+    const struct shard_plan *plan = &run->request->plan;
     char digest[DIGEST_HEX_SIZE];
-    TRY(digest_corpora(job, digest, error));
+    TRY(digest_corpora(run, digest, error));
     manifest_set_text(settings, "articles_sha256", digest);
     manifest_set_integer(settings, "shards", plan->training);
     manifest_set_integer(settings, "test_shards", plan->test);
@@ -512,41 +489,41 @@ static enum berth_status prepare(struct job *job, struct manifest_settings *sett
     return BERTH_OK;
 }
 
-static enum berth_status run(struct job *job, struct manifest_settings *settings,
-                             struct berth_error *error) {
-    struct comm *comm = job->request->comm;
-    const struct path manifest = path_in(job->request->folder, SHARD_MANIFEST);
-    const struct stage_location location = {job->request->folder, manifest.text, comm};
-    TRY(comm_settle(comm, prepare(job, settings, error), error));
-    TRY(stage_open(&job->stage, &location, settings, error));
-    TRY(count_threads(job, error));
-    sum_up(job);
-    int64_t before = job->request->text_bytes;
-    if (!job->stage.complete) {
-        TRY(assign_articles(job, error));
-        TRY(make_missing(job, error));
-        sum_up(job);
+static enum berth_status make_shards(struct shard_run *run, struct manifest_settings *settings,
+                                     struct berth_error *error) {
+    struct comm *comm = run->request->comm;
+    const struct path manifest = path_in(run->request->folder, SHARD_MANIFEST);
+    const struct stage_location location = {run->request->folder, manifest.text, comm};
+    TRY(comm_settle(comm, prepare(run, settings, error), error));
+    TRY(stage_open(&run->stage, &location, settings, error));
+    TRY(count_threads(run, error));
+    sum_up(run);
+    int64_t before = run->request->text_bytes;
+    if (!run->stage.complete) {
+        TRY(assign_articles(run, error));
+        TRY(make_missing(run, error));
+        sum_up(run);
     }
-    job->request->written_bytes = job->request->text_bytes - before;
+    run->request->written_bytes = run->request->text_bytes - before;
     return BERTH_OK;
 }
 
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const atomic_int *stop, struct berth_error *error) {
-    struct job job = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
+    struct shard_run run = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct manifest_settings settings = {.count = 0};
-    job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
+    run.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
                                    .log = log,
                                    .stop = stop,
                                    .comm = stage->comm,
                                    .in_bytes = 1};
-    enum berth_status status = run(&job, &settings, error);
-    stage_close(&job.stage);
-    for (int i = 0; i < job.threads && job.tallies != NULL; i++) {
-        memory_free(job.tallies[i].sentences);
+    enum berth_status status = make_shards(&run, &settings, error);
+    stage_close(&run.stage);
+    for (int i = 0; i < run.threads && run.tallies != NULL; i++) {
+        memory_free(run.tallies[i].sentences);
     }
-    memory_free(job.tallies);
-    memory_free(job.groups);
-    shard_assignment_done(&job.assignment);
+    memory_free(run.tallies);
+    memory_free(run.groups);
+    shard_assignment_done(&run.assignment);
     return status;
 }

@@ -77,17 +77,6 @@ static enum berth_status load_entries(struct stage *stage, const json *manifest,
     return failed ? error_no_memory(error, 0, stage->path.text) : BERTH_OK;
 }
 
-static enum berth_status load(struct stage *stage, struct berth_error *error) {
-    json *manifest;
-    TRY(manifest_read(stage->path.text, stage->remedy, &manifest, error));
-    enum berth_status status = check_settings(stage, manifest, error);
-    if (status == BERTH_OK) {
-        status = load_entries(stage, manifest, error);
-    }
-    json_free(manifest);
-    return status;
-}
-
 // Locks the manifest's folder, and removes half-written manifests from it.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     const struct path folder = path_parent(stage->path.text);
@@ -210,7 +199,14 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     TRY(lock(stage, error));
     TRY(remove_temporary(stage, stage->folder, "", &others, error));
     if (file_exists(stage->path.text)) {
-        TRY(load(stage, error));
+        json *manifest;
+        TRY(manifest_read(stage->path.text, stage->remedy, &manifest, error));
+        enum berth_status status = check_settings(stage, manifest, error);
+        if (status == BERTH_OK) {
+            status = load_entries(stage, manifest, error);
+        }
+        json_free(manifest);
+        TRY(status);
         return absorb_lists(stage, absorb_whole, error);
     }
     if (others) {
@@ -238,23 +234,19 @@ static enum berth_status broadcast_text(struct comm *comm, char **text, struct b
     return comm->status(comm, error);
 }
 
-static enum berth_status compare_with_rank_0(const struct stage *stage, const json *object,
-                                             struct berth_error *error) {
-    const struct manifest_difference found = manifest_differ(object, stage->settings);
-    return found.name == NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: %s is \"%s\" here and \"%s\" in rank 0: the input must be the "
-                           "same on all hosts",
-                           stage->folder, found.name, found.now, found.saved);
-}
-
 static enum berth_status copy_from_rank_0(struct stage *stage, const char *text,
                                           struct berth_error *error) {
     json *object = NULL;
     stage->path = list_path(stage, stage->comm->rank);
     TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
-    enum berth_status status = compare_with_rank_0(stage, object, error);
+    const struct manifest_difference found = manifest_differ(object, stage->settings);
+    enum berth_status status =
+        found.name == NULL
+            ? BERTH_OK
+            : error_set(error, BERTH_CONFIG,
+                        "%s: %s is \"%s\" here and \"%s\" in rank 0: the input must be the "
+                        "same on all hosts",
+                        stage->folder, found.name, found.now, found.saved);
     json_free(stage->files);
     stage->files = json_copy_deep(manifest_files(object));
     stage->complete = manifest_is_complete(object);

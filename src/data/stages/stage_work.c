@@ -141,7 +141,8 @@ static void make_in_background(void *context) {
     make_own_items(joint->work, joint->items);
 }
 
-static enum berth_status settle(const struct joint_work *joint, struct berth_error *error) {
+static enum berth_status agree_on_outcome(const struct joint_work *joint,
+                                          struct berth_error *error) {
     const struct stage_work *work = joint->work;
     const enum berth_status own = stage_outcome(work, error);
     TRY(comm_settle(work->comm, own == BERTH_INTERRUPTED ? BERTH_OK : own, error));
@@ -162,7 +163,7 @@ static enum berth_status make_jointly(struct stage_work *work, const struct stag
     if (status != BERTH_OK) {
         stage_fail(work, status, &own);
     }
-    return settle(&joint, error);
+    return agree_on_outcome(&joint, error);
 }
 
 enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,

@@ -122,9 +122,11 @@ static int32_t class_of_number(const char *label, size_t count) {
                : -1;
 }
 
-static enum berth_status match_by_name(const struct label_names *classes,
-                                       const struct label_names *labels, int in_any_case,
-                                       int32_t *numbers, struct berth_error *error) {
+enum berth_status label_names_match(const struct label_names *classes,
+                                    const struct label_names *labels, int in_any_case,
+                                    int32_t *numbers, enum label_match *match,
+                                    struct berth_error *error) {
+    *match = LABELS_BY_NAME;
     struct named *named = memory_array(classes->count, sizeof *named);
     if (named == NULL) {
         return error_no_memory(error, classes->count * sizeof *named, "the labels");
@@ -140,24 +142,12 @@ static enum berth_status match_by_name(const struct label_names *classes,
         match_names(named, classes->count, labels, &in_other_case, numbers);
     }
     memory_free(named);
-    return BERTH_OK;
-}
-
-static int has_match(const int32_t *numbers, size_t count) {
-    size_t i = 0;
-    while (i < count && numbers[i] < 0) {
-        i++;
+    const size_t count = labels->count;
+    size_t found = 0;
+    while (found < count && numbers[found] < 0) {
+        found++;
     }
-    return i < count;
-}
-
-enum berth_status label_names_match(const struct label_names *classes,
-                                    const struct label_names *labels, int in_any_case,
-                                    int32_t *numbers, enum label_match *match,
-                                    struct berth_error *error) {
-    *match = LABELS_BY_NAME;
-    TRY(match_by_name(classes, labels, in_any_case, numbers, error));
-    if (has_match(numbers, labels->count) || !label_names_are_placeholders(classes)) {
+    if (found < count || !label_names_are_placeholders(classes)) {
         return BERTH_OK;
     }
     const int are_numbers = label_names_are_whole(labels);

@@ -9,8 +9,8 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/string_index.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 
@@ -90,7 +90,12 @@ static enum berth_status check_column(const struct table_reader *reader, size_t 
                : BERTH_OK;
 }
 
-static enum berth_status check_columns(const struct table_reader *reader) {
+// --- the whole ----------------------------------------------------------------------------------
+
+static enum berth_status read_rows(struct table_reader *reader) {
+    TRY(check_bytes(reader));
+    TRY(reader->options->format == TABLE_JSON_LINES ? table_read_json_lines(reader)
+                                                    : table_read_delimited(reader));
     struct string_index before = {0};
     enum berth_status status = BERTH_OK;
     const size_t count = reader->json_columns == NULL ? reader->columns.count : 0;
@@ -98,16 +103,7 @@ static enum berth_status check_columns(const struct table_reader *reader) {
         status = check_column(reader, i, &before);
     }
     string_index_done(&before);
-    return status;
-}
-
-// --- the whole ----------------------------------------------------------------------------------
-
-static enum berth_status read_rows(struct table_reader *reader) {
-    TRY(check_bytes(reader));
-    TRY(reader->options->format == TABLE_JSON_LINES ? table_read_json_lines(reader)
-                                                    : table_read_delimited(reader));
-    TRY(check_columns(reader));
+    TRY(status);
     if (reader->row_count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: the table has no rows%s; expected one row per line", reader->name,
@@ -115,17 +111,6 @@ static enum berth_status read_rows(struct table_reader *reader) {
                                                   : " after its header");
     }
     return BERTH_OK;
-}
-
-static void storage_free(struct storage *storage) {
-    if (storage != NULL) {
-        json_free(storage->json_rows);
-        json_free(storage->json_columns);
-        memory_free(storage->lines);
-        memory_free(storage->bytes);
-        memory_free(storage->name);
-        memory_free(storage);
-    }
 }
 
 // Converts the text to UTF-8 without a byte order mark; may replace the block *bytes.
@@ -201,7 +186,15 @@ enum berth_status table_read(const char *path, const struct table_options *optio
 void table_done(struct table *table) {
     memory_free(table->columns);
     memory_free(table->cells);
-    storage_free(table->storage);
+    struct storage *storage = table->storage;
+    if (storage != NULL) {
+        json_free(storage->json_rows);
+        json_free(storage->json_columns);
+        memory_free(storage->lines);
+        memory_free(storage->bytes);
+        memory_free(storage->name);
+        memory_free(storage);
+    }
     *table = (struct table){0};
 }
 

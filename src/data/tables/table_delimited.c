@@ -102,16 +102,6 @@ static enum berth_status find_plain_end(struct table_reader *reader, struct curs
     return BERTH_OK;
 }
 
-// Removes the surrounding quotes of a field and undoubles the others.
-static void remove_quotes(char *open, const char *close) {
-    char *to = open;
-    for (const char *from = open + 1; from < close; from++) {
-        from += *from == '"';
-        *to++ = *from;
-    }
-    *to = '\0';
-}
-
 static enum berth_status cut_csv_field(struct table_reader *reader, struct cursor *cursor,
                                        enum delimiter *delimiter) {
     char *begin = cursor->at, *stop = begin;
@@ -130,7 +120,13 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
         next_line(cursor);
     }
     if (quoted) {
-        remove_quotes(begin, stop);
+        // The surrounding quotes go, and of two quotes inside one.
+        char *to = begin;
+        for (const char *from = begin + 1; from < stop; from++) {
+            from += *from == '"';
+            *to++ = *from;
+        }
+        *to = '\0';
     } else {
         *stop = '\0';
     }
@@ -167,17 +163,6 @@ static enum berth_status read_header(struct table_reader *reader, struct cursor 
     return BERTH_OK;
 }
 
-static enum berth_status count_error(const struct table_reader *reader, size_t line,
-                                     size_t fields) {
-    size_t columns = reader->columns.count;
-    const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
-    return error_line(reader->error, BERTH_BAD_DATA, reader->name, line,
-                      "the row has %zu field%s, expected %zu; %s column \"%.*s\"", fields,
-                      number_plural((int64_t)fields), columns,
-                      fields < columns ? "nothing for" : "more text after",
-                      UTF8_SHOWN(last, TABLE_SHOWN));
-}
-
 static enum berth_status read_row(struct table_reader *reader, struct cursor *cursor) {
     size_t before = reader->cells.count, line = cursor->line;
     TRY(cut_row(reader, cursor));
@@ -187,7 +172,13 @@ static enum berth_status read_row(struct table_reader *reader, struct cursor *cu
     }
     reader->cells.count = before;
     if (!reader->options->ragged) {
-        return count_error(reader, line, fields);
+        size_t columns = reader->columns.count;
+        const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
+        return error_line(reader->error, BERTH_BAD_DATA, reader->name, line,
+                          "the row has %zu field%s, expected %zu; %s column \"%.*s\"", fields,
+                          number_plural((int64_t)fields), columns,
+                          fields < columns ? "nothing for" : "more text after",
+                          UTF8_SHOWN(last, TABLE_SHOWN));
     }
     reader->skipped_line = reader->skipped_rows == 0 ? line : reader->skipped_line;
     reader->skipped_rows++;

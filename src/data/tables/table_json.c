@@ -66,20 +66,16 @@ static int text_has_nul(const json *value) {
     return json_is_text(value) && strlen(json_text(value)) != json_text_length(value);
 }
 
-// Whether the string, or a string of the array, has a NUL; nothing deeper is stored.
-static int has_nul(const json *value) {
-    int found = text_has_nul(value);
-    for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
-        found |= text_has_nul(json_at(value, i));
-    }
-    return found;
-}
-
 static enum berth_status copy_row(struct table_reader *reader, const json *object, json *row,
                                   size_t line) {
     struct json_walk walk = {.object = object};
     while (json_walk_next(&walk)) {
-        if (has_nul(walk.value)) {
+        // A string with a NUL, also in an array, is not stored; nothing deeper is.
+        int found = text_has_nul(walk.value);
+        for (size_t i = 0; json_is_array_value(walk.value) && i < json_length(walk.value); i++) {
+            found |= text_has_nul(json_at(walk.value, i));
+        }
+        if (found) {
             return error_set(reader->error, BERTH_BAD_DATA,
                              "%s: line %zu, column \"%.*s\": a string contains U+0000; remove it",
                              reader->name, line, UTF8_SHOWN(walk.key, TABLE_SHOWN));
@@ -133,18 +129,6 @@ static int is_blank(const char *bytes, size_t length) {
     return i == length;
 }
 
-static enum berth_status read_lines(struct table_reader *reader) {
-    size_t line = 1;
-    for (size_t at = 0; at < reader->length; line++) {
-        size_t length = strcspn(reader->text + at, "\n");
-        if (!is_blank(reader->text + at, length)) {
-            TRY(read_object(reader, reader->text + at, length, line));
-        }
-        at += length + 1;
-    }
-    return BERTH_OK;
-}
-
 // --- an array of objects ------------------------------------------------------------------------
 
 // A position in the text and its line.
@@ -193,17 +177,6 @@ static enum berth_status read_entry(struct table_reader *reader, struct cursor *
     return BERTH_OK;
 }
 
-static enum berth_status read_array(struct table_reader *reader, struct cursor *cursor) {
-    int is_last = 0;
-    while (!is_last) {
-        TRY(read_entry(reader, cursor, &is_last));
-    }
-    skip_blanks(cursor);
-    return *cursor->at == '\0' ? BERTH_OK
-                               : error_line(reader->error, BERTH_BAD_DATA, reader->name,
-                                            cursor->line, "text after the array of rows");
-}
-
 enum berth_status table_read_json_lines(struct table_reader *reader) {
     struct cursor cursor = {.at = reader->text, .line = 1};
     reader->json_rows = json_new_array();
@@ -213,8 +186,23 @@ enum berth_status table_read_json_lines(struct table_reader *reader) {
     }
     skip_blanks(&cursor);
     if (*cursor.at != '[') {
-        return read_lines(reader);
+        size_t line = 1;
+        for (size_t at = 0; at < reader->length; line++) {
+            size_t length = strcspn(reader->text + at, "\n");
+            if (!is_blank(reader->text + at, length)) {
+                TRY(read_object(reader, reader->text + at, length, line));
+            }
+            at += length + 1;
+        }
+        return BERTH_OK;
     }
     advance(&cursor, 1);
-    return read_array(reader, &cursor);
+    int is_last = 0;
+    while (!is_last) {
+        TRY(read_entry(reader, &cursor, &is_last));
+    }
+    skip_blanks(&cursor);
+    return *cursor.at == '\0' ? BERTH_OK
+                              : error_line(reader->error, BERTH_BAD_DATA, reader->name, cursor.line,
+                                           "text after the array of rows");
 }

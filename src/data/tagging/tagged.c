@@ -56,9 +56,13 @@ static enum berth_status sort_tags(struct tagged_reader *reader) {
     return BERTH_OK;
 }
 
-// Sets the error for the first word whose tag has no number; the message ends with `expected`.
-static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const int32_t *numbers,
-                                     const char *expected, struct berth_error *error) {
+static enum berth_status renumber(struct tagged_dataset *dataset, const struct label_names *classes,
+                                  int32_t *numbers, struct berth_error *error) {
+    char expected[512];
+    const struct label_names tags = {dataset->tag_names, dataset->tag_count};
+    enum label_match match;
+    TRY(label_names_match(classes, &tags, 0, numbers, &match, error));
+    label_names_expected(classes, match, expected, sizeof expected);
     for (size_t s = 0; s < dataset->count; s++) {
         for (size_t i = dataset->starts[s]; i < dataset->starts[s + 1]; i++) {
             const char *tag = dataset->tag_names[dataset->tags[i]];
@@ -71,17 +75,6 @@ static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const
             }
         }
     }
-    return BERTH_OK;
-}
-
-static enum berth_status renumber(struct tagged_dataset *dataset, const struct label_names *classes,
-                                  int32_t *numbers, struct berth_error *error) {
-    char expected[512];
-    const struct label_names tags = {dataset->tag_names, dataset->tag_count};
-    enum label_match match;
-    TRY(label_names_match(classes, &tags, 0, numbers, &match, error));
-    label_names_expected(classes, match, expected, sizeof expected);
-    TRY(unknown_tag(dataset, numbers, expected, error));
     dataset->tags_in_order = match == LABELS_BY_ORDER;
     if (match == LABELS_BY_NAME || !label_names_are_identity(classes, &tags, numbers)) {
         apply_numbers(dataset, numbers);

@@ -97,17 +97,6 @@ static enum berth_status split_fields(const struct columns *columns, char *line,
     return BERTH_OK;
 }
 
-static enum berth_status other_count(const struct columns *columns, const struct fields *fields) {
-    char hint[96] = "";
-    if (columns->hash > 0) {
-        snprintf(hint, sizeof hint, "; is line %zu a comment? only words and tags are read",
-                 columns->hash);
-    }
-    return error_line(columns->reader->error, BERTH_BAD_DATA, columns->reader->dataset->name,
-                      columns->line, "expected %zu columns as in the lines before, found %zu%s",
-                      columns->count, fields->count, hint);
-}
-
 static enum berth_status read_line(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     if (fields->count == 0) {
@@ -125,7 +114,14 @@ static enum berth_status read_line(struct columns *columns, const struct fields 
         columns->hash = columns->line;
     }
     if (fields->count != columns->count) {
-        return other_count(columns, fields);
+        char hint[96] = "";
+        if (columns->hash > 0) {
+            snprintf(hint, sizeof hint, "; is line %zu a comment? only words and tags are read",
+                     columns->hash);
+        }
+        return error_line(columns->reader->error, BERTH_BAD_DATA, columns->reader->dataset->name,
+                          columns->line, "expected %zu columns as in the lines before, found %zu%s",
+                          columns->count, fields->count, hint);
     }
     if (!columns->in_sentence) {
         TRY(tagged_reader_begin_sentence(reader, columns->line));
@@ -139,7 +135,13 @@ static int is_done(const struct columns *columns) {
     return !columns->in_sentence && tagged_reader_is_full(columns->reader);
 }
 
-static enum berth_status read_lines(struct tagged_reader *reader, char *text, size_t length) {
+enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {
+    size_t length;
+    char *text;
+    reader->dataset->word_lines = 1;
+    TRY(file_read(path, FILE_LIMIT, &reader->storage->bytes, &length, reader->error));
+    TRY(encoding_read_text(reader->dataset->name, &reader->storage->bytes, &text, &length,
+                           reader->error));
     struct columns columns = {.reader = reader};
     struct fields fields;
     for (char *at = text, *end = text + length; at < end && !is_done(&columns);) {
@@ -152,14 +154,4 @@ static enum berth_status read_lines(struct tagged_reader *reader, char *text, si
         at = stop + 1;
     }
     return BERTH_OK;
-}
-
-enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {
-    size_t length;
-    char *text;
-    reader->dataset->word_lines = 1;
-    TRY(file_read(path, FILE_LIMIT, &reader->storage->bytes, &length, reader->error));
-    TRY(encoding_read_text(reader->dataset->name, &reader->storage->bytes, &text, &length,
-                           reader->error));
-    return read_lines(reader, text, length);
 }

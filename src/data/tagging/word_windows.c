@@ -51,15 +51,6 @@ static struct span next_span(const struct sentence *sentence, const struct span 
     return span_from(sentence, first, begin);
 }
 
-// The next window with a further word at its end; a window without one is no better for any word.
-static struct span next_longer_span(const struct sentence *sentence, const struct span *span) {
-    struct span next = next_span(sentence, span);
-    while (next.end_word == span->end_word) {
-        next = next_span(sentence, &next);
-    }
-    return next;
-}
-
 // The smaller of the distances of a word to both ends of a window.
 static size_t context_of(const struct sentence *sentence, const struct span *span, size_t word,
                          size_t begin) {
@@ -164,7 +155,12 @@ enum berth_status word_windows_add(struct word_window_set *set, const struct wor
     }
     set->split_sentences += !is_last(&sentence, &span);
     while (!is_last(&sentence, &span)) {
-        const struct span next = next_longer_span(&sentence, &span);
+        // The next window with a further word at its end; a window without one is no better for any
+        // word.
+        struct span next = next_span(&sentence, &span);
+        while (next.end_word == span.end_word) {
+            next = next_span(&sentence, &next);
+        }
         owned[1] = first_owned_by_next(&sentence, &span, &next);
         TRY(put_span(&sentence, &span, owned, error));
         owned[0] = owned[1];

@@ -156,21 +156,6 @@ static enum berth_status load_files(struct wikipedia_state *state, const char *f
     return BERTH_OK;
 }
 
-static enum berth_status load(struct wikipedia_state *state, const char *folder,
-                              struct berth_error *error) {
-    json *manifest;
-    TRY(manifest_read(state->path, remedy, &manifest, error));
-    enum berth_status status = BERTH_OK;
-    if (json_length(manifest_files(manifest)) > 0) { // otherwise there is no text yet
-        status = manifest_compare(state->path, manifest, &state->settings, remedy, error);
-    }
-    if (status == BERTH_OK) {
-        status = load_files(state, folder, manifest, error);
-    }
-    json_free(manifest);
-    return status;
-}
-
 // --- the folder ---------------------------------------------------------------------------------
 
 // Removes the half-written files of killed runs, also those in AA, AB, ...
@@ -216,7 +201,17 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
     }
     TRY(set_settings(&state->settings, settings->dump, settings->file_size, error));
     if (file_exists(state->path)) {
-        TRY(load(state, settings->folder, error));
+        json *manifest;
+        TRY(manifest_read(state->path, remedy, &manifest, error));
+        enum berth_status status = BERTH_OK;
+        if (json_length(manifest_files(manifest)) > 0) { // otherwise there is no text yet
+            status = manifest_compare(state->path, manifest, &state->settings, remedy, error);
+        }
+        if (status == BERTH_OK) {
+            status = load_files(state, settings->folder, manifest, error);
+        }
+        json_free(manifest);
+        TRY(status);
         return dir_each(settings->folder, remove_temporary, NULL, error);
     }
     if (file_exists(wikipedia_file_path(settings->folder, 0).text)) {

@@ -51,11 +51,6 @@ static int64_t round_length(int64_t length) {
     return cpu_round_up(length, LENGTH_UNIT);
 }
 
-// D, padded as products need it.
-static int64_t depth_of(int64_t head_size, enum dtype dtype) {
-    return dtype == DTYPE_F32 ? head_size : (head_size + 1) / 2 * 2;
-}
-
 // --- buffers ------------------------------------------------------------------------------------
 
 // Allocates consecutive chunks of `memory`, or only counts their bytes (NULL).
@@ -77,7 +72,8 @@ static struct mat carve_mat(struct carver *carver, int64_t rows, int64_t cols, e
 static void carve_head(struct carver *carver, struct head *head, const struct task *t,
                        enum dtype dtype) {
     const int64_t n = t->padded, size = (int64_t)dtype_size(dtype);
-    const int64_t depth = depth_of(t->head_size, dtype);
+    // D, padded as products need it.
+    const int64_t depth = dtype == DTYPE_F32 ? t->head_size : (t->head_size + 1) / 2 * 2;
     head->rows = carve(carver, n * depth * size);
     head->columns = carve(carver, n * round_length(t->head_size) * size);
     head->copy = (struct mat){0};
@@ -244,13 +240,6 @@ static struct task task_at(struct mat qkv, int64_t heads, const struct batch *ba
     return t;
 }
 
-// The task that the thread will probably take after this one, as the others take equally many.
-static int64_t task_after(const struct cpu *cpu, const struct batch *batch, int64_t heads,
-                          int64_t index) {
-    const int64_t at_once = tasks_at_once(cpu, batch, heads), next = index + 1;
-    return next % at_once == 0 ? next + (cpu->threads - 1) * at_once : next;
-}
-
 // dcontext: empty for the forward pass.
 static struct task task_of(struct cpu *cpu, struct mat qkv, struct mat dcontext, int64_t heads,
                            const struct batch *batch, int64_t index) {
@@ -260,7 +249,10 @@ static struct task task_of(struct cpu *cpu, struct mat qkv, struct mat dcontext,
                                     (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64),
                             0};
     carve_task(&t, &carver, qkv.dtype);
-    const int64_t after = task_after(cpu, batch, heads, index);
+    // The task that the thread will probably take after this one, as the others take equally many.
+    const int64_t at_once = tasks_at_once(cpu, batch, heads);
+    const int64_t after =
+        (index + 1) % at_once == 0 ? index + 1 + (cpu->threads - 1) * at_once : index + 1;
     if (after < batch->sequence_count * heads) {
         const struct task next = task_at(qkv, heads, batch, after);
         t.prefetches = prefetches_for(&next, qkv, dcontext);

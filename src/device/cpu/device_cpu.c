@@ -171,11 +171,6 @@ static const struct device operations = {
     .measure_peak = cpu_measure_peak,
 };
 
-static int usable_processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
-}
-
 // Intel's processors multiply pairs of bf16 at half the speed of f32, unless they have tiles. The
 // answer is the processor's, not a measurement's, so that a run is the same each time.
 static int bf16_is_fast(const struct kernels *kernels) {
@@ -205,7 +200,9 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     }
     cpu->kernels = kernels;
     cpu->int8 = int8_kernels_choose(kernels->name);
-    cpu->processors = usable_processors();
+    cpu_set_t set;
+    cpu->processors =
+        sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
     cpu->threads = options->threads > 0 ? options->threads : cpu->processors;
     cpu->device = operations;
     cpu->device.state = cpu;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the int8 kernels when the CPU device is opened: the fastest that the processor supports,
 // within the instructions that the user forces. The operations on them are in linear_int8.c.
-#include "core/words.h"
+#include "core/text_util.h"
 #include "device/cpu/int8.h"
 #include "device/cpu/kernels.h"
 

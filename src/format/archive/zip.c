@@ -300,7 +300,15 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static enum berth_status locate_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
+// --- opening and looking up ---------------------------------------------------------------------
+
+static enum berth_status open_archive(struct zip *zip, const char *path,
+                                      struct berth_error *error) {
+    struct directory directory = {0};
+    TRY(file_reader_open(&zip->file, path, error));
+    TRY(find_directory(zip, &directory, error));
+    TRY(read_directory(zip, &directory, error));
+    const uint64_t end = directory.begin;
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_headers);
     if (zip->count > 0 && zip->entries[0].header != 0) {
         return zip_error(zip, 0, "unexpected bytes before the first entry", error);
@@ -320,17 +328,6 @@ static enum berth_status locate_entries(struct zip *zip, uint64_t end, struct be
         }
     }
     return BERTH_OK;
-}
-
-// --- opening and looking up ---------------------------------------------------------------------
-
-static enum berth_status open_archive(struct zip *zip, const char *path,
-                                      struct berth_error *error) {
-    struct directory directory = {0};
-    TRY(file_reader_open(&zip->file, path, error));
-    TRY(find_directory(zip, &directory, error));
-    TRY(read_directory(zip, &directory, error));
-    return locate_entries(zip, directory.begin, error);
 }
 
 enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error *error) {

@@ -91,24 +91,6 @@ static enum berth_status put_local(struct zip_writer *writer, const struct entry
     return flush(writer, &bytes, error);
 }
 
-static enum berth_status put_data(struct zip_writer *writer, struct entry *entry, const char *data,
-                                  struct berth_error *error) {
-    for (uint64_t done = 0; done < entry->size; done += CHUNK_BYTES) {
-        uint64_t left = entry->size - done;
-        size_t now = (size_t)(left < CHUNK_BYTES ? left : CHUNK_BYTES);
-        entry->crc = deflate_crc32(entry->crc, data + done, now);
-        TRY(file_writer_put(&writer->file, data + done, now, error));
-    }
-    writer->offset += entry->size;
-    struct buffer bytes = {0};
-    size_t width = entry->large ? 8 : 4;
-    buffer_put_number(&bytes, 0x08074b50, 4);
-    buffer_put_number(&bytes, entry->crc, 4);
-    buffer_put_number(&bytes, entry->size, width);
-    buffer_put_number(&bytes, entry->size, width);
-    return flush(writer, &bytes, error);
-}
-
 static void put_record(struct zip_writer *writer, const struct entry *entry) {
     struct buffer *bytes = &writer->directory;
     int has_large_offset = entry->header >= writer->zip64_threshold;
@@ -145,7 +127,20 @@ enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, co
                           .size = size,
                           .large = size >= writer->zip64_threshold};
     TRY(put_local(writer, &entry, error));
-    TRY(put_data(writer, &entry, data, error));
+    for (uint64_t done = 0; done < entry.size; done += CHUNK_BYTES) {
+        uint64_t left = entry.size - done;
+        size_t now = (size_t)(left < CHUNK_BYTES ? left : CHUNK_BYTES);
+        entry.crc = deflate_crc32(entry.crc, data + done, now);
+        TRY(file_writer_put(&writer->file, data + done, now, error));
+    }
+    writer->offset += entry.size;
+    struct buffer bytes = {0};
+    size_t width = entry.large ? 8 : 4;
+    buffer_put_number(&bytes, 0x08074b50, 4);
+    buffer_put_number(&bytes, entry.crc, 4);
+    buffer_put_number(&bytes, entry.size, width);
+    buffer_put_number(&bytes, entry.size, width);
+    TRY(flush(writer, &bytes, error));
     put_record(writer, &entry);
     writer->count++;
     return BERTH_OK;
@@ -169,7 +164,7 @@ static void put_end64(const struct zip_writer *writer, uint64_t size, struct buf
     buffer_put_number(bytes, 1, 4);
 }
 
-static enum berth_status put_directory(struct zip_writer *writer, struct berth_error *error) {
+enum berth_status zip_writer_commit(struct zip_writer *writer, struct berth_error *error) {
     struct buffer *bytes = &writer->directory;
     uint64_t size = bytes->length;
     int large = writer->offset >= writer->zip64_threshold || writer->count >= UINT16_MAX;
@@ -183,11 +178,7 @@ static enum berth_status put_directory(struct zip_writer *writer, struct berth_e
     buffer_put_number(bytes, large ? UINT32_MAX : size, 4);
     buffer_put_number(bytes, large ? UINT32_MAX : writer->offset, 4);
     buffer_put_number(bytes, 0, 2); // no comment
-    return flush(writer, bytes, error);
-}
-
-enum berth_status zip_writer_commit(struct zip_writer *writer, struct berth_error *error) {
-    enum berth_status status = put_directory(writer, error);
+    enum berth_status status = flush(writer, bytes, error);
     if (status == BERTH_OK) {
         status = file_writer_commit(&writer->file, error);
     }

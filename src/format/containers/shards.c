@@ -6,8 +6,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "format/json/json.h"
 
 #include <stdlib.h>
@@ -74,19 +74,6 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
 
 // --- the files ----------------------------------------------------------------------------------
 
-// Checks that the map assigns every tensor of the file to this file.
-static enum berth_status check_file(const struct tensor_file *file, const char *name,
-                                    const json *map, struct berth_error *error) {
-    for (size_t i = 0; i < file->count; i++) {
-        const char *listed = json_text(json_member(map, file->entries[i].name));
-        if (listed == NULL || strcmp(listed, name) != 0) {
-            return error_tensor(error, BERTH_BAD_DATA, file->path, file->entries[i].name,
-                                "the index places it in %s", listed != NULL ? listed : "no file");
-        }
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status open_files(struct shards *shards, const char *index, const json *map,
                                     struct berth_error *error) {
     shards->files = memory_array_zeroed(shards->count, sizeof *shards->files);
@@ -97,48 +84,17 @@ static enum berth_status open_files(struct shards *shards, const char *index, co
     for (size_t i = 0; i < shards->count; i++) {
         const struct path path = path_in(folder.text, shards->names[i]);
         TRY(tensor_file_open_as(&shards->files[i], path.text, shards->formats, error));
-        TRY(check_file(&shards->files[i], shards->names[i], map, error));
+        // The map has to assign every tensor of the file to this file.
+        const struct tensor_file *file = &shards->files[i];
+        for (size_t k = 0; k < file->count; k++) {
+            const char *listed = json_text(json_member(map, file->entries[k].name));
+            if (listed == NULL || strcmp(listed, shards->names[i]) != 0) {
+                return error_tensor(error, BERTH_BAD_DATA, file->path, file->entries[k].name,
+                                    "the index places it in %s",
+                                    listed != NULL ? listed : "no file");
+            }
+        }
         shards->entry_count += shards->files[i].count;
-    }
-    return BERTH_OK;
-}
-
-// All tensors of the files are in the map, without duplicates, so equal counts mean equal sets.
-static enum berth_status check_complete(const struct shards *shards, const char *index,
-                                        const json *map, struct berth_error *error) {
-    struct json_walk walk = {.object = map};
-    size_t file = 0;
-    while (shards->entry_count < json_length(map) && json_walk_next(&walk)) {
-        for (file = 0; strcmp(shards->names[file], json_text(walk.value)) != 0;) {
-            file++;
-        }
-        if (tensor_file_find(&shards->files[file], walk.key) == NULL) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is missing from %s", index,
-                             walk.key, shards->names[file]);
-        }
-    }
-    return BERTH_OK;
-}
-
-// Moves the offsets of each file after those of the files before it.
-static enum berth_status list_entries(struct shards *shards, const char *index,
-                                      struct berth_error *error) {
-    size_t count = 0;
-    uint64_t base = 0, end = 0;
-    shards->entries = memory_array(shards->entry_count, sizeof *shards->entries);
-    shards->owners = memory_array(shards->entry_count, sizeof *shards->owners);
-    if (shards->entries == NULL || shards->owners == NULL) {
-        return error_no_memory(error, shards->entry_count * sizeof *shards->entries, index);
-    }
-    for (size_t i = 0; i < shards->count; i++, base = end) {
-        for (size_t k = 0; k < shards->files[i].count; k++, count++) {
-            struct tensor_entry *entry = &shards->entries[count];
-            *entry = shards->files[i].entries[k];
-            entry->begin += base;
-            entry->end += base;
-            end = entry->end > end ? entry->end : end;
-            shards->owners[count] = &shards->files[i];
-        }
     }
     return BERTH_OK;
 }
@@ -161,8 +117,37 @@ static enum berth_status read_index(struct shards *shards, const char *path, con
     const json *map = json_member(index, "weight_map");
     TRY(list_files(shards, map, path, error));
     TRY(open_files(shards, path, map, error));
-    TRY(check_complete(shards, path, map, error));
-    return list_entries(shards, path, error);
+    // All tensors of the files are in the map, without duplicates, so equal counts mean equal sets.
+    struct json_walk walk = {.object = map};
+    size_t file = 0;
+    while (shards->entry_count < json_length(map) && json_walk_next(&walk)) {
+        for (file = 0; strcmp(shards->names[file], json_text(walk.value)) != 0;) {
+            file++;
+        }
+        if (tensor_file_find(&shards->files[file], walk.key) == NULL) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is missing from %s", path,
+                             walk.key, shards->names[file]);
+        }
+    }
+    // Moves the offsets of each file after those of the files before it.
+    size_t count = 0;
+    uint64_t base = 0, end = 0;
+    shards->entries = memory_array(shards->entry_count, sizeof *shards->entries);
+    shards->owners = memory_array(shards->entry_count, sizeof *shards->owners);
+    if (shards->entries == NULL || shards->owners == NULL) {
+        return error_no_memory(error, shards->entry_count * sizeof *shards->entries, path);
+    }
+    for (size_t i = 0; i < shards->count; i++, base = end) {
+        for (size_t k = 0; k < shards->files[i].count; k++, count++) {
+            struct tensor_entry *entry = &shards->entries[count];
+            *entry = shards->files[i].entries[k];
+            entry->begin += base;
+            entry->end += base;
+            end = entry->end > end ? entry->end : end;
+            shards->owners[count] = &shards->files[i];
+        }
+    }
+    return BERTH_OK;
 }
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {

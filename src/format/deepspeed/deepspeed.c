@@ -71,23 +71,6 @@ struct flat_group {
     const struct pickle_value *paddings; // after each parameter, from the first shard; or NULL
 };
 
-static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpoint,
-                                      struct flat_group *flat, size_t index,
-                                      struct berth_error *error) {
-    int64_t padding;
-    const struct deepspeed_shard *shard = &checkpoint->shards[0];
-    if (flat->paddings == NULL) {
-        return BERTH_OK;
-    }
-    if (!pickle_integer(pickle_item(&shard->file.pickle, flat->paddings, index), &padding) ||
-        padding < 0 || (uint64_t)padding > flat->end - flat->offset) {
-        return deepspeed_error(shard->path, "optimizer_state_dict.param_alignment_paddings",
-                               "a padding for each parameter", error);
-    }
-    flat->offset += (uint64_t)padding;
-    return BERTH_OK;
-}
-
 static enum berth_status locate_parameter(const struct deepspeed_checkpoint *checkpoint,
                                           struct flat_group *flat,
                                           const struct pickle_value *shapes, size_t index,
@@ -115,7 +98,18 @@ static enum berth_status locate_parameter(const struct deepspeed_checkpoint *che
     struct deepspeed_location source = {.group = flat->group, .first = flat->offset};
     set_location(checkpoint, location, &source, elements);
     flat->offset += elements;
-    return skip_padding(checkpoint, flat, index, error);
+    int64_t padding;
+    const struct deepspeed_shard *shard = &checkpoint->shards[0];
+    if (flat->paddings == NULL) {
+        return BERTH_OK;
+    }
+    if (!pickle_integer(pickle_item(&shard->file.pickle, flat->paddings, index), &padding) ||
+        padding < 0 || (uint64_t)padding > flat->end - flat->offset) {
+        return deepspeed_error(shard->path, "optimizer_state_dict.param_alignment_paddings",
+                               "a padding for each parameter", error);
+    }
+    flat->offset += (uint64_t)padding;
+    return BERTH_OK;
 }
 
 static enum berth_status locate_group(const struct deepspeed_checkpoint *checkpoint, size_t group,
@@ -203,31 +197,6 @@ static enum berth_status list_entries(struct deepspeed_checkpoint *checkpoint,
                             &checkpoint->by_name, error);
 }
 
-static enum berth_status check_parallel(const struct deepspeed_checkpoint *checkpoint,
-                                        struct berth_error *error) {
-    int64_t devices = 1;
-    pickle_integer(states_member(checkpoint, "mp_world_size"), &devices);
-    return devices == 1
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_BAD_DATA,
-                     "%s: the model is split across %" PRId64
-                     " devices (mp_world_size); expected 1: save it with one model-parallel rank",
-                     checkpoint->states.archive.file.path, devices);
-}
-
-static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const char *path,
-                                  struct berth_error *error) {
-    TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
-    TRY(list_entries(checkpoint, error));
-    if (strcmp(path_name(path), DEEPSPEED_MODEL_FILE) != 0) {
-        return BERTH_OK; // a single shard
-    }
-    TRY(check_parallel(checkpoint, error));
-    TRY(deepspeed_find_shards(checkpoint, path, error));
-    return checkpoint->rank_count > 0 ? use_shards(checkpoint, error) : BERTH_OK;
-}
-
 static void close_file(void *container) {
     struct deepspeed_checkpoint *checkpoint = container;
     torch_close(&checkpoint->states);
@@ -252,7 +221,23 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
     struct deepspeed_checkpoint *checkpoint = file->container;
-    TRY(open_all(checkpoint, file->path, error));
+    TRY(torch_open(&checkpoint->states, file->path, PICKLE_CALLS, error));
+    TRY(list_entries(checkpoint, error));
+    if (strcmp(path_name(file->path), DEEPSPEED_MODEL_FILE) == 0) {
+        int64_t devices = 1;
+        pickle_integer(states_member(checkpoint, "mp_world_size"), &devices);
+        if (devices != 1) {
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: the model is split across %" PRId64
+                " devices (mp_world_size); expected 1: save it with one model-parallel rank",
+                checkpoint->states.archive.file.path, devices);
+        }
+        TRY(deepspeed_find_shards(checkpoint, file->path, error));
+        if (checkpoint->rank_count > 0) {
+            TRY(use_shards(checkpoint, error));
+        }
+    }
     file->entries = checkpoint->entries;
     file->count = checkpoint->count;
     return BERTH_OK;

@@ -25,20 +25,6 @@ static char *tag_of(char *text) {
     return text;
 }
 
-static enum berth_status refuse_tag(const char *folder, const char *tag,
-                                    struct berth_error *error) {
-    const int is_zero3 = file_exists(path_in(folder, ZERO3_STATES).text);
-    return is_zero3 ? error_set(error, BERTH_BAD_DATA,
-                                "%s: expected ZeRO stage 1 or 2, found stage 3: gather the weights "
-                                "with the zero_to_fp32.py next to `latest` and give its output",
-                                folder)
-                    : error_set(error, BERTH_NO_INPUT,
-                                "%s: missing " DEEPSPEED_MODEL_FILE
-                                ", but `latest` names the tag \"%s\"; copy that file into the "
-                                "folder, or give the folder of another tag",
-                                folder, tag);
-}
-
 // Sets *path to the model's file in the folder, if it is there.
 static enum berth_status find_model(const char *folder, char **path, struct berth_error *error) {
     const struct path model = path_in(folder, DEEPSPEED_MODEL_FILE);
@@ -58,7 +44,19 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
     }
     const struct path inner = path_in(folder, tag);
     TRY(find_model(inner.text, path, error));
-    return *path != NULL ? BERTH_OK : refuse_tag(inner.text, tag, error);
+    if (*path != NULL) {
+        return BERTH_OK;
+    }
+    const int is_zero3 = file_exists(path_in(inner.text, ZERO3_STATES).text);
+    return is_zero3 ? error_set(error, BERTH_BAD_DATA,
+                                "%s: expected ZeRO stage 1 or 2, found stage 3: gather the weights "
+                                "with the zero_to_fp32.py next to `latest` and give its output",
+                                inner.text)
+                    : error_set(error, BERTH_NO_INPUT,
+                                "%s: missing " DEEPSPEED_MODEL_FILE
+                                ", but `latest` names the tag \"%s\"; copy that file into the "
+                                "folder, or give the folder of another tag",
+                                inner.text, tag);
 }
 
 enum berth_status deepspeed_find(const char *folder, char **path, struct berth_error *error) {

@@ -5,7 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/deepspeed/deepspeed_internal.h"
 
@@ -74,29 +74,24 @@ static enum berth_status list_shards(struct deepspeed_checkpoint *checkpoint, co
     return BERTH_OK;
 }
 
-// Checks that every rank from 0 has exactly one shard.
-static enum berth_status check_ranks(const struct deepspeed_checkpoint *checkpoint,
-                                     const char *folder, struct berth_error *error) {
-    for (size_t i = 0; i < checkpoint->rank_count; i++) {
-        int64_t rank = checkpoint->shards[i].rank, expected = (int64_t)i;
-        if (rank != expected) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: %s ZeRO shard of rank %" PRId64
-                             ": expected one file \"*" SHARD_MARK "%" PRId64 SHARD_ENDING "\"",
-                             folder, rank < expected ? "duplicate" : "missing",
-                             rank < expected ? rank : expected, rank < expected ? rank : expected);
-        }
-    }
-    return BERTH_OK;
-}
-
 enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint, const char *path,
                                         struct berth_error *error) {
     const struct path folder = path_parent(path);
     OWNED char **names = NULL;
     TRY(dir_list(folder.text, &names, error));
     TRY(list_shards(checkpoint, folder.text, names, error));
-    return check_ranks(checkpoint, folder.text, error);
+    // Every rank from 0 has exactly one shard.
+    for (size_t i = 0; i < checkpoint->rank_count; i++) {
+        int64_t rank = checkpoint->shards[i].rank, expected = (int64_t)i;
+        if (rank != expected) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: %s ZeRO shard of rank %" PRId64
+                             ": expected one file \"*" SHARD_MARK "%" PRId64 SHARD_ENDING "\"",
+                             folder.text, rank < expected ? "duplicate" : "missing",
+                             rank < expected ? rank : expected, rank < expected ? rank : expected);
+        }
+    }
+    return BERTH_OK;
 }
 
 // --- the shards ---------------------------------------------------------------------------------

@@ -19,14 +19,6 @@
 
 // --- groups of parameters -----------------------------------------------------------------------
 
-static int64_t group_elements(const struct deepspeed_group *group) {
-    int64_t elements = 0;
-    for (size_t i = 0; i < group->count; i++) {
-        elements += (int64_t)tensor_out_elements(&group->states[DEEPSPEED_MASTER][i]);
-    }
-    return elements;
-}
-
 static size_t parameter_count(const struct deepspeed_optimizer *optimizer) {
     size_t count = 0;
     for (size_t i = 0; i < optimizer->group_count; i++) {
@@ -37,26 +29,6 @@ static size_t parameter_count(const struct deepspeed_optimizer *optimizer) {
 
 // What the optimizers of torch and DeepSpeed store for a group: its settings and its `params`.
 enum { GROUP_NODES = 14 };
-
-static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
-                       const struct deepspeed_optimizer *optimizer, double weight_decay) {
-    const struct torch_node all[GROUP_NODES - 1] = {
-        node_real("lr", optimizer->rate),
-        node_many("betas", TORCH_LIST, betas, 2),
-        node_real("eps", optimizer->epsilon),
-        node_real("weight_decay", weight_decay),
-        node_truth("bias_correction", optimizer->bias_correction),
-        node_truth("amsgrad", 0),
-        node_truth("maximize", 0),
-        node_none("foreach"),
-        node_truth("capturable", 0),
-        node_truth("differentiable", 0),
-        node_none("fused"),
-        node_real("max_coeff", optimizer->max_coeff),
-        node_real("min_coeff", optimizer->min_coeff),
-    };
-    memcpy(nodes, all, sizeof all);
-}
 
 // The list `param_groups`. Its nodes refer to the struct, which must not move.
 struct group_list {
@@ -70,7 +42,22 @@ static void fill_groups(struct group_list *list, const struct deepspeed_optimize
     list->betas[0] = node_real(NULL, optimizer->beta1);
     list->betas[1] = node_real(NULL, optimizer->beta2);
     for (size_t i = 0; i < optimizer->group_count; i++) {
-        fill_group(list->members[i], list->betas, optimizer, optimizer->groups[i].weight_decay);
+        const struct torch_node all[GROUP_NODES - 1] = {
+            node_real("lr", optimizer->rate),
+            node_many("betas", TORCH_LIST, list->betas, 2),
+            node_real("eps", optimizer->epsilon),
+            node_real("weight_decay", optimizer->groups[i].weight_decay),
+            node_truth("bias_correction", optimizer->bias_correction),
+            node_truth("amsgrad", 0),
+            node_truth("maximize", 0),
+            node_none("foreach"),
+            node_truth("capturable", 0),
+            node_truth("differentiable", 0),
+            node_none("fused"),
+            node_real("max_coeff", optimizer->max_coeff),
+            node_real("min_coeff", optimizer->min_coeff),
+        };
+        memcpy(list->members[i], all, sizeof all);
         list->members[i][GROUP_NODES - 1] = params[i];
         list->groups[i] = node_many(NULL, TORCH_DICT, list->members[i], GROUP_NODES);
     }
@@ -217,39 +204,32 @@ static size_t flat_bytes(const struct flat_groups *flat, size_t group) {
     return (size_t)(flat->partition[group] * flat->ranks) * sizeof(float);
 }
 
-static void flatten(float *to, const struct tensor_out *tensors, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const int64_t elements = (int64_t)tensor_out_elements(&tensors[i]);
-        memcpy(to, tensors[i].data, (size_t)elements * sizeof *to);
-        to += elements;
-    }
-}
-
 // DeepSpeed aligns each partition to two elements.
 static enum berth_status flatten_groups(struct flat_groups *flat, const struct deepspeed_out *out,
                                         struct berth_error *error) {
     flat->ranks = out->ranks;
     for (size_t g = 0; g < out->optimizer->group_count; g++) {
         const struct deepspeed_group *group = &out->optimizer->groups[g];
-        flat->elements[g] = group_elements(group);
+        int64_t elements = 0;
+        for (size_t i = 0; i < group->count; i++) {
+            elements += (int64_t)tensor_out_elements(&group->states[DEEPSPEED_MASTER][i]);
+        }
+        flat->elements[g] = elements;
         flat->partition[g] = (flat->elements[g] + 2 * out->ranks - 1) / (2 * out->ranks) * 2;
         for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
             flat->data[s][g] = memory_pages(flat_bytes(flat, g));
             if (flat->data[s][g] == NULL) {
                 return error_no_memory(error, flat_bytes(flat, g), "the state of the optimizer");
             }
-            flatten(flat->data[s][g], group->states[s], group->count);
+            float *to = flat->data[s][g];
+            for (size_t i = 0; i < group->count; i++) {
+                const int64_t own = (int64_t)tensor_out_elements(&group->states[s][i]);
+                memcpy(to, group->states[s][i].data, (size_t)own * sizeof *to);
+                to += own;
+            }
         }
     }
     return BERTH_OK;
-}
-
-static void flat_groups_done(struct flat_groups *flat, size_t groups) {
-    for (size_t g = 0; g < groups; g++) {
-        for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
-            memory_pages_free(flat->data[s][g], flat_bytes(flat, g));
-        }
-    }
 }
 
 enum { STATE_NODES = 3 }; // of a partition: the number of updates and its moments
@@ -264,28 +244,21 @@ struct shard {
     struct group_list groups;
 };
 
-// Master weights are stored without the padding, moments with it.
-static void fill_tensors(struct shard *shard, const struct flat_groups *flat, size_t group,
-                         int64_t rank) {
-    const int64_t first = rank * flat->partition[group], left = flat->elements[group] - first;
-    const int64_t used = left < 0                        ? 0
-                         : left < flat->partition[group] ? left
-                                                         : flat->partition[group];
-    for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
-        shard->tensors[s][group] =
-            (struct tensor_out){.name = "a partition of a group",
-                                .dtype = TENSOR_F32,
-                                .rank = 1,
-                                .shape = {s == DEEPSPEED_MASTER ? used : flat->partition[group]},
-                                .data = flat->data[s][group] + first};
-    }
-    shard->padding[group] = node_integer(NULL, flat->partition[group] - used);
-}
-
 static void fill_shard(struct shard *shard, const struct deepspeed_out *out,
                        const struct flat_groups *flat, int64_t rank) {
     for (size_t g = 0; g < out->optimizer->group_count; g++) {
-        fill_tensors(shard, flat, g, rank);
+        // Master weights are stored without the padding, moments with it.
+        const int64_t first = rank * flat->partition[g], left = flat->elements[g] - first;
+        const int64_t used = left < 0 ? 0 : left < flat->partition[g] ? left : flat->partition[g];
+        for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+            shard->tensors[s][g] =
+                (struct tensor_out){.name = "a partition of a group",
+                                    .dtype = TENSOR_F32,
+                                    .rank = 1,
+                                    .shape = {s == DEEPSPEED_MASTER ? used : flat->partition[g]},
+                                    .data = flat->data[s][g] + first};
+        }
+        shard->padding[g] = node_integer(NULL, flat->partition[g] - used);
         struct torch_node *members = shard->members[g];
         members[0] = node_integer("step", out->optimizer->updates);
         members[1] = node_tensor("exp_avg", &shard->tensors[DEEPSPEED_EXP_AVG][g]);
@@ -323,27 +296,6 @@ static enum berth_status write_shard_file(const char *path, const struct deepspe
     return torch_write(path, &root, error);
 }
 
-static enum berth_status write_shard(const char *folder, const struct deepspeed_out *out,
-                                     const struct flat_groups *flat, int64_t rank,
-                                     struct berth_error *error) {
-    struct shard shard;
-    const struct path path = path_format("%s/%szero_pp_rank_%" PRId64 "_mp_rank_00_optim_states.pt",
-                                         folder, out->is_bf16 ? "bf16_" : "", rank);
-    fill_shard(&shard, out, flat, rank);
-    return write_shard_file(path.text, out, &shard, error);
-}
-
-static enum berth_status write_shards(const char *folder, const struct deepspeed_out *out,
-                                      struct berth_error *error) {
-    struct flat_groups flat = {0};
-    enum berth_status status = flatten_groups(&flat, out, error);
-    for (int64_t rank = 0; rank < out->ranks && status == BERTH_OK; rank++) {
-        status = write_shard(folder, out, &flat, rank, error);
-    }
-    flat_groups_done(&flat, out->optimizer->group_count);
-    return status;
-}
-
 // --- the folder ---------------------------------------------------------------------------------
 
 static enum berth_status write_tag(const char *folder, const struct deepspeed_out *out,
@@ -358,7 +310,22 @@ static enum berth_status write_tag(const char *folder, const struct deepspeed_ou
         return write_model_with_optimizer(folder, out, error);
     }
     TRY(write_model_with_shapes(folder, out, error));
-    return write_shards(folder, out, error);
+    struct flat_groups flat = {0};
+    enum berth_status status = flatten_groups(&flat, out, error);
+    for (int64_t rank = 0; rank < out->ranks && status == BERTH_OK; rank++) {
+        struct shard shard;
+        const struct path path =
+            path_format("%s/%szero_pp_rank_%" PRId64 "_mp_rank_00_optim_states.pt", folder,
+                        out->is_bf16 ? "bf16_" : "", rank);
+        fill_shard(&shard, out, &flat, rank);
+        status = write_shard_file(path.text, out, &shard, error);
+    }
+    for (size_t g = 0; g < out->optimizer->group_count; g++) {
+        for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+            memory_pages_free(flat.data[s][g], flat_bytes(&flat, g));
+        }
+    }
+    return status;
 }
 
 enum berth_status deepspeed_write(const char *folder, const struct deepspeed_out *out,

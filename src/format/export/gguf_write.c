@@ -83,15 +83,6 @@ static void put_single(struct out *out, const struct gguf_value *value) {
     }
 }
 
-static void put_value(struct out *out, const struct gguf_value *value) {
-    put_text(out, value->key);
-    if (value->elements != NULL) {
-        put_array(out, value);
-    } else {
-        put_single(out, value);
-    }
-}
-
 // --- tensors ------------------------------------------------------------------------------------
 
 static uint32_t type_number(enum tensor_dtype dtype) {
@@ -128,33 +119,18 @@ static enum berth_status check_tensor(const char *path, const struct gguf_tensor
                                        tensor_dtype_name(tensor->stored), problem);
 }
 
-static void put_description(struct out *out, const struct gguf_tensor *tensor, uint64_t offset) {
-    const struct tensor_out *shape = &tensor->tensor;
-    put_text(out, shape->name);
-    put_number(out, (uint64_t)shape->rank, 4);
-    for (int i = shape->rank - 1; i >= 0; i--) {
-        put_number(out, (uint64_t)shape->shape[i], 8);
-    }
-    put_number(out, type_number(tensor->stored), 4);
-    put_number(out, offset, 8);
-}
-
-static void put_narrowed(struct out *out, const struct gguf_tensor *tensor) {
-    const float *from = tensor->tensor.data;
-    size_t left = tensor_out_elements(&tensor->tensor);
-    uint16_t batch[BATCH];
-    while (left > 0) {
-        size_t count = left < BATCH ? left : BATCH;
-        tensor_narrow(tensor->stored, from, count, batch);
-        put(out, batch, count * sizeof *batch);
-        from += count;
-        left -= count;
-    }
-}
-
 static void put_data(struct out *out, const struct gguf_tensor *tensor) {
     if (tensor->stored != tensor->tensor.dtype) {
-        put_narrowed(out, tensor);
+        const float *from = tensor->tensor.data;
+        size_t left = tensor_out_elements(&tensor->tensor);
+        uint16_t batch[BATCH];
+        while (left > 0) {
+            size_t count = left < BATCH ? left : BATCH;
+            tensor_narrow(tensor->stored, from, count, batch);
+            put(out, batch, count * sizeof *batch);
+            from += count;
+            left -= count;
+        }
     } else {
         put(out, tensor->tensor.data,
             tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored));
@@ -169,7 +145,13 @@ static void put_header(struct out *out, const struct gguf_content *content) {
     put_number(out, content->tensor_count, 8);
     put_number(out, content->value_count, 8);
     for (size_t i = 0; i < content->value_count; i++) {
-        put_value(out, &content->values[i]);
+        const struct gguf_value *value = &content->values[i];
+        put_text(out, value->key);
+        if (value->elements != NULL) {
+            put_array(out, value);
+        } else {
+            put_single(out, value);
+        }
     }
 }
 
@@ -177,7 +159,14 @@ static void put_tensors(struct out *out, const struct gguf_content *content) {
     uint64_t offset = 0;
     for (size_t i = 0; i < content->tensor_count; i++) {
         const struct gguf_tensor *tensor = &content->tensors[i];
-        put_description(out, tensor, offset);
+        const struct tensor_out *shape = &tensor->tensor;
+        put_text(out, shape->name);
+        put_number(out, (uint64_t)shape->rank, 4);
+        for (int k = shape->rank - 1; k >= 0; k--) {
+            put_number(out, (uint64_t)shape->shape[k], 8);
+        }
+        put_number(out, type_number(tensor->stored), 4);
+        put_number(out, offset, 8);
         offset = align(offset +
                        tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored));
     }

@@ -210,36 +210,6 @@ static size_t varint_size(uint64_t value) {
     return size;
 }
 
-// Bytes of all weights in the model's file, with tags and lengths.
-static uint64_t measure_weights(struct weights *weights) {
-    uint64_t total = 0;
-    weights->position = 0;
-    for (size_t i = 0; i < weights->graph->weight_count; i++) {
-        uint64_t numbers = put_header(weights, &weights->graph->weights[i]);
-        uint64_t message = weights->header.length + numbers;
-        total += 1 + varint_size(message) + message;
-    }
-    return total;
-}
-
-static void write_weights(struct weights *weights, struct file_writer *file,
-                          struct berth_error *error) {
-    struct buffer begin = {0};
-    weights->position = 0;
-    for (size_t i = 0; i < weights->graph->weight_count; i++) {
-        const struct tensor_out *tensor = &weights->graph->weights[i];
-        uint64_t numbers = put_header(weights, tensor);
-        buffer_clear(&begin);
-        protobuf_raw_varint(&begin, GRAPH_INITIALISER << 3 | PROTOBUF_BYTES);
-        protobuf_raw_varint(&begin, weights->header.length + numbers);
-        weights->header.failed |= begin.failed;
-        (void)file_writer_put(file, begin.bytes, begin.length, error);
-        (void)file_writer_put(file, weights->header.bytes, weights->header.length, error);
-        (void)file_writer_put(file, tensor->data, (size_t)numbers, error);
-    }
-    buffer_done(&begin);
-}
-
 static enum berth_status write_data_file(const struct weights *weights, const char *path,
                                          struct berth_error *error) {
     static const char zeros[EXTERNAL_ALIGNMENT];
@@ -273,8 +243,16 @@ static void put_head(struct buffer *head, const struct onnx_model *model, uint64
 
 static uint64_t measure_graph(struct weights *weights) {
     const struct onnx_graph *graph = weights->graph;
+    // Bytes of all weights in the model's file, with tags and lengths.
+    uint64_t total = 0;
+    weights->position = 0;
+    for (size_t i = 0; i < weights->graph->weight_count; i++) {
+        uint64_t numbers = put_header(weights, &weights->graph->weights[i]);
+        uint64_t message = weights->header.length + numbers;
+        total += 1 + varint_size(message) + message;
+    }
     return graph->nodes.length + graph->constants.length + graph->inputs.length +
-           graph->outputs.length + measure_weights(weights);
+           graph->outputs.length + total;
 }
 
 static void put_buffer(struct file_writer *file, const struct buffer *part,
@@ -294,7 +272,20 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
     put_buffer(&file, head, error);
     put_buffer(&file, &graph->nodes, error);
     put_buffer(&file, &graph->constants, error);
-    write_weights(weights, &file, error);
+    struct buffer begin = {0};
+    weights->position = 0;
+    for (size_t i = 0; i < weights->graph->weight_count; i++) {
+        const struct tensor_out *tensor = &weights->graph->weights[i];
+        uint64_t numbers = put_header(weights, tensor);
+        buffer_clear(&begin);
+        protobuf_raw_varint(&begin, GRAPH_INITIALISER << 3 | PROTOBUF_BYTES);
+        protobuf_raw_varint(&begin, weights->header.length + numbers);
+        weights->header.failed |= begin.failed;
+        (void)file_writer_put(&file, begin.bytes, begin.length, error);
+        (void)file_writer_put(&file, weights->header.bytes, weights->header.length, error);
+        (void)file_writer_put(&file, tensor->data, (size_t)numbers, error);
+    }
+    buffer_done(&begin);
     put_buffer(&file, &graph->inputs, error);
     put_buffer(&file, &graph->outputs, error);
     if (weights->header.failed) {

@@ -112,17 +112,6 @@ static enum berth_status read_group_tree(struct group *group, uint64_t address, 
     return status;
 }
 
-static enum berth_status read_group(struct hdf5_file *file, const struct hdf5_object *root,
-                                    struct berth_error *error) {
-    struct group group = {.file = file, .links = root->links};
-    enum berth_status status = read_heap(&group, root->heap, error);
-    if (status == BERTH_OK) {
-        status = read_group_tree(&group, root->tree, -1, error);
-    }
-    memory_free(group.names);
-    return status;
-}
-
 // --- the superblock -----------------------------------------------------------------------------
 
 struct superblock {
@@ -208,11 +197,6 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
 
 // --- data sets ----------------------------------------------------------------------------------
 
-static void dataset_done(struct hdf5_dataset *set) {
-    memory_free(set->name);
-    memory_free(set->chunks);
-}
-
 static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_dataset *set,
                                     uint64_t address, struct berth_error *error) {
     int beyond = set->chunk_count == 0 && set->bytes > 0 &&
@@ -253,8 +237,28 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static enum berth_status add_all(struct hdf5_file *file, struct hdf5_links *links,
-                                 struct berth_error *error) {
+static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *links,
+                                   struct berth_error *error) {
+    uint64_t address = 0;
+    struct hdf5_object root = {.links = links};
+    TRY(read_superblock(file, &address, error));
+    TRY(hdf5_read_header(file, address, &root, error));
+    if (root.is_dense) {
+        return hdf5_error(
+            file, address,
+            "the links of the root group are in a heap (the newest format, for many data sets), "
+            "which is not supported: write the file with h5py's default libver",
+            error);
+    }
+    if (root.is_group) {
+        struct group group = {.file = file, .links = root.links};
+        enum berth_status status = read_heap(&group, root.heap, error);
+        if (status == BERTH_OK) {
+            status = read_group_tree(&group, root.tree, -1, error);
+        }
+        memory_free(group.names);
+        TRY(status);
+    }
     file->sets = memory_array_zeroed(links->count + 1, sizeof *file->sets);
     if (file->sets == NULL) {
         return error_no_memory(error, links->count * sizeof *file->sets, file->file.path);
@@ -276,25 +280,6 @@ static enum berth_status add_all(struct hdf5_file *file, struct hdf5_links *link
         }
     }
     return BERTH_OK;
-}
-
-static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *links,
-                                   struct berth_error *error) {
-    uint64_t address = 0;
-    struct hdf5_object root = {.links = links};
-    TRY(read_superblock(file, &address, error));
-    TRY(hdf5_read_header(file, address, &root, error));
-    if (root.is_dense) {
-        return hdf5_error(
-            file, address,
-            "the links of the root group are in a heap (the newest format, for many data sets), "
-            "which is not supported: write the file with h5py's default libver",
-            error);
-    }
-    if (root.is_group) {
-        TRY(read_group(file, &root, error));
-    }
-    return add_all(file, links, error);
 }
 
 enum berth_status hdf5_recognise(const char *path, int *is, struct berth_error *error) {
@@ -327,7 +312,8 @@ enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct ber
 void hdf5_close(struct hdf5_file *file) {
     hdf5_drop_partial_chunks(file, NULL, 0, 0);
     for (size_t i = 0; i < file->count; i++) {
-        dataset_done(&file->sets[i]);
+        memory_free(file->sets[i].name);
+        memory_free(file->sets[i].chunks);
     }
     memory_free(file->sets);
     file_reader_close(&file->file);

@@ -103,14 +103,6 @@ static int read_plane(struct request *request, struct deflate_reader *reader, si
                : deflate_reader_read(reader, &source, to + i * slice->length, slice->length);
 }
 
-static int read_on(struct request *request, struct hdf5_partial_chunk *partial, unsigned char *to) {
-    int result = 1;
-    for (size_t i = 0; i < partial->plane_count && result > 0; i++) {
-        result = read_plane(request, &partial->readers[i], i, to);
-    }
-    return result;
-}
-
 // Reads the whole chunk; `kept`, unless NULL, gets a reader after the rows of each plane.
 static int read_whole_chunk(struct request *request, struct deflate_reader *reader,
                             struct hdf5_partial_chunk *kept, unsigned char *to) {
@@ -152,7 +144,14 @@ static int read_rows(struct request *request, unsigned char *to) {
         drop_partial(request->file, found);
     }
     found = find_partial(request->file, request->slice->chunk);
-    return *found != NULL ? read_on(request, *found, to) : read_first(request, to);
+    if (*found != NULL) {
+        int result = 1;
+        for (size_t i = 0; i < (*found)->plane_count && result > 0; i++) {
+            result = read_plane(request, &(*found)->readers[i], i, to);
+        }
+        return result;
+    }
+    return read_first(request, to);
 }
 
 enum berth_status hdf5_decompress(struct hdf5_file *file, const struct hdf5_dataset *set,

@@ -29,16 +29,6 @@ struct row_reader {
 
 // --- one chunk ----------------------------------------------------------------------------------
 
-// Undoes the shuffle filter, which groups byte b of all numbers.
-static void unshuffle(const struct row_reader *reader, const struct hdf5_slice *slice) {
-    for (size_t i = 0; i < slice->length; i++) {
-        for (size_t b = 0; b < slice->plane_count; b++) {
-            reader->unshuffled[i * slice->plane_count + b] =
-                reader->selected[b * slice->length + i];
-        }
-    }
-}
-
 static enum berth_status read_uncompressed(const struct row_reader *reader,
                                            const struct hdf5_slice *slice,
                                            struct berth_error *error) {
@@ -73,7 +63,13 @@ static enum berth_status read_span(struct row_reader *reader, const struct hdf5_
             : read_uncompressed(reader, &slice, error));
     *bytes = reader->selected;
     if (shuffled) {
-        unshuffle(reader, &slice);
+        // Undoes the shuffle filter, which groups byte b of all numbers.
+        for (size_t i = 0; i < slice.length; i++) {
+            for (size_t b = 0; b < slice.plane_count; b++) {
+                reader->unshuffled[i * slice.plane_count + b] =
+                    reader->selected[b * slice.length + i];
+            }
+        }
         *bytes = reader->unshuffled;
     }
     return BERTH_OK;

@@ -30,19 +30,6 @@ static uint64_t aligned(uint64_t bytes) {
 
 // --- rows ---------------------------------------------------------------------------------------
 
-static enum berth_status open_column(struct hdf5_dataset_writer *set,
-                                     const struct hdf5_column *column, struct berth_error *error) {
-    size_t width = column->width > 0 ? (size_t)column->width : 1;
-    set->column = *column;
-    set->row_bytes = width * tensor_dtype_size(column->dtype);
-    set->chunk_rows = set->row_bytes < CHUNK_BYTES ? CHUNK_BYTES / set->row_bytes : 1;
-    set->rows = memory_array_zeroed(set->chunk_rows, set->row_bytes);
-    set->shuffled = memory_array_zeroed(set->chunk_rows, set->row_bytes);
-    return set->rows != NULL && set->shuffled != NULL
-               ? BERTH_OK
-               : error_no_memory(error, 2 * set->chunk_rows * set->row_bytes, column->name);
-}
-
 enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5_column *columns,
                                    size_t count, int level, struct berth_error *error) {
     *writer = (struct hdf5_writer){.level = level};
@@ -52,7 +39,16 @@ enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5
     }
     for (size_t i = 0; i < count; i++) {
         writer->count++;
-        TRY(open_column(&writer->sets[i], &columns[i], error));
+        struct hdf5_dataset_writer *set = &writer->sets[i];
+        size_t width = columns[i].width > 0 ? (size_t)columns[i].width : 1;
+        set->column = columns[i];
+        set->row_bytes = width * tensor_dtype_size(columns[i].dtype);
+        set->chunk_rows = set->row_bytes < CHUNK_BYTES ? CHUNK_BYTES / set->row_bytes : 1;
+        set->rows = memory_array_zeroed(set->chunk_rows, set->row_bytes);
+        set->shuffled = memory_array_zeroed(set->chunk_rows, set->row_bytes);
+        if (set->rows == NULL || set->shuffled == NULL) {
+            return error_no_memory(error, 2 * set->chunk_rows * set->row_bytes, columns[i].name);
+        }
     }
     return BERTH_OK;
 }
@@ -336,17 +332,6 @@ static int is_signed(enum tensor_dtype dtype) {
     return dtype == TENSOR_I8 || dtype == TENSOR_I16 || dtype == TENSOR_I32 || dtype == TENSOR_I64;
 }
 
-static void put_type(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
-    size_t size = tensor_dtype_size(set->column.dtype);
-    put_message(bytes, 3, 16, 1);
-    put(bytes, 0x10, 1);
-    put(bytes, is_signed(set->column.dtype) ? 8 : 0, 3);
-    put(bytes, size, 4);
-    put(bytes, 0, 2);
-    put(bytes, 8 * size, 2);
-    put(bytes, 0, 4);
-}
-
 static void put_layout(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
     uint64_t rank = (uint64_t)rank_of(set), begin = bytes->length + 8;
     uint64_t length = aligned(11 + 4 * (rank + 1));
@@ -374,8 +359,20 @@ static void put_filter(struct buffer *bytes, enum hdf5_filter filter, const char
     put(bytes, value, 8);
 }
 
-static void put_filters(struct buffer *bytes, const struct hdf5_writer *writer,
-                        const struct hdf5_dataset_writer *set) {
+static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *writer,
+                               const struct hdf5_dataset_writer *set) {
+    put_header_head(bytes, 5, dataset_header_bytes(set) - 16);
+    put_space(bytes, set);
+    size_t size = tensor_dtype_size(set->column.dtype);
+    put_message(bytes, 3, 16, 1);
+    put(bytes, 0x10, 1);
+    put(bytes, is_signed(set->column.dtype) ? 8 : 0, 3);
+    put(bytes, size, 4);
+    put(bytes, 0, 2);
+    put(bytes, 8 * size, 2);
+    put(bytes, 0, 4);
+    put_message(bytes, 5, 8, 1); // the fill value is the default
+    put(bytes, 0x01020302, 8);
     put_message(bytes, 11, filters_bytes(set), 1);
     put(bytes, 1, 1);
     put(bytes, 1 + (uint64_t)is_shuffled(set), 7);
@@ -383,16 +380,6 @@ static void put_filters(struct buffer *bytes, const struct hdf5_writer *writer,
         put_filter(bytes, HDF5_SHUFFLE, "shuffle", tensor_dtype_size(set->column.dtype));
     }
     put_filter(bytes, HDF5_DEFLATE, "deflate", (uint64_t)writer->level);
-}
-
-static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *writer,
-                               const struct hdf5_dataset_writer *set) {
-    put_header_head(bytes, 5, dataset_header_bytes(set) - 16);
-    put_space(bytes, set);
-    put_type(bytes, set);
-    put_message(bytes, 5, 8, 1); // the fill value is the default
-    put(bytes, 0x01020302, 8);
-    put_filters(bytes, writer, set);
     put_layout(bytes, set);
 }
 
@@ -461,11 +448,6 @@ static void put_chunk_tree(struct buffer *bytes, const struct hdf5_dataset_write
     }
 }
 
-// The offset of the root, which is the last node.
-static uint64_t root_of(const struct hdf5_dataset_writer *set) {
-    return set->tree + tree_bytes(set) - node_bytes(set);
-}
-
 // --- the file -----------------------------------------------------------------------------------
 
 static enum berth_status put_bytes(struct file_writer *file, struct buffer *bytes,
@@ -483,7 +465,8 @@ static enum berth_status put_dataset(struct file_writer *file, const struct hdf5
     static const char zeros[8];
     struct buffer bytes = {0};
     struct hdf5_dataset_writer with_root = *set;
-    with_root.tree = root_of(set);
+    // The root is the last node.
+    with_root.tree = set->tree + tree_bytes(set) - node_bytes(set);
     put_dataset_header(&bytes, writer, &with_root);
     put_chunk_tree(&bytes, set);
     TRY(put_bytes(file, &bytes, error));
@@ -505,8 +488,9 @@ static enum berth_status write_file(struct hdf5_writer *writer, struct file_writ
     return BERTH_OK;
 }
 
-static enum berth_status finish_columns(struct hdf5_writer *writer, const char *path,
-                                        struct berth_error *error) {
+enum berth_status hdf5_writer_commit(struct hdf5_writer *writer, const char *path,
+                                     struct berth_error *error) {
+    struct file_writer file;
     for (size_t i = 0; i < writer->count; i++) {
         struct hdf5_dataset_writer *set = &writer->sets[i];
         if (set->row_count == 0 || set->row_count != writer->sets->row_count) {
@@ -520,13 +504,6 @@ static enum berth_status finish_columns(struct hdf5_writer *writer, const char *
             TRY(flush(writer, set, error));
         }
     }
-    return BERTH_OK;
-}
-
-enum berth_status hdf5_writer_commit(struct hdf5_writer *writer, const char *path,
-                                     struct berth_error *error) {
-    struct file_writer file;
-    TRY(finish_columns(writer, path, error));
     TRY(file_writer_open(&file, path, error));
     enum berth_status status = write_file(writer, &file, error);
     if (status == BERTH_OK) {

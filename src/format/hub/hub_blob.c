@@ -31,26 +31,6 @@ static int is_recorded(const char *record, const char *expected) {
     return same;
 }
 
-// A failure is no error: the next check hashes the file again.
-static void record_verified(const char *repo, const char *record, const char *stamp) {
-    const struct path folder = path_in(repo, "verified");
-    if (dir_make(folder.text, NULL) == BERTH_OK && path_is_inside(folder.text, repo)) {
-        (void)file_write(record, stamp, strlen(stamp), NULL);
-    }
-}
-
-static enum berth_status check_content(const char *blob, const char *name, enum digest_kind kind,
-                                       struct berth_error *error) {
-    char found[DIGEST_HEX_SIZE];
-    TRY(digest_file(kind, blob, found, error));
-    return strcmp(found, name) == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: the cached file is damaged: expected the %s in its name, found %s; "
-                           "remove it and run `berth fetch` again",
-                           blob, digest_name(kind), found);
-}
-
 static enum berth_status check_named(const char *repo, const char *blob, const char *name,
                                      enum digest_kind kind, struct berth_error *error) {
     struct file_stamp before, after;
@@ -61,11 +41,22 @@ static enum berth_status check_named(const char *repo, const char *blob, const c
     if (is_recorded(record.text, stamp_before)) {
         return BERTH_OK;
     }
-    TRY(check_content(blob, name, kind, error));
+    char found[DIGEST_HEX_SIZE];
+    TRY(digest_file(kind, blob, found, error));
+    if (strcmp(found, name) != 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the cached file is damaged: expected the %s in its name, found %s; "
+                         "remove it and run `berth fetch` again",
+                         blob, digest_name(kind), found);
+    }
     if (file_stamp_of(blob, &after, NULL) == BERTH_OK) {
         print_stamp(&after, stamp_after);
         if (strcmp(stamp_before, stamp_after) == 0) {
-            record_verified(repo, record.text, stamp_before);
+            // A failure is no error: the next check hashes the file again.
+            const struct path folder = path_in(repo, "verified");
+            if (dir_make(folder.text, NULL) == BERTH_OK && path_is_inside(folder.text, repo)) {
+                (void)file_write(record.text, stamp_before, strlen(stamp_before), NULL);
+            }
         }
     }
     return BERTH_OK;

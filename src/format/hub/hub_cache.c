@@ -141,14 +141,6 @@ struct path hub_repo_folder(const char *root, const char *type, const char *id) 
 
 // --- finding ------------------------------------------------------------------------------------
 
-static size_t length_without_blanks(const char *text) {
-    size_t length = strlen(text);
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL) {
-        length--;
-    }
-    return length;
-}
-
 static struct path ref_path(const char *repo, const char *revision) {
     return path_format("%s/refs/%s", repo, revision);
 }
@@ -167,7 +159,11 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     TRY(file_read(path.text, PATH_LIMIT, &text, &length, error));
     const int is_text = strlen(text) == length;
     if (is_text) {
-        text[length_without_blanks(text)] = '\0';
+        size_t kept = strlen(text);
+        while (kept > 0 && strchr(" \t\r\n", text[kept - 1]) != NULL) {
+            kept--;
+        }
+        text[kept] = '\0';
     }
     if (!is_text || !hub_is_commit(text)) {
         return error_set(error, BERTH_BAD_DATA,
@@ -179,17 +175,6 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     return BERTH_OK;
 }
 
-// Refuses a path outside the repository and outside ROOT/blobs, which holds blobs shared by
-// several.
-static enum berth_status check_inside(const char *path, const char *repo,
-                                      struct berth_error *error) {
-    return path_is_inside(path, repo) || path_is_inside(path, path_in(repo, "../blobs").text)
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: a link to a file outside the cache's folder %s: refused", path,
-                           repo);
-}
-
 static enum berth_status check_entry(const char *path, const char *repo,
                                      struct berth_error *error) {
     if (!file_exists(path) && !dir_exists(path)) {
@@ -197,7 +182,12 @@ static enum berth_status check_entry(const char *path, const char *repo,
             error, BERTH_NO_INPUT,
             "%s: broken link: the snapshot is incomplete; complete it with `berth fetch`", path);
     }
-    TRY(check_inside(path, repo, error));
+    // A path outside the repository and outside ROOT/blobs, which holds blobs shared by several, is
+    // refused.
+    if (!path_is_inside(path, repo) && !path_is_inside(path, path_in(repo, "../blobs").text)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a link to a file outside the cache's folder %s: refused", path, repo);
+    }
     return file_exists(path) ? hub_blob_check(repo, path, error) : BERTH_OK;
 }
 

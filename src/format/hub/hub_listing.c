@@ -18,12 +18,6 @@ static enum berth_status no_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "a listing of the hub");
 }
 
-static enum berth_status bad_entry(const char *id, const char *path, struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: the hub lists \"%.*s\" with an invalid path, size or digest: refused", id,
-                     UTF8_SHOWN(path != NULL ? path : "", 100));
-}
-
 // Copies the digest of that kind; 0 when `text` is not one.
 static int parse_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
     const char *hex = json_text(text);
@@ -68,7 +62,9 @@ static enum berth_status add_entry(const char *id, const json *entry, struct hub
     struct hub_file file = {.path = NULL};
     const char *path = json_text(json_member(entry, "path"));
     if (!parse_file(entry, &file) || listing->count == FILES_LIMIT) {
-        return bad_entry(id, path, error);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the hub lists \"%.*s\" with an invalid path, size or digest: refused",
+                         id, UTF8_SHOWN(path != NULL ? path : "", 100));
     }
     TRY(make_room(listing, error));
     file.path = memory_string(path);
@@ -151,21 +147,20 @@ void hub_listing_done(struct hub_listing *listing) {
 // {"format_version": 1, "files": {PATH: {"size", "blob_id", "lfs_sha256", "lfs_size"}}}, as
 // huggingface_hub stores it.
 
-static json *tree_entry(const struct hub_file *file) {
-    const int is_large = file->kind == DIGEST_SHA256;
-    return JSON_OBJECT({"size", json_new_integer(file->size)},
-                       {"blob_id", json_new_text(file->blob_id)},
-                       {is_large ? "lfs_sha256" : NULL, json_new_text(file->etag)},
-                       {is_large ? "lfs_size" : NULL, json_new_integer(file->size)});
-}
-
 enum berth_status hub_listing_write(const struct hub_listing *listing, const char *repo,
                                     struct berth_error *error) {
     const struct path folder = path_in(repo, "trees");
     json *files = json_new_object();
     int failed = 0;
     for (size_t i = 0; i < listing->count; i++) {
-        failed |= json_set(files, listing->files[i].path, tree_entry(&listing->files[i]));
+        const struct hub_file *file = &listing->files[i];
+        const int is_large = file->kind == DIGEST_SHA256;
+        failed |=
+            json_set(files, listing->files[i].path,
+                     JSON_OBJECT({"size", json_new_integer(file->size)},
+                                 {"blob_id", json_new_text(file->blob_id)},
+                                 {is_large ? "lfs_sha256" : NULL, json_new_text(file->etag)},
+                                 {is_large ? "lfs_size" : NULL, json_new_integer(file->size)}));
     }
     json *tree = JSON_OBJECT({"format_version", json_new_integer(1)},
                              {"files", json_unless_failed(files, failed)});

@@ -7,7 +7,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/hub/hub_cache.h"
 #include "format/json/json.h"
 
@@ -55,16 +55,12 @@ static const char *name_of(const struct names *names, size_t index) {
                                                                      : "";
 }
 
-static int matches(const char *pattern, const char *name) {
-    return fnmatch(pattern, name, FNM_PATHNAME | FNM_PERIOD) == 0;
-}
-
 // Sets `role` for all names that match the pattern; returns their number.
 static size_t mark(const struct names *names, const char *pattern, enum model_file role,
                    enum model_file *roles) {
     size_t found = 0;
     for (size_t i = 0; i < names->count; i++) {
-        if (matches(pattern, name_of(names, i))) {
+        if (fnmatch(pattern, name_of(names, i), FNM_PATHNAME | FNM_PERIOD) == 0) {
             roles[i] = role;
             found++;
         }
@@ -172,19 +168,14 @@ static enum berth_status check_folder(const struct hub_snapshot *snapshot, const
                : status;
 }
 
-// The listing of all files of the commit; NULL: none was stored.
-static json *read_tree(const struct hub_snapshot *snapshot) {
+enum berth_status model_files_check(const struct hub_snapshot *snapshot, const char *id,
+                                    struct berth_error *error) {
+    // The listing of all files of the commit; NULL if none was stored.
     const struct path path = path_format("%s/trees/%s.json", snapshot->repo.text, snapshot->commit);
     json *tree = NULL;
     if (file_exists(path.text) && json_read_file(path.text, &tree, NULL) != BERTH_OK) {
         tree = NULL; // the folder itself suffices
     }
-    return tree;
-}
-
-enum berth_status model_files_check(const struct hub_snapshot *snapshot, const char *id,
-                                    struct berth_error *error) {
-    json *tree = read_tree(snapshot);
     const json *files = json_member(tree, "files");
     size_t count = json_length(files);
     if (!json_is_object_value(files) || count == 0) {

@@ -321,19 +321,15 @@ void json_remove_nulls(json *value) {
 
 // --- typed members ------------------------------------------------------------------------------
 
-static const char *type_name(const json *value) {
+static enum berth_status wrong_type(const char *name, const char *key, const char *expected,
+                                    const json *found, struct berth_error *error) {
     static const char *const names[] = {
         [JSON_OBJECT] = "an object",    [JSON_ARRAY] = "an array",
         [JSON_STRING] = "a string",     [JSON_INTEGER] = "an integer",
         [JSON_REAL] = "a real number",  [JSON_TRUE] = "true or false",
         [JSON_FALSE] = "true or false", [JSON_NULL] = "null"};
-    return names[json_typeof(value)];
-}
-
-static enum berth_status wrong_type(const char *name, const char *key, const char *expected,
-                                    const json *found, struct berth_error *error) {
     return error_key(error, BERTH_CONFIG, name, key, "expected %s, found %s", expected,
-                     type_name(found));
+                     names[json_typeof(found)]);
 }
 
 enum berth_status json_get_integer(const json *object, const char *name, const char *key,

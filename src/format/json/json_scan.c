@@ -3,8 +3,8 @@
 // builds values with it, and safetensors.c reads a header.
 #include "format/json/json_scan.h"
 
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -182,44 +182,35 @@ static enum berth_status decode_unicode_escape(struct json_scan *scan, char *to,
     return BERTH_OK;
 }
 
-// Decodes one escape; the current byte is the backslash.
-static enum berth_status decode_escape(struct json_scan *scan, char *to, size_t *bytes,
-                                       struct berth_error *error) {
-    static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    char letter = peek_ahead(scan, 1);
-    const char *found = letter == '\0' ? NULL : strchr(letters, letter);
-    scan->position += 1;
-    if (letter == 'u') {
-        scan->position++;
-        return decode_unicode_escape(scan, to, bytes, error);
-    }
-    if (found == NULL) {
-        return syntax_error(scan, "an escape character", error);
-    }
-    scan->position++;
-    *to = values[found - letters];
-    *bytes = 1;
-    return BERTH_OK;
-}
-
-// The length of what can be copied as it is: printable ASCII but for quotes and backslashes.
-static size_t plain_length(const char *text, size_t length) {
-    size_t end = 0;
-    while (end < length && (unsigned char)(text[end] - 0x20) < 0x60 && text[end] != '"' &&
-           text[end] != '\\') {
-        end++;
-    }
-    return end;
-}
-
 // Moves the next characters, or one escape, to `to`; *bytes is their number.
 static enum berth_status decode(struct json_scan *scan, char *to, size_t *bytes,
                                 struct berth_error *error) {
     const char *from = scan->text + scan->position;
     const size_t left = scan->length - scan->position;
-    *bytes = plain_length(from, left);
+    // What can be copied as it is: printable ASCII but for quotes and backslashes.
+    size_t end = 0;
+    while (end < left && (unsigned char)(from[end] - 0x20) < 0x60 && from[end] != '"' &&
+           from[end] != '\\') {
+        end++;
+    }
+    *bytes = end;
     if (*bytes == 0 && left > 0 && *from == '\\') {
-        return decode_escape(scan, to, bytes, error);
+        // Decodes one escape; the current byte is the backslash.
+        static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+        char letter = peek_ahead(scan, 1);
+        const char *found = letter == '\0' ? NULL : strchr(letters, letter);
+        scan->position += 1;
+        if (letter == 'u') {
+            scan->position++;
+            return decode_unicode_escape(scan, to, bytes, error);
+        }
+        if (found == NULL) {
+            return syntax_error(scan, "an escape character", error);
+        }
+        scan->position++;
+        *to = values[found - letters];
+        *bytes = 1;
+        return BERTH_OK;
     }
     if (*bytes == 0 && left > 0 && (unsigned char)*from >= 0x20) {
         *bytes = utf8_character(from, left);
@@ -325,20 +316,6 @@ static int skip_word(struct json_scan *scan, const char *word) {
     return found;
 }
 
-static enum berth_status read_number(struct json_scan *scan, struct json_scan_value *value,
-                                     struct berth_error *error) {
-    value->text = scan->text + scan->position;
-    TRY(skip_number(scan, error));
-    value->length = (size_t)(scan->text + scan->position - value->text);
-    value->kind = SCAN_INTEGER;
-    for (size_t i = 0; i < value->length; i++) {
-        if (strchr(".eE", value->text[i]) != NULL) {
-            value->kind = SCAN_REAL;
-        }
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status read_scalar(struct json_scan *scan, struct json_scan_value *value,
                                      struct berth_error *error) {
     static const struct {
@@ -352,7 +329,16 @@ static enum berth_status read_scalar(struct json_scan *scan, struct json_scan_va
             return BERTH_OK;
         }
     }
-    return read_number(scan, value, error);
+    value->text = scan->text + scan->position;
+    TRY(skip_number(scan, error));
+    value->length = (size_t)(scan->text + scan->position - value->text);
+    value->kind = SCAN_INTEGER;
+    for (size_t i = 0; i < value->length; i++) {
+        if (strchr(".eE", value->text[i]) != NULL) {
+            value->kind = SCAN_REAL;
+        }
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status read_value(struct json_scan *scan, struct json_scan_value *value,

@@ -47,14 +47,6 @@ static const char *value_of(const json *value) {
     return text != NULL ? text : "default";
 }
 
-static int has_setting(const struct manifest_settings *settings, const char *name) {
-    int found = 0;
-    for (size_t i = 0; i < settings->count; i++) {
-        found |= strcmp(settings->items[i].name, name) == 0;
-    }
-    return found;
-}
-
 struct manifest_difference manifest_differ(const json *manifest,
                                            const struct manifest_settings *settings) {
     const json *saved = json_member(manifest, "settings");
@@ -67,7 +59,11 @@ struct manifest_difference manifest_differ(const json *manifest,
         }
     }
     while (json_walk_next(&walk)) {
-        if (!has_setting(settings, walk.key)) {
+        int found = 0;
+        for (size_t i = 0; i < settings->count; i++) {
+            found |= strcmp(settings->items[i].name, walk.key) == 0;
+        }
+        if (!found) {
             return (struct manifest_difference){walk.key, value_of(walk.value), value_of(NULL)};
         }
     }

@@ -8,8 +8,8 @@
 
 #include "core/little_endian.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "format/json/json_scan.h"
 
 #include <inttypes.h>

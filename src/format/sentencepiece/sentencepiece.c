@@ -105,15 +105,6 @@ static enum berth_status read_number(const struct protobuf_reader *reader,
     return BERTH_OK;
 }
 
-static enum berth_status copy_text(const struct protobuf_reader *reader,
-                                   const struct protobuf_field *field, char *text,
-                                   struct berth_error *error) {
-    TRY(check_text(reader, field, error));
-    memcpy(text, field->bytes, field->length);
-    text[field->length] = '\0';
-    return BERTH_OK;
-}
-
 static enum berth_status read_trainer(struct protobuf_reader reader, struct sentencepiece *model,
                                       struct berth_error *error) {
     struct protobuf_field field;
@@ -134,7 +125,11 @@ static enum berth_status read_trainer(struct protobuf_reader reader, struct sent
                            : field.number == TRAINER_END   ? model->end
                                                            : NULL;
         TRY(number != NULL ? read_number(&reader, &field, number, error) : BERTH_OK);
-        TRY(text != NULL ? copy_text(&reader, &field, text, error) : BERTH_OK);
+        if (text != NULL) {
+            TRY(check_text(&reader, &field, error));
+            memcpy(text, field.bytes, field.length);
+            text[field.length] = '\0';
+        }
     }
     if (kind != SENTENCEPIECE_UNIGRAM && kind != SENTENCEPIECE_BPE) {
         return error_set(error, BERTH_CONFIG,

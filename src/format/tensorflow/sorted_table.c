@@ -218,18 +218,6 @@ static enum berth_status read_footer(const struct sorted_table *table, struct ha
     return BERTH_OK;
 }
 
-// Checks the block that TensorFlow leaves empty.
-static enum berth_status check_empty(const struct sorted_table *table, const struct handle *handle,
-                                     struct berth_error *error) {
-    struct sorted_table_block block = {0};
-    struct sorted_table_entry entry;
-    int more;
-    TRY(open_block(table, handle, &block, error));
-    TRY(next_in_block(table, &block, &entry, &more, error));
-    return more ? table_error(table, block.begin, "expected a block without entries", error)
-                : BERTH_OK;
-}
-
 enum berth_status sorted_table_open(struct sorted_table *table, const void *bytes, size_t length,
                                     const char *name, struct berth_error *error) {
     struct handle empty, index;
@@ -248,7 +236,15 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
         empty.begin + empty.size + TRAILER_BYTES != index.begin) {
         return table_error(table, end, "unused bytes between the parts of the file", error);
     }
-    TRY(check_empty(table, &empty, error));
+    // TensorFlow leaves this block empty.
+    struct sorted_table_block block = {0};
+    struct sorted_table_entry entry;
+    int more;
+    TRY(open_block(table, &empty, &block, error));
+    TRY(next_in_block(table, &block, &entry, &more, error));
+    if (more) {
+        return table_error(table, block.begin, "expected a block without entries", error);
+    }
     TRY(open_block(table, &index, &table->index, error));
     table->data_end = (size_t)empty.begin;
     return BERTH_OK;

@@ -22,11 +22,6 @@ static size_t shared_bytes(const struct sorted_table_key *last, const char *key,
     return shared;
 }
 
-static void set_key(struct sorted_table_key *key, const char *bytes, size_t length) {
-    memcpy(key->bytes, bytes, length);
-    key->length = length;
-}
-
 static void begin_block(struct sorted_table_builder *block, int restart_interval) {
     buffer_clear(&block->bytes);
     buffer_clear(&block->restarts);
@@ -50,7 +45,8 @@ static void add_entry(struct sorted_table_builder *block, const char *key, size_
     protobuf_raw_varint(&block->bytes, length);
     buffer_put(&block->bytes, key + shared, key_length - shared);
     buffer_put(&block->bytes, value, length);
-    set_key(&block->last, key, key_length);
+    memcpy(block->last.bytes, key, key_length);
+    block->last.length = key_length;
     block->entries_since_restart++;
 }
 

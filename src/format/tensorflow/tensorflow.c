@@ -8,8 +8,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
-#include "core/words.h"
 #include "format/checksum/crc32c.h"
 #include "format/protobuf/protobuf.h"
 #include "format/tensorflow/sorted_table.h"
@@ -209,21 +209,6 @@ static enum berth_status read_shape(struct protobuf_reader reader, struct tensor
     }
 }
 
-static enum berth_status set_type(const struct protobuf_reader *reader, uint64_t number,
-                                  struct tensor_entry *entry, struct extra *extra,
-                                  struct berth_error *error) {
-    const struct type_row *row = find_type(number);
-    if (row == NULL) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: TensorFlow's data type number %llu is not supported", reader->name,
-                         (unsigned long long)number);
-    }
-    entry->dtype = row->dtype;
-    snprintf(entry->dtype_name, sizeof entry->dtype_name, "%s", row->name);
-    extra->is_text = number == TYPE_STRING;
-    return BERTH_OK;
-}
-
 // The contents of a BundleEntryProto, before checks.
 struct raw_entry {
     uint64_t shard, offset, size;
@@ -257,7 +242,17 @@ static enum berth_status read_field(const struct protobuf_reader *reader,
     }
     TRY(check_once(&raw->seen, reader, field, PROTOBUF_VARINT, error));
     if (field->number == FIELD_DTYPE) {
-        return set_type(reader, field->value, entry, extra, error);
+        const uint64_t number = field->value;
+        const struct type_row *row = find_type(number);
+        if (row == NULL) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: TensorFlow's data type number %llu is not supported",
+                             reader->name, (unsigned long long)number);
+        }
+        entry->dtype = row->dtype;
+        snprintf(entry->dtype_name, sizeof entry->dtype_name, "%s", row->name);
+        extra->is_text = number == TYPE_STRING;
+        return BERTH_OK;
     }
     *numbers[field->number] = field->value;
     return BERTH_OK;
@@ -294,9 +289,10 @@ static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reade
 
 // --- checking entries ---------------------------------------------------------------------------
 
-static enum berth_status check_size(const char *name, const struct raw_entry *raw,
-                                    const struct tensor_entry *entry, int is_text,
-                                    struct berth_error *error) {
+static enum berth_status check_entry(const struct bundle *bundle, const char *name,
+                                     const struct raw_entry *raw, struct tensor_entry *entry,
+                                     struct extra *extra, struct berth_error *error) {
+    const int is_text = extra->is_text;
     uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count;
     if (!tensor_entry_elements(entry, &count) || __builtin_mul_overflow(count, bits / 8, &bytes)) {
         return error_set(error, BERTH_BAD_DATA,
@@ -308,13 +304,6 @@ static enum berth_status check_size(const char *name, const struct raw_entry *ra
                          "%s: %" PRIu64 " bytes, but %" PRIu64 " elements of type %s need %" PRIu64,
                          name, raw->size, count, entry->dtype_name, bytes);
     }
-    return BERTH_OK;
-}
-
-static enum berth_status check_entry(const struct bundle *bundle, const char *name,
-                                     const struct raw_entry *raw, struct tensor_entry *entry,
-                                     struct extra *extra, struct berth_error *error) {
-    TRY(check_size(name, raw, entry, extra->is_text, error));
     if (raw->shard >= bundle->shard_count) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: refers to data file %" PRIu64
@@ -432,53 +421,7 @@ static enum berth_status read_table(struct bundle *bundle, const char *bytes, si
     return BERTH_OK;
 }
 
-static enum berth_status read_index(struct bundle *bundle, struct berth_error *error) {
-    char *bytes;
-    size_t length;
-    TRY(file_read(bundle->path, INDEX_LIMIT, &bytes, &length, error));
-    enum berth_status status = read_table(bundle, bytes, length, error);
-    memory_free(bytes);
-    return status;
-}
-
 // --- the data files -----------------------------------------------------------------------------
-
-static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
-                                    struct berth_error *error) {
-    const size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING);
-    const struct path path = path_format("%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
-                                         (unsigned)bundle->shard_count);
-    return file_reader_open(&bundle->shards[shard], path.text, error);
-}
-
-// Checks that every file is exactly as large as its tensors need.
-static enum berth_status check_shards(const struct bundle *bundle, const uint64_t *ends,
-                                      struct berth_error *error) {
-    for (uint64_t i = 0; i < bundle->shard_count; i++) {
-        const struct file_reader *shard = &bundle->shards[i];
-        if (shard->descriptor >= 0 && shard->size != ends[i]) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: the tensors need %" PRIu64 " bytes, the file has %" PRIu64
-                             ": it is %s",
-                             shard->path, ends[i], shard->size,
-                             ends[i] > shard->size ? "truncated" : "followed by other data");
-        }
-    }
-    return BERTH_OK;
-}
-
-// Moves the offsets of each shard after those of the shards before it. `ends` become their sums.
-static void move_offsets(struct bundle *bundle, uint64_t *ends) {
-    for (uint64_t i = 1; i < bundle->shard_count; i++) {
-        ends[i] += ends[i - 1];
-    }
-    for (size_t i = 0; i < bundle->count; i++) {
-        struct extra *extra = &bundle->extras[i];
-        extra->base = extra->shard > 0 ? ends[extra->shard - 1] : 0;
-        bundle->entries[i].begin += extra->base;
-        bundle->entries[i].end += extra->base;
-    }
-}
 
 static enum berth_status open_shards(struct bundle *bundle, struct berth_error *error) {
     enum berth_status status = BERTH_OK;
@@ -494,12 +437,36 @@ static enum berth_status open_shards(struct bundle *bundle, struct berth_error *
     for (size_t i = 0; i < bundle->count; i++) {
         uint32_t shard = bundle->extras[i].shard;
         if (bundle->shards[shard].descriptor < 0) {
-            TRY_DONE(open_shard(bundle, shard, error));
+            const size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING);
+            const struct path path =
+                path_format("%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
+                            (unsigned)bundle->shard_count);
+            TRY_DONE(file_reader_open(&bundle->shards[shard], path.text, error));
         }
         ends[shard] = bundle->entries[i].end > ends[shard] ? bundle->entries[i].end : ends[shard];
     }
-    TRY_DONE(check_shards(bundle, ends, error));
-    move_offsets(bundle, ends);
+    // Every file has to be exactly as large as its tensors need.
+    for (uint64_t i = 0; i < bundle->shard_count; i++) {
+        const struct file_reader *shard = &bundle->shards[i];
+        if (shard->descriptor >= 0 && shard->size != ends[i]) {
+            TRY_DONE(error_set(error, BERTH_BAD_DATA,
+                               "%s: the tensors need %" PRIu64 " bytes, the file has %" PRIu64
+                               ": it is %s",
+                               shard->path, ends[i], shard->size,
+                               ends[i] > shard->size ? "truncated" : "followed by other data"));
+        }
+    }
+    // Moves the offsets of each shard after those of the shards before it. `ends` become their
+    // sums.
+    for (uint64_t i = 1; i < bundle->shard_count; i++) {
+        ends[i] += ends[i - 1];
+    }
+    for (size_t i = 0; i < bundle->count; i++) {
+        struct extra *extra = &bundle->extras[i];
+        extra->base = extra->shard > 0 ? ends[extra->shard - 1] : 0;
+        bundle->entries[i].begin += extra->base;
+        bundle->entries[i].end += extra->base;
+    }
 done:
     memory_free(ends);
     return status;
@@ -573,7 +540,12 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
     struct bundle *bundle = file->container;
     bundle->path = file->path;
-    TRY(read_index(bundle, error));
+    char *bytes;
+    size_t length;
+    TRY(file_read(bundle->path, INDEX_LIMIT, &bytes, &length, error));
+    enum berth_status status = read_table(bundle, bytes, length, error);
+    memory_free(bytes);
+    TRY(status);
     TRY(open_shards(bundle, error));
     file->entries = bundle->entries;
     file->count = bundle->count;

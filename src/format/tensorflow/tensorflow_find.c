@@ -5,7 +5,7 @@
 // tensorflow.c.
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/tensorflow/tensorflow.h"
 
 #include <string.h>

@@ -25,16 +25,6 @@ struct bundle {
 
 // --- the index ----------------------------------------------------------------------------------
 
-// BundleHeaderProto: one data file, little-endian (0, which is not written), version 1.
-static void put_header(struct bundle *bundle) {
-    struct buffer *message = &bundle->message;
-    protobuf_put_varint(message, 1, 1);
-    size_t version = protobuf_begin(message, 3);
-    protobuf_put_varint(message, 1, 1);
-    protobuf_end(message, version);
-    sorted_table_put(&bundle->index, "", message->bytes, message->length);
-}
-
 // BundleEntryProto of the tensor whose data comes next; zeros are not written, as in proto3.
 static void put_entry(struct bundle *bundle, const struct tensor_out *tensor) {
     struct buffer *message = &bundle->message;
@@ -62,27 +52,29 @@ static void put_entry(struct bundle *bundle, const struct tensor_out *tensor) {
 
 // --- the tensors --------------------------------------------------------------------------------
 
-static enum berth_status check_tensor(const struct bundle *bundle, const struct tensor_out *tensor,
-                                      struct berth_error *error) {
-    size_t length = strlen(tensor->name);
-    if (length == 0 || length > SORTED_TABLE_KEY_LIMIT) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "cannot write %s: the name of a tensor has %zu bytes; expected 1 to %d",
-                         bundle->prefix, length, SORTED_TABLE_KEY_LIMIT);
-    }
-    return tensorflow_dtype_number(tensor->dtype) != 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "cannot write %s: tensor \"%s\" has type %s, which TensorFlow lacks",
-                           bundle->prefix, tensor->name, tensor_dtype_name(tensor->dtype));
-}
-
 static enum berth_status put_tensors(struct bundle *bundle, const struct tensor_out *const *sorted,
                                      size_t count, struct berth_error *error) {
-    put_header(bundle);
+    // BundleHeaderProto: one data file, little-endian (0, which is not written), version 1.
+    struct buffer *message = &bundle->message;
+    protobuf_put_varint(message, 1, 1);
+    size_t version = protobuf_begin(message, 3);
+    protobuf_put_varint(message, 1, 1);
+    protobuf_end(message, version);
+    sorted_table_put(&bundle->index, "", message->bytes, message->length);
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = tensor_out_bytes(sorted[i]);
-        TRY(check_tensor(bundle, sorted[i], error));
+        size_t length = strlen(sorted[i]->name);
+        if (length == 0 || length > SORTED_TABLE_KEY_LIMIT) {
+            return error_set(
+                error, BERTH_CANT_CREATE,
+                "cannot write %s: the name of a tensor has %zu bytes; expected 1 to %d",
+                bundle->prefix, length, SORTED_TABLE_KEY_LIMIT);
+        }
+        if (tensorflow_dtype_number(sorted[i]->dtype) == 0) {
+            return error_set(error, BERTH_CANT_CREATE,
+                             "cannot write %s: tensor \"%s\" has type %s, which TensorFlow lacks",
+                             bundle->prefix, sorted[i]->name, tensor_dtype_name(sorted[i]->dtype));
+        }
         if (i > 0 && strcmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
             return error_set(error, BERTH_INTERNAL, "cannot write %s: duplicate tensor \"%s\"",
                              bundle->prefix, sorted[i]->name);
@@ -99,42 +91,30 @@ static enum berth_status put_tensors(struct bundle *bundle, const struct tensor_
 
 // --- the file `checkpoint` ----------------------------------------------------------------------
 
-// Writes a quoted string of protocol buffers' text format.
-static void put_quoted(struct file_writer *file, const char *text, struct berth_error *error) {
-    (void)file_writer_put(file, "\"", 1, error);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') {
-            (void)file_writer_put(file, "\\", 1, error);
-        }
-        (void)file_writer_put(file, text, 1, error);
-    }
-    (void)file_writer_put(file, "\"\n", 2, error);
-}
-
-static enum berth_status write_state(const char *prefix, struct berth_error *error) {
-    static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
-    struct file_writer file;
-    TRY(file_writer_open_in(&file, path_parent(prefix).text, "checkpoint", error));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
-        put_quoted(&file, path_name(prefix), error);
-    }
-    return file_writer_commit(&file, error);
-}
-
 // --- the bundle ---------------------------------------------------------------------------------
-
-static enum berth_status open_data(struct bundle *bundle, struct berth_error *error) {
-    return file_writer_open(&bundle->data, path_format("%s" DATA_ENDING, bundle->prefix).text,
-                            error);
-}
 
 static enum berth_status commit(struct bundle *bundle, struct berth_error *error) {
     const struct path path = path_format("%s.index", bundle->prefix);
     TRY(file_remove(path.text, error));
     TRY(file_writer_commit(&bundle->data, error));
     TRY(file_write(path.text, bundle->index.bytes.bytes, bundle->index.bytes.length, error));
-    return write_state(bundle->prefix, error);
+    static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
+    struct file_writer file;
+    TRY(file_writer_open_in(&file, path_parent(bundle->prefix).text, "checkpoint", error));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
+        // Writes a quoted string of protocol buffers' text format.
+        const char *text = path_name(bundle->prefix);
+        (void)file_writer_put(&file, "\"", 1, error);
+        for (; *text != '\0'; text++) {
+            if (*text == '"' || *text == '\\') {
+                (void)file_writer_put(&file, "\\", 1, error);
+            }
+            (void)file_writer_put(&file, text, 1, error);
+        }
+        (void)file_writer_put(&file, "\"\n", 2, error);
+    }
+    return file_writer_commit(&file, error);
 }
 
 static int compare_tensors(const void *a, const void *b) {
@@ -154,7 +134,8 @@ enum berth_status tensorflow_write(const char *prefix, const struct tensor_out *
     qsort(sorted, count, sizeof *sorted, compare_tensors);
     struct bundle bundle = {.prefix = prefix, .data = {.descriptor = -1}};
     enum berth_status status;
-    TRY_DONE(open_data(&bundle, error));
+    TRY_DONE(
+        file_writer_open(&bundle.data, path_format("%s" DATA_ENDING, bundle.prefix).text, error));
     TRY_DONE(put_tensors(&bundle, sorted, count, error));
     TRY_DONE(commit(&bundle, error));
 done:

@@ -131,14 +131,6 @@ int tensor_is_convertible(enum tensor_dtype dtype) {
            dtype == TENSOR_F64;
 }
 
-static void convert_halves(enum tensor_dtype dtype, const char *from, size_t count, float *to) {
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        to[i] = dtype == TENSOR_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
-    }
-}
-
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to) {
     if (dtype == TENSOR_F32) {
         memcpy(to, from, count * sizeof *to);
@@ -149,7 +141,11 @@ void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, flo
             to[i] = (float)value;
         }
     } else {
-        convert_halves(dtype, from, count, to);
+        for (size_t i = 0; i < count; i++) {
+            uint16_t half;
+            memcpy(&half, from + 2 * i, sizeof half);
+            to[i] = dtype == TENSOR_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
+        }
     }
 }
 

@@ -337,7 +337,7 @@ static const struct opcode opcodes[256] = {
     [0x98] = {"READONLY_BUFFER", NULL, 0},
 };
 
-static enum berth_status run(struct machine *machine) {
+static enum berth_status run_codes(struct machine *machine) {
     while (!machine->stopped) {
         machine->opcode_at = machine->at;
         machine->opcode_name = opcodes['.'].name; // the opcode that is missing if nothing follows
@@ -358,7 +358,7 @@ static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
     if (machine->window == NULL) {
         return error_no_memory(machine->error, WINDOW_BYTES, machine->source.file->path);
     }
-    TRY(run(machine));
+    TRY(run_codes(machine));
     if (stopped != NULL) {
         *stopped = machine->at;
     } else if (machine_bytes_left(machine) > 0) {

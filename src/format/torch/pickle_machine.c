@@ -42,14 +42,6 @@ uint64_t machine_bytes_left(const struct machine *machine) {
     return machine->source.end - machine->at;
 }
 
-static enum berth_status fill_window(struct machine *machine) {
-    uint64_t left = machine_bytes_left(machine);
-    machine->window_begin = machine->at;
-    machine->window_bytes = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
-    return file_reader_at(machine->source.file, machine->at, machine->window, machine->window_bytes,
-                          machine->error);
-}
-
 enum berth_status machine_read(struct machine *machine, void *to, size_t bytes) {
     if (bytes > machine_bytes_left(machine)) {
         return machine_error(machine, "truncated: %zu bytes are needed, %" PRIu64 " are left",
@@ -58,7 +50,11 @@ enum berth_status machine_read(struct machine *machine, void *to, size_t bytes) 
     for (size_t done = 0; done < bytes;) {
         uint64_t offset = machine->at - machine->window_begin;
         if (offset >= machine->window_bytes) {
-            TRY(fill_window(machine));
+            uint64_t left = machine_bytes_left(machine);
+            machine->window_begin = machine->at;
+            machine->window_bytes = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+            TRY(file_reader_at(machine->source.file, machine->at, machine->window,
+                               machine->window_bytes, machine->error));
             continue;
         }
         size_t here = machine->window_bytes - (size_t)offset;

@@ -180,20 +180,6 @@ static int is_negated(const struct pickle *pickle, const struct pickle_value *me
     return is_set;
 }
 
-// Sets what a call says besides storage and shape.
-static void add_type(const struct pickle *pickle, const struct pickle_value *arguments,
-                     struct pickle_tensor *tensor) {
-    const struct pickle_value *type = pickle_item(pickle, arguments, 6);
-    tensor->dtype_name = tensor->storage.dtype_name;
-    if (pickle_is(type, PICKLE_NAME)) {
-        const struct pickle_name *row = &pickle_names[type->detail];
-        tensor->type = pickle_text(pickle, type);
-        tensor->dtype_name = row->meaning == PICKLE_MEANS_TYPE ? row->dtype_name : NULL;
-    }
-    tensor->is_negated =
-        is_negated(pickle, pickle_item(pickle, arguments, tensor->type != NULL ? 7 : 6));
-}
-
 int pickle_tensor(const struct pickle *pickle, const struct pickle_value *value,
                   struct pickle_tensor *tensor) {
     if (!pickle_is(value, PICKLE_TENSOR)) {
@@ -205,7 +191,16 @@ int pickle_tensor(const struct pickle *pickle, const struct pickle_value *value,
     *tensor = (struct pickle_tensor){.offset = slot(pickle, arguments, 1)->integer,
                                      .rank = (int)shape->count};
     pickle_storage(pickle, slot(pickle, arguments, 0), &tensor->storage);
-    add_type(pickle, arguments, tensor);
+    // What the call says besides storage and shape.
+    const struct pickle_value *type = pickle_item(pickle, arguments, 6);
+    tensor->dtype_name = tensor->storage.dtype_name;
+    if (pickle_is(type, PICKLE_NAME)) {
+        const struct pickle_name *row = &pickle_names[type->detail];
+        tensor->type = pickle_text(pickle, type);
+        tensor->dtype_name = row->meaning == PICKLE_MEANS_TYPE ? row->dtype_name : NULL;
+    }
+    tensor->is_negated =
+        is_negated(pickle, pickle_item(pickle, arguments, tensor->type != NULL ? 7 : 6));
     for (size_t i = 0; i < shape->count; i++) {
         tensor->shape[i] = slot(pickle, shape, i)->integer;
         tensor->stride[i] = slot(pickle, stride, i)->integer;

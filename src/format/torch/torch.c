@@ -5,7 +5,10 @@
 // torch_layout.c.
 #include "format/torch/torch.h"
 
+#include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
+#include "core/text_util.h"
 #include "core/utf8.h"
 #include "format/archive/deflate.h"
 #include "format/torch/torch_layout.h"
@@ -36,18 +39,6 @@ struct walk {
 static enum berth_status tensor_error(const struct walk *walk, const char *problem) {
     return error_set(walk->error, BERTH_BAD_DATA, "%s: tensor \"%.*s\": %s",
                      walk->file->archive.file.path, UTF8_SHOWN(walk->path, 300), problem);
-}
-
-static void measure_shape(const struct pickle_tensor *tensor, struct torch_view *view) {
-    int64_t expected = 1;
-    view->contiguous = 1;
-    for (int i = tensor->rank; i-- > 0;) {
-        view->stride[i] = tensor->stride[i];
-        view->contiguous &= tensor->shape[i] <= 1 || tensor->stride[i] == expected;
-        if (__builtin_mul_overflow(expected, tensor->shape[i], &expected)) {
-            expected = 0; // there are no elements
-        }
-    }
 }
 
 // Computes the number of elements and the end of the last one in the storage; 0 on overflow.
@@ -114,7 +105,15 @@ static enum berth_status fill_entry(const struct walk *walk, const struct pickle
         bytes > file->archive.file.size) {
         return tensor_error(walk, "it has more elements than the file has bytes for");
     }
-    measure_shape(tensor, view);
+    int64_t expected = 1;
+    view->contiguous = 1;
+    for (int i = tensor->rank; i-- > 0;) {
+        view->stride[i] = tensor->stride[i];
+        view->contiguous &= tensor->shape[i] <= 1 || tensor->stride[i] == expected;
+        if (__builtin_mul_overflow(expected, tensor->shape[i], &expected)) {
+            expected = 0; // there are no elements
+        }
+    }
     entry->begin = view->storage->begin + (elements > 0 ? (uint64_t)tensor->offset * size : 0);
     entry->end = entry->begin + bytes;
     return BERTH_OK;
@@ -282,22 +281,6 @@ static enum berth_status checksum_error(const struct torch_file *file,
                      file->archive.file.path, entry->name);
 }
 
-// Reads the whole storage of the tensor to verify its CRC.
-static enum berth_status check_storage(const struct torch_file *file,
-                                       const struct tensor_entry *entry,
-                                       struct berth_error *error) {
-    const struct torch_storage *storage = file->views[entry - file->entries].storage;
-    unsigned char buffer[32768];
-    uint32_t crc = 0;
-    for (uint64_t done = 0; done < storage->size; done += sizeof buffer) {
-        uint64_t left = storage->size - done;
-        size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
-        TRY(file_reader_at(&file->archive.file, storage->begin + done, buffer, now, error));
-        crc = deflate_crc32(crc, buffer, now);
-    }
-    return crc == storage->crc ? BERTH_OK : checksum_error(file, entry, error);
-}
-
 static enum berth_status read_block(const struct torch_file *file, const struct tensor_entry *entry,
                                     uint64_t first, size_t bytes, void *to,
                                     struct berth_error *error) {
@@ -305,7 +288,18 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
     int from_begin = entry->begin + first == storage->begin;
     int whole = from_begin && bytes == storage->size;
     if (storage->has_crc && from_begin && !whole) {
-        TRY(check_storage(file, entry, error));
+        // The CRC is that of the whole storage of the tensor.
+        unsigned char buffer[32768];
+        uint32_t crc = 0;
+        for (uint64_t done = 0; done < storage->size; done += sizeof buffer) {
+            uint64_t left = storage->size - done;
+            size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
+            TRY(file_reader_at(&file->archive.file, storage->begin + done, buffer, now, error));
+            crc = deflate_crc32(crc, buffer, now);
+        }
+        if (crc != storage->crc) {
+            return checksum_error(file, entry, error);
+        }
     }
     TRY(file_reader_at(&file->archive.file, entry->begin + first, to, bytes, error));
     return !storage->has_crc || !whole || deflate_crc32(0, to, bytes) == storage->crc
@@ -449,21 +443,17 @@ static int recognise_legacy(const char *path, const unsigned char *head, size_t 
     return torch_is_legacy(head, length);
 }
 
-// The tensors of an object are in its attributes, which are not read.
-static enum berth_status refuse_object(const struct torch_file *file, struct berth_error *error) {
-    const struct pickle_value *name = file->pickle.object_class;
-    return file->count > 0 || name == NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: expected tensors, found an object of class %s; if it is a pickled "
-                           "module, save its state_dict instead",
-                           file->archive.file.path, pickle_text(&file->pickle, name));
-}
-
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
     struct torch_file *container = file->container;
     TRY(torch_open(container, file->path, PICKLE_OBJECTS, error));
-    TRY(refuse_object(container, error));
+    // The tensors of an object are in its attributes, which are not read.
+    const struct pickle_value *name = container->pickle.object_class;
+    if (container->count == 0 && name != NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected tensors, found an object of class %s; if it is a pickled "
+                         "module, save its state_dict instead",
+                         container->archive.file.path, pickle_text(&container->pickle, name));
+    }
     file->entries = container->entries;
     file->count = container->count;
     return BERTH_OK;
@@ -492,6 +482,43 @@ const struct tensor_format torch_legacy_format = {.name = "PyTorch (before 1.6)"
                                                   .open = open_file,
                                                   .read = read_file,
                                                   .close = close_file};
+
+// --- the newest checkpoint of a folder -----------------------------------------------------------
+
+#define STEP_PREFIX "ckpt_"
+#define STEP_ENDING ".pt"
+
+int64_t torch_find_step(const char *name) {
+    int64_t step = -1;
+    const size_t length = strlen(name), around = strlen(STEP_PREFIX) + strlen(STEP_ENDING);
+    if (length > around && strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)) == 0 &&
+        name_has_suffix(name, STEP_ENDING)) {
+        (void)number_parse_digits(name + strlen(STEP_PREFIX), length - around, &step);
+    }
+    return step;
+}
+
+enum berth_status torch_find(const char *folder, char **path, struct berth_error *error) {
+    char **names;
+    const char *newest = NULL;
+    int64_t highest = -1;
+    *path = NULL;
+    TRY(dir_list(folder, &names, error));
+    for (size_t i = 0; names[i] != NULL; i++) {
+        int64_t step = torch_find_step(names[i]);
+        if (step > highest) {
+            highest = step;
+            newest = names[i];
+        }
+    }
+    enum berth_status status = BERTH_OK;
+    if (newest != NULL) {
+        *path = path_join(folder, newest);
+        status = *path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    }
+    memory_free(names);
+    return status;
+}
 
 const struct torch_file *torch_of(const struct tensor_file *file) {
     return file->format == &torch_zip_format || file->format == &torch_legacy_format

@@ -124,25 +124,6 @@ static enum berth_status check_byte_order(const struct torch_file *file, struct 
                            file->archive.file.path, order);
 }
 
-static enum berth_status list_storages(struct torch_file *file, struct folder *folder,
-                                       struct berth_error *error) {
-    TRY(new_storages(file, file->archive.count, error));
-    find_entry(file, folder, "data/");
-    size_t length = strlen(folder->path);
-    for (size_t i = 0; i < file->archive.count; i++) {
-        const struct zip_entry *entry = &file->archive.entries[i];
-        if (strncmp(entry->name, folder->path, length) == 0) {
-            file->storages[file->storage_count++] =
-                (struct torch_storage){.key = entry->name + length,
-                                       .begin = entry->begin,
-                                       .size = entry->size,
-                                       .crc = entry->crc,
-                                       .has_crc = file->archive.has_crc};
-        }
-    }
-    return BERTH_OK; // sorted, because the entries are
-}
-
 enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum pickle_trust trust,
                                  struct berth_error *error) {
     struct folder folder;
@@ -167,7 +148,21 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
                                    .begin = entry->begin,
                                    .end = entry->begin + entry->size};
     TRY(pickle_read(&file->pickle, &source, trust, NULL, error));
-    return list_storages(file, &folder, error);
+    TRY(new_storages(file, file->archive.count, error));
+    find_entry(file, &folder, "data/");
+    size_t length = strlen(folder.path);
+    for (size_t i = 0; i < file->archive.count; i++) {
+        const struct zip_entry *member = &file->archive.entries[i];
+        if (strncmp(member->name, folder.path, length) == 0) {
+            file->storages[file->storage_count++] =
+                (struct torch_storage){.key = member->name + length,
+                                       .begin = member->begin,
+                                       .size = member->size,
+                                       .crc = member->crc,
+                                       .has_crc = file->archive.has_crc};
+        }
+    }
+    return BERTH_OK; // sorted, because the entries are
 }
 
 // --- the older layout ---------------------------------------------------------------------------

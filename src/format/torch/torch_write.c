@@ -50,13 +50,6 @@ static void put_integer(struct output *out, int64_t value) {
     buffer_put_number(&out->pickle, (uint64_t)value, small ? 4 : 8);
 }
 
-static void put_real(struct output *out, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put_code(out, 'G');                                          // BINFLOAT
-    buffer_put_number(&out->pickle, __builtin_bswap64(bits), 8); // big-endian
-}
-
 static void put_truth(struct output *out, int value) {
     put_code(out, value ? '\x88' : '\x89'); // NEWTRUE, NEWFALSE
 }
@@ -81,20 +74,6 @@ static void put_name(struct output *out, const char *module, const char *name) {
 static void put_ordered_dict(struct output *out) {
     put_name(out, "collections", "OrderedDict");
     buffer_put_text(&out->pickle, ")R"); // EMPTY_TUPLE, REDUCE
-}
-
-// ("storage", class, key, "cpu", elements), BINPERSID.
-static void put_storage(struct output *out, const struct tensor_out *tensor, size_t number,
-                        int64_t elements) {
-    char key[32];
-    snprintf(key, sizeof key, "%zu", number);
-    put_code(out, '(');
-    put_text(out, "storage");
-    put_name(out, "torch", storage_classes[tensor->dtype]);
-    put_text(out, key);
-    put_text(out, "cpu");
-    put_integer(out, elements);
-    buffer_put_text(&out->pickle, "tQ");
 }
 
 // The index of the first tensor with the same data as list[index]: they share a storage, as tied
@@ -125,7 +104,17 @@ static enum berth_status put_tensor(struct output *out, const struct tensor_out 
     }
     put_name(out, "torch._utils", "_rebuild_tensor_v2");
     put_code(out, '(');
-    put_storage(out, tensor, number, (int64_t)tensor_out_elements(tensor));
+    // ("storage", class, key, "cpu", elements), BINPERSID.
+    const int64_t elements = (int64_t)tensor_out_elements(tensor);
+    char key[32];
+    snprintf(key, sizeof key, "%zu", number);
+    put_code(out, '(');
+    put_text(out, "storage");
+    put_name(out, "torch", storage_classes[tensor->dtype]);
+    put_text(out, key);
+    put_text(out, "cpu");
+    put_integer(out, elements);
+    buffer_put_text(&out->pickle, "tQ");
     put_integer(out, 0);
     put_tuple(out, tensor->shape, (size_t)tensor->rank);
     put_tuple(out, stride, (size_t)tensor->rank);
@@ -167,48 +156,24 @@ static enum berth_status put_tensors(struct output *out, const struct torch_node
 static enum berth_status put_node(struct output *out, const struct torch_node *node,
                                   unsigned depth);
 
-static enum berth_status put_child(struct output *out, const struct torch_node *node, size_t index,
-                                   unsigned depth) {
-    const struct torch_node *child = &node->children[index];
-    if (child->kind == TORCH_ABSENT) {
-        return BERTH_OK;
-    }
-    if (node->kind == TORCH_DICT && child->key != NULL) {
-        put_text(out, child->key);
-    } else if (node->kind == TORCH_DICT) {
-        put_integer(out, (int64_t)index);
-    }
-    return put_node(out, child, depth + 1);
-}
-
 static enum berth_status put_children(struct output *out, const struct torch_node *node,
                                       unsigned depth) {
     int is_dict = node->kind == TORCH_DICT;
     put_code(out, is_dict ? '}' : ']'); // EMPTY_DICT, EMPTY_LIST
     for (size_t i = 0; i < node->count; i++) {
         begin_entry(out, i);
-        TRY(put_child(out, node, i, depth));
+        const struct torch_node *child = &node->children[i];
+        if (child->kind != TORCH_ABSENT) {
+            if (node->kind == TORCH_DICT && child->key != NULL) {
+                put_text(out, child->key);
+            } else if (node->kind == TORCH_DICT) {
+                put_integer(out, (int64_t)i);
+            }
+            TRY(put_node(out, child, depth + 1));
+        }
         end_entry(out, i, node->count, is_dict ? 'u' : 'e'); // SETITEMS, APPENDS
     }
     return BERTH_OK;
-}
-
-static void put_leaf(struct output *out, const struct torch_node *node) {
-    if (node->kind == TORCH_NONE) {
-        put_code(out, 'N');
-    } else if (node->kind == TORCH_TRUTH) {
-        put_truth(out, node->integer != 0);
-    } else if (node->kind == TORCH_INTEGER) {
-        put_integer(out, node->integer);
-    } else if (node->kind == TORCH_REAL) {
-        put_real(out, node->real);
-    } else if (node->kind == TORCH_TEXT) {
-        put_text(out, node->text);
-    } else {
-        put_name(out, "torch", "Size");
-        put_tuple(out, node->shape, node->count);
-        buffer_put_text(&out->pickle, "\x85R"); // TUPLE1, REDUCE
-    }
 }
 
 static enum berth_status put_node(struct output *out, const struct torch_node *node,
@@ -227,7 +192,25 @@ static enum berth_status put_node(struct output *out, const struct torch_node *n
     if (node->kind == TORCH_DICT || node->kind == TORCH_LIST) {
         return put_children(out, node, depth);
     }
-    put_leaf(out, node);
+    if (node->kind == TORCH_NONE) {
+        put_code(out, 'N');
+    } else if (node->kind == TORCH_TRUTH) {
+        put_truth(out, node->integer != 0);
+    } else if (node->kind == TORCH_INTEGER) {
+        put_integer(out, node->integer);
+    } else if (node->kind == TORCH_REAL) {
+        double value = node->real;
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        put_code(out, 'G');                                          // BINFLOAT
+        buffer_put_number(&out->pickle, __builtin_bswap64(bits), 8); // big-endian
+    } else if (node->kind == TORCH_TEXT) {
+        put_text(out, node->text);
+    } else {
+        put_name(out, "torch", "Size");
+        put_tuple(out, node->shape, node->count);
+        buffer_put_text(&out->pickle, "\x85R"); // TUPLE1, REDUCE
+    }
     return BERTH_OK;
 }
 
@@ -263,22 +246,18 @@ static enum berth_status add_loaded(struct archive *archive, const char *name,
     return status;
 }
 
-static enum berth_status add_tensor(struct archive *archive, const struct torch_node *node,
-                                    const struct tensor_out *tensor, size_t number) {
-    const size_t bytes = tensor_out_bytes(tensor);
-    char name[32];
-    snprintf(name, sizeof name, "data/%zu", number);
-    return node->load != NULL ? add_loaded(archive, name, node, tensor, bytes)
-                              : add(archive, name, tensor->data, bytes);
-}
-
 static enum berth_status add_data(struct archive *archive, const struct torch_node *node) {
     size_t tensors = node->kind == TORCH_TENSORS ? node->count : node->kind == TORCH_TENSOR ? 1 : 0;
     size_t children = node->kind == TORCH_DICT || node->kind == TORCH_LIST ? node->count : 0;
     for (size_t i = 0; i < tensors; i++) {
         size_t number = archive->tensors++;
         if (find_shared_storage(node->tensors, i) == i) {
-            TRY(add_tensor(archive, node, &node->tensors[i], number));
+            const struct tensor_out *tensor = &node->tensors[i];
+            const size_t bytes = tensor_out_bytes(tensor);
+            char name[32];
+            snprintf(name, sizeof name, "data/%zu", number);
+            TRY(node->load != NULL ? add_loaded(archive, name, node, tensor, bytes)
+                                   : add(archive, name, tensor->data, bytes));
         }
     }
     for (size_t i = 0; i < children; i++) {

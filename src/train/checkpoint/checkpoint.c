@@ -14,9 +14,9 @@
 #include "model/folder.h"
 #include "report/run.h"
 #include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
 #include "train/checkpoint/state_file.h"
-#include "train/checkpoint/trainer.h"
+#include "train/checkpoint/trainer_checkpoint.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -200,7 +200,7 @@ struct checkpoint_writer {
     struct path path;                   // of the published folder, or file of weights
     enum state_file files[STATE_FILES]; // that all ranks write
     size_t file_count;
-    struct feed_files shards; // for original_write; empty where it is not called
+    struct feed_files shards; // for foreign_write; empty where it is not called
     // What rank 0 does in addition, before and after those files are written.
     enum berth_status (*create)(struct checkpoint_writer *writer, struct berth_error *error);
     enum berth_status (*publish)(const struct checkpoint_writer *writer, struct berth_error *error);
@@ -223,7 +223,7 @@ static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
                                            struct berth_error *error) {
     const struct checkpoint_content *content = writer->content;
     const struct progress *progress = content->progress;
-    if (original_is_written(content->run)) {
+    if (foreign_is_written(content->run)) {
         const int64_t step =
             progress_data_step(progress, content->batching, progress->step - progress->phase_start);
         TRY(feed_list_files(progress->feed, content->batching, step, &writer->shards, error));
@@ -232,22 +232,12 @@ static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
     return write_companions(writer->content, writer->temporary.text, error);
 }
 
-// Removes the old checkpoint, or restores it if no new one has its name. If removal fails, a
-// temporary folder remains, which the next run removes.
-static void remove_or_restore_old(const char *away, const char *path) {
-    if (dir_exists(path)) {
-        (void)remove_entry(away, NULL);
-    } else {
-        (void)move_entry(away, path, NULL);
-    }
-}
-
 static enum berth_status publish_checkpoint(const struct checkpoint_writer *writer,
                                             struct berth_error *error) {
     const char *const temporary = writer->temporary.text, *const path = writer->path.text;
     TRY(checkpoint_manifest_write(temporary, error));
-    if (original_is_written(writer->content->run)) {
-        TRY(original_write(temporary, writer->output_dir, &writer->shards, error));
+    if (foreign_is_written(writer->content->run)) {
+        TRY(foreign_write(temporary, writer->output_dir, &writer->shards, error));
     }
     if (!dir_exists(path) && !path_is_link(path)) {
         return dir_publish(temporary, path, error);
@@ -256,7 +246,14 @@ static enum berth_status publish_checkpoint(const struct checkpoint_writer *writ
     if (status == BERTH_OK) {
         status = dir_publish(temporary, path, error);
     }
-    remove_or_restore_old(away_path(writer->output_dir, writer->step).text, path);
+    // Removes the old checkpoint, or restores it if no new one has its name. If removal fails, a
+    // temporary folder remains, which the next run removes.
+    const char *away = away_path(writer->output_dir, writer->step).text;
+    if (dir_exists(path)) {
+        (void)remove_entry(away, NULL);
+    } else {
+        (void)move_entry(away, path, NULL);
+    }
     return status;
 }
 
@@ -434,10 +431,10 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
         }
     }
     memory_free(steps);
-    const struct original_limits originals = {limits->phase_start, limits->newest, limits->limit,
-                                              limits->best};
+    const struct foreign_limits originals = {limits->phase_start, limits->newest, limits->limit,
+                                             limits->best};
     return status == BERTH_OK && limit > 0 && limits->originals
-               ? original_rotate(output_dir, &originals, error)
+               ? foreign_rotate(output_dir, &originals, error)
                : status;
 }
 
@@ -601,22 +598,19 @@ enum berth_status output_check_predictions(const struct run_settings *settings,
                         error);
 }
 
-// Whether the file is named as a run's log and its folder has other files of a run.
-static int is_log_of_run(const char *path) {
-    const struct path parent = path_parent(path);
-    const char *const folder = parent.text;
-    return strcmp(path_name(path), RUN_LOG_NAME) == 0 && has_file(folder, RUN_LOG_NAME) &&
-           (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
-            checkpoint_is_in(folder));
-}
-
 enum berth_status output_check_summary(const char *summary, const char *output_dir,
                                        struct berth_error *error) {
     if (summary == NULL) {
         return BERTH_OK;
     }
+    const struct path parent = path_parent(summary);
+    const char *const folder = parent.text;
+    // The file is named as a run's log, and its folder has other files of a run; or it is this
+    // run's log.
     const int is_log =
-        is_log_of_run(summary) ||
+        (strcmp(path_name(summary), RUN_LOG_NAME) == 0 && has_file(folder, RUN_LOG_NAME) &&
+         (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
+          checkpoint_is_in(folder))) ||
         (output_dir != NULL && path_is_same(summary, path_in(output_dir, RUN_LOG_NAME).text));
     return is_log ? error_set(error, BERTH_CANT_CREATE,
                               "json_summary: %s is the log of a run, which would be lost; choose "

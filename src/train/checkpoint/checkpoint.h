@@ -83,11 +83,11 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 struct checkpoint_limits {
     int64_t newest, limit, best;
     int64_t phase_start; // > 0: those up to this step are of an earlier phase, and stay
-    int originals;       // the same for files of original_write.h
+    int originals;       // the same for files of foreign_write.h
 };
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
-// after `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
+// after `newest` alone: they are damaged, or belong to a run that had gone further (stale_files.h).
 // Checkpoints of transformers' Trainer are left alone, too.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
@@ -114,7 +114,8 @@ enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct b
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error);
 
-// The same for one that may be of transformers' Trainer (trainer.h), which has no hashes.
+// The same for one that may be of transformers' Trainer (trainer_checkpoint.h), which has no
+// hashes.
 enum berth_status checkpoint_examine(const char *folder, const struct berth_log *log,
                                      struct berth_error *error);
 

@@ -6,7 +6,7 @@
 #include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/checksum/digest.h"
 #include "format/json/json.h"
 #include "format/manifest/manifest.h"
@@ -100,28 +100,6 @@ enum berth_status checkpoint_manifest_checksum(const char *folder, uint64_t *che
 
 // --- verifying ----------------------------------------------------------------------------------
 
-// Every file has a digest, or a changed one would not be found.
-static enum berth_status verify_file(const char *folder, const char *name, const json *entry,
-                                     struct berth_error *error) {
-    if (json_length(entry) != 2 || !json_is_integer_value(json_member(entry, "bytes")) ||
-        json_member(entry, "sha256") == NULL) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s/%s: damaged manifest: file \"%s\": expected \"bytes\", an integer, and "
-            "\"sha256\", and nothing else",
-            folder, MANIFEST_NAME, name);
-    }
-    return manifest_check_file(folder, name, entry, error);
-}
-
-// Whether a reader of the folder might open a file with this name. It opens only weights that are
-// in the manifest.
-static int may_be_read(const char *name) {
-    const char *last = path_name(name);
-    return name[0] != '.' && last[0] != '.' &&
-           (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"));
-}
-
 static void add_extra(struct extra_files *extra, const char *name) {
     const size_t room = sizeof extra->names - extra->length;
     const int length =
@@ -160,7 +138,11 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
         add_extra(visit->extra, name);
         return BERTH_OK;
     }
-    if (may_be_read(name)) {
+    // A reader of the folder might open these files. It opens only weights that are in the
+    // manifest.
+    const char *last = path_name(name);
+    if (name[0] != '.' && last[0] != '.' &&
+        (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"))) {
         struct extra_files one = {.count = 0};
         add_extra(&one, name);
         return refuse_extra(visit->folder, &one, error);
@@ -178,7 +160,17 @@ static enum berth_status verify(struct file_visit *visit, const json *manifest, 
     const json *files = manifest_files(manifest);
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
-        TRY(verify_file(visit->folder, walk.key, walk.value, error));
+        // Every file has a digest, or a changed one would not be found.
+        if (json_length(walk.value) != 2 ||
+            !json_is_integer_value(json_member(walk.value, "bytes")) ||
+            json_member(walk.value, "sha256") == NULL) {
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s/%s: damaged manifest: file \"%s\": expected \"bytes\", an integer, and "
+                "\"sha256\", and nothing else",
+                visit->folder, MANIFEST_NAME, walk.key);
+        }
+        TRY(manifest_check_file(visit->folder, walk.key, walk.value, error));
     }
     if (count != NULL) {
         *count = (int64_t)json_length(files);
@@ -188,23 +180,19 @@ static enum berth_status verify(struct file_visit *visit, const json *manifest, 
     return visit_files(visit, "", error);
 }
 
-static enum berth_status report_missing(const char *folder, const char *path,
-                                        struct berth_error *error) {
-    char name[FOLDER_NAME_SIZE];
-    folder_newest_checkpoint(folder, name);
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: no such file; the folder is not a checkpoint of this program, or an "
-                     "incomplete copy of one%s%s",
-                     path, name[0] != '\0' ? "; the newest checkpoint in it is " : "", name);
-}
-
 static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
                                        struct berth_error *error) {
     const struct path path = path_in(visit->folder, MANIFEST_NAME);
     json *manifest = NULL;
     enum berth_status status = manifest_read(path.text, NULL, &manifest, error);
     if (status == BERTH_NO_INPUT) {
-        status = report_missing(visit->folder, path.text, error);
+        char name[FOLDER_NAME_SIZE];
+        folder_newest_checkpoint(visit->folder, name);
+        status =
+            error_set(error, BERTH_BAD_DATA,
+                      "%s: no such file; the folder is not a checkpoint of this program, or an "
+                      "incomplete copy of one%s%s",
+                      path.text, name[0] != '\0' ? "; the newest checkpoint in it is " : "", name);
     } else if (status == BERTH_OK) {
         status = verify(visit, manifest, files, error);
     }

@@ -24,9 +24,24 @@ static enum berth_status host_status(struct device *device, struct berth_error *
     return BERTH_OK;
 }
 
-// The copy's weights have the layout of the whole table, but only the owned part takes memory; its
-// moments have the layout of that part.
-static enum berth_status allocate(struct saver *saver, struct berth_error *error) {
+static void copy_elements(const struct state *state, float *to, const float *from, int64_t count) {
+    struct device *device = state->device;
+    if (!device->is_host) {
+        device->download(device, to, from, (size_t)count * sizeof *to);
+        return;
+    }
+#pragma omp parallel for num_threads(device->threads) schedule(static)
+    for (int64_t first = 0; first < count; first += CHUNK) {
+        const int64_t some = count - first < CHUNK ? count - first : CHUNK;
+        memcpy(to + first, from + first, (size_t)some * sizeof *to);
+    }
+}
+
+enum berth_status saver_init(struct saver *saver, const struct checkpoint_content *content,
+                             const char *output_dir, struct berth_error *error) {
+    *saver = (struct saver){.content = content, .output_dir = output_dir};
+    // The copy's weights have the layout of the whole table, but only the owned part takes memory;
+    // its moments have the layout of that part.
     const struct state *state = saver->content->state;
     struct state *copy = &saver->copy;
     const size_t all = (size_t)state->table->total * sizeof(float);
@@ -46,25 +61,6 @@ static enum berth_status allocate(struct saver *saver, struct berth_error *error
                : error_no_memory(error, 3 * own, "a copy of the state");
 }
 
-static void copy_elements(const struct state *state, float *to, const float *from, int64_t count) {
-    struct device *device = state->device;
-    if (!device->is_host) {
-        device->download(device, to, from, (size_t)count * sizeof *to);
-        return;
-    }
-#pragma omp parallel for num_threads(device->threads) schedule(static)
-    for (int64_t first = 0; first < count; first += CHUNK) {
-        const int64_t some = count - first < CHUNK ? count - first : CHUNK;
-        memcpy(to + first, from + first, (size_t)some * sizeof *to);
-    }
-}
-
-enum berth_status saver_init(struct saver *saver, const struct checkpoint_content *content,
-                             const char *output_dir, struct berth_error *error) {
-    *saver = (struct saver){.content = content, .output_dir = output_dir};
-    return allocate(saver, error);
-}
-
 // --- the thread ---------------------------------------------------------------------------------
 
 static enum berth_status do_phase(struct saver *saver, struct berth_error *error) {
@@ -79,7 +75,7 @@ static enum berth_status do_phase(struct saver *saver, struct berth_error *error
                : BERTH_OK;
 }
 
-static void *run(void *context) {
+static void *write_in_background(void *context) {
     struct saver *saver = context;
     saver->status = do_phase(saver, &saver->error);
     atomic_store(&saver->is_done, 1);
@@ -91,9 +87,9 @@ static void start(struct saver *saver, enum saver_phase phase) {
     saver->phase = phase;
     saver->status = BERTH_OK;
     atomic_store(&saver->is_done, 0);
-    saver->is_running = thread_start(&saver->thread, run, saver) == 0;
+    saver->is_running = thread_start(&saver->thread, write_in_background, saver) == 0;
     if (!saver->is_running) {
-        (void)run(saver);
+        (void)write_in_background(saver);
     }
 }
 

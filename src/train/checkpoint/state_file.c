@@ -97,27 +97,22 @@ struct transfer {
     const struct moments_source *source; // read from it instead of `file`; NULL: from `file`
 };
 
-// Weights of a run that has diverged are never written: they would be useless.
-static enum berth_status check_finite(const struct tensor_entry *entry, int64_t first,
-                                      int64_t count, const float *values,
-                                      struct berth_error *error) {
-    const int64_t finite = finite_count(values, count);
-    return finite == count
-               ? BERTH_OK
-               : error_set(error, BERTH_FAILURE,
-                           "element %" PRId64
-                           " of the weight %s is not finite (%g): the training diverged; continue "
-                           "from an earlier checkpoint, or start over, with a lower learning_rate",
-                           first + finite + 1, entry->name, (double)values[finite]);
-}
-
 static enum berth_status write_chunk(struct transfer *transfer, const struct tensor_entry *entry,
                                      int64_t first, int64_t count, float *values,
                                      struct berth_error *error) {
     const uint64_t offset =
         transfer->file.data_begin + entry->begin + (uint64_t)first * sizeof *values;
     if (transfer->kind == STATE_FILE_WEIGHTS) {
-        TRY(check_finite(entry, first, count, values, error));
+        // Weights of a run that has diverged are never written: they would be useless.
+        const int64_t finite = finite_count(values, count);
+        if (finite != count) {
+            return error_set(
+                error, BERTH_FAILURE,
+                "element %" PRId64
+                " of the weight %s is not finite (%g): the training diverged; continue "
+                "from an earlier checkpoint, or start over, with a lower learning_rate",
+                first + finite + 1, entry->name, (double)values[finite]);
+        }
     }
     return file_ranges_put(&transfer->ranges, offset, values, (size_t)count * sizeof *values,
                            error);

@@ -25,19 +25,6 @@ static int owner_after(const struct state *state, size_t range, int64_t *starts)
     return rule.size - 1;
 }
 
-static void add_tail(struct all_reduce *all_reduce, struct all_reduce_segment *segment,
-                     size_t index, int64_t first) {
-    const struct param_table *table = all_reduce->state->table;
-    const struct param_range range = param_range(table, index);
-    const int size = all_reduce->comm->size;
-    const int owner = owner_after(all_reduce->state, index, segment->starts);
-    segment->first = first;
-    segment->count = range.first + range.count - first;
-    for (int rank = 0; rank <= size; rank++) {
-        segment->starts[rank] = rank <= owner ? first : first + segment->count;
-    }
-}
-
 static void list_segments(struct all_reduce *all_reduce) {
     const struct param_table *table = all_reduce->state->table;
     const size_t ranges = param_range_count(table), width = (size_t)all_reduce->comm->size + 1;
@@ -63,7 +50,12 @@ static void list_segments(struct all_reduce *all_reduce) {
         if (done < range.first + range.count) {
             tail = &all_reduce->segments[count];
             tail->starts = all_reduce->starts + count * width;
-            add_tail(all_reduce, tail, i, done);
+            const int owner = owner_after(all_reduce->state, i, tail->starts);
+            tail->first = done;
+            tail->count = range.first + range.count - done;
+            for (int rank = 0; rank <= size; rank++) {
+                tail->starts[rank] = rank <= owner ? done : done + tail->count;
+            }
             count++;
         }
     }

@@ -131,17 +131,6 @@ static int64_t batch_numbers(const struct prediction *prediction, size_t batch) 
     return count;
 }
 
-static double batch_cost(const struct prediction *prediction, size_t batch) {
-    const struct bert *model = &prediction->engine->model;
-    double flops = 0;
-    for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
-        const int64_t length = sequence_at(prediction, i).length;
-        flops += bert_forward_flops(model->config, length) +
-                 bert_head_flops(model, length, 1, masked_at(prediction, i));
-    }
-    return flops;
-}
-
 static size_t round_end(const struct prediction *prediction, size_t first) {
     return first + prediction->round < prediction->batch_count ? first + prediction->round
                                                                : prediction->batch_count;
@@ -359,7 +348,14 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
 static void divide(struct prediction *prediction, size_t first, size_t end) {
     struct division *division = &prediction->division;
     for (size_t i = first; i < end; i++) {
-        division->costs[i - first] = batch_cost(prediction, i);
+        const struct bert *model = &prediction->engine->model;
+        double flops = 0;
+        for (size_t k = prediction->starts[i]; k < prediction->starts[i + 1]; k++) {
+            const int64_t length = sequence_at(prediction, k).length;
+            flops += bert_forward_flops(model->config, length) +
+                     bert_head_flops(model, length, 1, masked_at(prediction, k));
+        }
+        division->costs[i - first] = flops;
     }
     division_by_cost(division, end - first, end - first);
     int64_t offset = 0;

@@ -13,20 +13,6 @@ enum { NAME_SIZE = 128 };
 
 // --- the model ----------------------------------------------------------------------------------
 
-static void add_configuration(struct rank_facts *facts, const struct bert_config *shape,
-                              const char *source) {
-    json *object = bert_config_values(shape);
-    struct json_walk walk = {.object = object};
-    facts->text.failed |= object == NULL;
-    while (object != NULL && json_walk_next(&walk)) {
-        char *value = json_write(walk.value, JSON_COMPACT);
-        facts->text.failed |= value == NULL;
-        rank_facts_add(facts, walk.key, source, value != NULL ? value : "");
-        memory_free(value);
-    }
-    json_free(object);
-}
-
 static uint64_t vocabulary_checksum(const struct tokenizer *tokenizer) {
     uint64_t sum = 0;
     size_t specials;
@@ -67,7 +53,16 @@ static void add_rules(struct rank_facts *facts, const struct tokenizer_options *
 void input_facts_add_model(struct rank_facts *facts, const struct model_files *files,
                            const char *source) {
     source = source != NULL ? source : "the model";
-    add_configuration(facts, &files->shape, source);
+    json *object = bert_config_values(&files->shape);
+    struct json_walk walk = {.object = object};
+    facts->text.failed |= object == NULL;
+    while (object != NULL && json_walk_next(&walk)) {
+        char *value = json_write(walk.value, JSON_COMPACT);
+        facts->text.failed |= value == NULL;
+        rank_facts_add(facts, walk.key, source, value != NULL ? value : "");
+        memory_free(value);
+    }
+    json_free(object);
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         const struct bert_embedding *embedding = &files->shape.embedding;
         const char *prompt = files->sentence.prompt;

@@ -110,9 +110,13 @@ static void apply_settings(const struct model_settings *settings, struct text_ru
     }
 }
 
-// Settings that change BERT's rules do not apply to a pipeline.
-static enum berth_status refuse_settings(const struct model_settings *settings, const char *path,
-                                         struct berth_error *error) {
+static enum berth_status open_pipeline(struct model_files *files,
+                                       const struct model_settings *settings, const char *folder,
+                                       const struct vocabulary_file *file,
+                                       const struct input_rules *inputs,
+                                       struct berth_error *error) {
+    struct folder_names found = {.pad = ""};
+    // Settings that change BERT's rules do not apply to a pipeline.
     const int google = settings->tokenizer != NULL && strcmp(settings->tokenizer, "google") == 0;
     const char *name = settings->do_lower_case >= 0            ? "do_lower_case"
                        : settings->strip_accents != NULL       ? "strip_accents"
@@ -120,21 +124,13 @@ static enum berth_status refuse_settings(const struct model_settings *settings, 
                        : settings->max_word_length > 0         ? "max_word_length"
                        : google                                ? "tokenizer google"
                                                                : NULL;
-    return name == NULL ? BERTH_OK
-                        : error_set(error, BERTH_CONFIG,
-                                    "%s: expected BERT's tokenizer, the only one that %s changes; "
-                                    "this file says itself what is done with a text: leave the "
-                                    "setting out",
-                                    path, name);
-}
-
-static enum berth_status open_pipeline(struct model_files *files,
-                                       const struct model_settings *settings, const char *folder,
-                                       const struct vocabulary_file *file,
-                                       const struct input_rules *inputs,
-                                       struct berth_error *error) {
-    struct folder_names found = {.pad = ""};
-    TRY(refuse_settings(settings, files->vocab_path, error));
+    if (name != NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: expected BERT's tokenizer, the only one that %s changes; "
+                         "this file says itself what is done with a text: leave the "
+                         "setting out",
+                         files->vocab_path, name);
+    }
     if (folder != NULL) {
         TRY(folder_token_names(folder, &found, error));
     }
@@ -306,17 +302,6 @@ static enum berth_status check_size(const struct model_files *files, const char 
                   : folder_check_vocab(&files->shape, config_path, words, files->vocab_path, error);
 }
 
-static enum berth_status check_special(const struct model_files *files, struct berth_error *error) {
-    struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
-    if (special.cls < 0 || special.sep < 0) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: missing token %s; use a BERT vocabulary, or a "
-                         "tokenizer.json whose post-processor puts tokens around a text",
-                         files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
-    }
-    return BERTH_OK;
-}
-
 struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
                                         const char *source) {
     const int is_free = files->table.head == PARAM_HEAD_PRETRAINING;
@@ -365,21 +350,6 @@ static enum berth_status find_norms(struct model_files *files, const char *folde
     return status == BERTH_OK ? BERTH_OK : error_copy(error, &missing);
 }
 
-// Refuses a request that contradicts the model: its weights would be meaningless.
-static enum berth_status check_norms(const struct model_files *files,
-                                     const struct model_settings *settings, const char *folder,
-                                     struct berth_error *error) {
-    static const char *const sides[] = {"after", "before"};
-    int found = files->shape.pre_layer_norm;
-    if (settings->pre_layer_norm < 0 || settings->pre_layer_norm == found) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_CONFIG,
-                     "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
-                     "has them %s; omit the option: the model's tensors determine it",
-                     sides[!found], folder, sides[found]);
-}
-
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
 static enum berth_status open_vocabulary(struct model_files *files, struct model_settings *settings,
                                          const char *folder, const char *config_path,
@@ -410,21 +380,15 @@ static enum berth_status open_vocabulary(struct model_files *files, struct model
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }
     TRY(check_size(files, folder, config_path, log, error));
-    TRY(check_special(files, error));
+    struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
+    if (special.cls < 0 || special.sep < 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: missing token %s; use a BERT vocabulary, or a "
+                         "tokenizer.json whose post-processor puts tokens around a text",
+                         files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
+    }
     inputs_warn_of_casing(files->tokenizer, files->vocab_path, log);
     return check_types(files, folder, error);
-}
-
-static enum berth_status read_sentence(struct model_files *files, struct model_settings *settings,
-                                       const char *folder, struct berth_error *error) {
-    if (files->table.head == PARAM_HEAD_MASKED) {
-        TRY(sentence_read_sparse(folder, &files->sentence, error));
-    } else if (files->table.head == PARAM_HEAD_EMBEDDING) {
-        TRY(sentence_read(folder, &files->sentence, error));
-    }
-    return files->sentence.found || files->table.head == PARAM_HEAD_EMBEDDING
-               ? inputs_follow_sentence(settings, folder, error)
-               : BERTH_OK;
 }
 
 static enum berth_status open_folder(struct model_files *files, struct model_settings *settings,
@@ -437,24 +401,16 @@ static enum berth_status open_folder(struct model_files *files, struct model_set
     }
     TRY(open_vocabulary(files, settings, folder, config_path, log, error));
     TRY(find_norms(files, folder, log, error));
-    return check_norms(files, settings, folder, error);
-}
-
-static enum berth_status open_new(struct model_files *files, struct model_settings *settings,
-                                  const struct berth_log *log, struct berth_error *error) {
-    const char *path = settings->config_file;
-    const int64_t multiple = settings->vocab_multiple;
-    if (files->shape.source_json == NULL && settings->vocab_file != NULL) {
-        files->shape.vocab_size = 0; // a built-in shape has any vocabulary's size
+    // Refuses a request that contradicts the model: its weights would be meaningless.
+    static const char *const sides[] = {"after", "before"};
+    int found = files->shape.pre_layer_norm;
+    if (settings->pre_layer_norm < 0 || settings->pre_layer_norm == found) {
+        return BERTH_OK;
     }
-    TRY(open_vocabulary(files, settings, path, path, log, error));
-    files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
-    if (settings->pre_layer_norm >= 0) {
-        files->shape.pre_layer_norm = (int)settings->pre_layer_norm;
-    }
-    files->shape.truncated_initializer =
-        settings->initializer != NULL && strcmp(settings->initializer, "truncated_normal") == 0;
-    return BERTH_OK;
+    return error_set(error, BERTH_CONFIG,
+                     "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
+                     "has them %s; omit the option: the model's tensors determine it",
+                     sides[!found], folder, sides[found]);
 }
 
 enum berth_status model_files_open_new(struct model_files *files, struct model_settings *settings,
@@ -466,7 +422,18 @@ enum berth_status model_files_open_new(struct model_files *files, struct model_s
         return status;
     }
     TRY_DONE(inputs_settle_gelu(settings, &files->shape, error));
-    TRY_DONE(open_new(files, settings, log, error));
+    const char *path = settings->config_file;
+    const int64_t multiple = settings->vocab_multiple;
+    if (files->shape.source_json == NULL && settings->vocab_file != NULL) {
+        files->shape.vocab_size = 0; // a built-in shape has any vocabulary's size
+    }
+    TRY_DONE(open_vocabulary(files, settings, path, path, log, error));
+    files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
+    if (settings->pre_layer_norm >= 0) {
+        files->shape.pre_layer_norm = (int)settings->pre_layer_norm;
+    }
+    files->shape.truncated_initializer =
+        settings->initializer != NULL && strcmp(settings->initializer, "truncated_normal") == 0;
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
@@ -496,7 +463,14 @@ enum berth_status model_files_open(struct model_files *files, struct model_setti
         return status;
     }
     TRY_DONE(inputs_settle_gelu(settings, &files->shape, error));
-    TRY_DONE(read_sentence(files, settings, folder, error));
+    if (files->table.head == PARAM_HEAD_MASKED) {
+        TRY_DONE(sentence_read_sparse(folder, &files->sentence, error));
+    } else if (files->table.head == PARAM_HEAD_EMBEDDING) {
+        TRY_DONE(sentence_read(folder, &files->sentence, error));
+    }
+    if (files->sentence.found || files->table.head == PARAM_HEAD_EMBEDDING) {
+        TRY_DONE(inputs_follow_sentence(settings, folder, error));
+    }
     TRY_DONE(open_folder(files, settings, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;

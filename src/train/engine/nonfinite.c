@@ -105,23 +105,6 @@ struct output {
     int rank;
 };
 
-static void describe_output(const struct engine *engine, const struct output *found,
-                            const struct sentence *out) {
-    char name[64] = "bert.embeddings", whose[32] = "the update";
-    if (found->layer_output > engine->model.config->num_hidden_layers) {
-        snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
-    } else if (found->layer_output > 0) {
-        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, found->layer_output - 1);
-    }
-    if (engine->comm->size > 1) {
-        snprintf(whose, sizeof whose, "rank %d", found->rank);
-    }
-    snprintf(out->text, out->size,
-             "the output of %s is the first that is not finite (micro-batch %" PRId64
-             " of %s; all weights are finite)",
-             name, found->micro_batch + 1, whose);
-}
-
 // Recomputes this rank's micro-batches until an output is not finite. Returns micro-batch * outputs
 // + output, where output 0 is that of the embeddings and the last one that of the head; -1: all are
 // finite.
@@ -167,7 +150,19 @@ static enum berth_status find_in_forward(struct updater *updater, const struct u
         const int64_t first = (INT_MAX - *found) / comm->size;
         const struct output output = {first / outputs, first % outputs,
                                       (INT_MAX - *found) % comm->size};
-        describe_output(engine, &output, out);
+        char name[64] = "bert.embeddings", whose[32] = "the update";
+        if (output.layer_output > engine->model.config->num_hidden_layers) {
+            snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
+        } else if (output.layer_output > 0) {
+            snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, output.layer_output - 1);
+        }
+        if (engine->comm->size > 1) {
+            snprintf(whose, sizeof whose, "rank %d", output.rank);
+        }
+        snprintf(out->text, out->size,
+                 "the output of %s is the first that is not finite (micro-batch %" PRId64
+                 " of %s; all weights are finite)",
+                 name, output.micro_batch + 1, whose);
     }
     return BERTH_OK;
 }

@@ -155,14 +155,6 @@ static int fits_with(const struct plan_args *args, const struct plan_limits *lim
     return fits_shape(args, limits, &shape);
 }
 
-// Whether the plan fits if activations are recomputed.
-static int fits_checkpointing(const struct plan_args *args, const struct plan_limits *limits) {
-    struct engine_shape shape = *args->shape;
-    int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
-    shape.gradient_checkpointing = 1;
-    return is_new && fits_shape(args, limits, &shape);
-}
-
 // The next smaller size to try: half; of a micro-batch the next smaller one that divides the
 // update, if that stays. A micro-batch is a whole number of groups.
 static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_t sequences) {
@@ -228,8 +220,12 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
                    char text[ADVICE_SIZE]) {
     const unsigned all = (args->shape->train.tokens > 0 ? SIZE_MICRO : 0u) |
                          (args->shape->infer.tokens > 0 ? SIZE_PREDICT : 0u);
+    // The plan may fit if activations are recomputed.
+    struct engine_shape shape = *args->shape;
+    int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
+    shape.gradient_checkpointing = 1;
     const char *also =
-        fits_checkpointing(args, limits) ? ", and so would gradient_checkpointing" : "";
+        is_new && fits_shape(args, limits, &shape) ? ", and so would gradient_checkpointing" : "";
     char sizes[SIZES_SIZE];
     int64_t fit = 0;
     for (unsigned some = SIZE_MICRO; some <= all && fit == 0; some++) {

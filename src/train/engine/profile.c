@@ -147,22 +147,6 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
 TRACED_BEGIN(reduce_begin)
 TRACED_BEGIN(gather_begin)
 
-// comm_self is a shared object and exchanges nothing, so it is left alone.
-static void observe_comm(struct profile *profile, struct comm *comm) {
-    if (comm->size == 1) {
-        return;
-    }
-    profile->comm = comm;
-    profile->saved_comm = *comm;
-    comm->wrapper = profile;
-    comm->agree = traced_agree;
-    comm->broadcast = traced_broadcast;
-    comm->sum = traced_sum;
-    comm->wait = traced_wait;
-    comm->reduce_begin = traced_reduce_begin;
-    comm->gather_begin = traced_gather_begin;
-}
-
 // --- recording ----------------------------------------------------------------------------------
 
 void profile_start_update(struct profile *profile, int64_t update, struct device *device,
@@ -171,7 +155,18 @@ void profile_start_update(struct profile *profile, int64_t update, struct device
     if (!profile->is_on && update >= profile->first && update <= profile->last) {
         profile->is_on = 1;
         observe_device(profile, device);
-        observe_comm(profile, comm);
+        // comm_self is a shared object and exchanges nothing, so it is left alone.
+        if (comm->size != 1) {
+            profile->comm = comm;
+            profile->saved_comm = *comm;
+            comm->wrapper = profile;
+            comm->agree = traced_agree;
+            comm->broadcast = traced_broadcast;
+            comm->sum = traced_sum;
+            comm->wait = traced_wait;
+            comm->reduce_begin = traced_reduce_begin;
+            comm->gather_begin = traced_gather_begin;
+        }
     }
 }
 
@@ -194,28 +189,6 @@ static int64_t nanoseconds(double seconds) {
     return (int64_t)(seconds * 1e9 + 0.5);
 }
 
-// Prints microseconds as two integers, because a locale may have a decimal comma.
-static void put_span(struct file_writer *writer, const struct profile_span *span, double origin) {
-    const int64_t begin = nanoseconds(span->begin - origin),
-                  length = nanoseconds(span->end - span->begin);
-    (void)file_writer_printf(
-        writer, NULL,
-        ",\n{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %" PRId64
-        ".%03d, \"dur\": %" PRId64 ".%03d, \"pid\": 0, \"tid\": 0, \"args\": {\"update\": %" PRId64
-        "}}",
-        span->name, span->category, begin / 1000, (int)(begin % 1000), length / 1000,
-        (int)(length % 1000), span->update);
-}
-
-static double origin_of(const struct profile *profile) {
-    double origin = profile->count > 0 ? profile->spans[0].begin : 0;
-    for (size_t i = 0; i < profile->count;
-         i++) { // spans are added when they end, so outer ones come later
-        origin = profile->spans[i].begin < origin ? profile->spans[i].begin : origin;
-    }
-    return origin;
-}
-
 #define BEGINNING "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
 
 enum berth_status profile_check_output(const char *path, struct berth_error *error) {
@@ -225,7 +198,11 @@ enum berth_status profile_check_output(const char *path, struct berth_error *err
 
 enum berth_status profile_write(const struct profile *profile, const char *path,
                                 struct berth_error *error) {
-    const double origin = origin_of(profile);
+    double origin = profile->count > 0 ? profile->spans[0].begin : 0;
+    for (size_t i = 0; i < profile->count;
+         i++) { // spans are added when they end, so outer ones come later
+        origin = profile->spans[i].begin < origin ? profile->spans[i].begin : origin;
+    }
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
     (void)file_writer_printf(
@@ -233,7 +210,17 @@ enum berth_status profile_write(const struct profile *profile, const char *path,
         BEGINNING "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"tid\": 0, \"args\": "
                   "{\"name\": \"berth, rank 0\"}}");
     for (size_t i = 0; i < profile->count; i++) {
-        put_span(&writer, &profile->spans[i], origin);
+        // Microseconds are printed as two integers, because a locale may have a decimal comma.
+        const struct profile_span *span = &profile->spans[i];
+        const int64_t begin = nanoseconds(span->begin - origin),
+                      length = nanoseconds(span->end - span->begin);
+        (void)file_writer_printf(
+            &writer, NULL,
+            ",\n{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %" PRId64
+            ".%03d, \"dur\": %" PRId64
+            ".%03d, \"pid\": 0, \"tid\": 0, \"args\": {\"update\": %" PRId64 "}}",
+            span->name, span->category, begin / 1000, (int)(begin % 1000), length / 1000,
+            (int)(length % 1000), span->update);
     }
     (void)file_writer_put(&writer, "\n]}\n", 4, NULL);
     return file_writer_commit(&writer, error);

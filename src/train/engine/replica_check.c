@@ -57,20 +57,6 @@ static size_t list_parts(const struct state *state, struct replica_part *parts) 
     return count;
 }
 
-static void find_ranges(struct replica_check *check) {
-    const struct param_table *table = check->all_reduce->state->table;
-    const size_t ranges = param_range_count(table);
-    size_t part = 0;
-    for (size_t range = 0; range < ranges; range++) {
-        check->first_part[range] = part;
-        const struct param_range elements = param_range(table, range);
-        while (part < check->count && check->parts[part].first < elements.first + elements.count) {
-            part++;
-        }
-    }
-    check->first_part[ranges] = part;
-}
-
 static void find_owners(struct replica_check *check, int64_t *starts) {
     const struct state *state = check->all_reduce->state;
     const struct partition_rule rule = state_partition_rule(&state->sharding);
@@ -285,7 +271,17 @@ enum berth_status replica_check_init(struct replica_check *check, int64_t every,
         return error_no_memory(error, width * sizeof *starts, "checksums of the state");
     }
     (void)list_parts(state, check->parts);
-    find_ranges(check);
+    const struct param_table *table = check->all_reduce->state->table;
+    const size_t ranges = param_range_count(table);
+    size_t part = 0;
+    for (size_t range = 0; range < ranges; range++) {
+        check->first_part[range] = part;
+        const struct param_range elements = param_range(table, range);
+        while (part < check->count && check->parts[part].first < elements.first + elements.count) {
+            part++;
+        }
+    }
+    check->first_part[ranges] = part;
     find_owners(check, starts);
     memory_free(starts);
     TRY(upload_held(check, error));
@@ -358,42 +354,30 @@ static const char *describe_updates(const struct replica_check *check, int64_t u
 
 // --- comparing memory ---------------------------------------------------------------------------
 
-static enum berth_status compare_memory(struct replica_check *check, enum replica_kind kind,
-                                        size_t range, int64_t updates, struct berth_error *error) {
-    const int rank = check->all_reduce->comm->rank;
-    const uint64_t *kept = sums_of(check, check->fetched, KEPT, kind);
-    const uint64_t *found = sums_of(check, check->fetched, FOUND, kind);
-    for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
-        const struct replica_part *part = &check->parts[i];
-        char location[LOCATION_SIZE], text[2 * LOCATION_SIZE];
-        if (holding_of(check, kind, range, part, rank) != 0 && found[i] != kept[i]) {
-            return error_set(error, BERTH_UNAVAILABLE,
-                             "%s: %s, changed in memory after update %" PRId64
-                             ", though nothing wrote it: " ADVICE,
-                             location_of(check, rank, location),
-                             describe_elements(kind, part, text), updates);
-        }
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status compare_all_memory(struct replica_check *check, int64_t updates,
                                             struct berth_error *error) {
     for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
         for (size_t range = 0; range < range_count(check); range++) {
-            TRY(compare_memory(check, kind, range, updates, error));
+            const int rank = check->all_reduce->comm->rank;
+            const uint64_t *kept = sums_of(check, check->fetched, KEPT, kind);
+            const uint64_t *found = sums_of(check, check->fetched, FOUND, kind);
+            for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
+                const struct replica_part *part = &check->parts[i];
+                char location[LOCATION_SIZE], text[2 * LOCATION_SIZE];
+                if (holding_of(check, kind, range, part, rank) != 0 && found[i] != kept[i]) {
+                    return error_set(error, BERTH_UNAVAILABLE,
+                                     "%s: %s, changed in memory after update %" PRId64
+                                     ", though nothing wrote it: " ADVICE,
+                                     location_of(check, rank, location),
+                                     describe_elements(kind, part, text), updates);
+                }
+            }
         }
     }
     return BERTH_OK;
 }
 
 // --- comparing ranks ----------------------------------------------------------------------------
-
-// Splits a checksum into halves, which sums of doubles keep exact.
-static void put_halves(double *halves, uint64_t sum) {
-    halves[0] = (double)(uint32_t)sum;
-    halves[1] = (double)(sum >> 32);
-}
 
 static uint64_t from_halves(const double *halves) {
     return (uint64_t)halves[0] | (uint64_t)halves[1] << 32;
@@ -407,7 +391,11 @@ static double find_differences(struct replica_check *check, enum replica_kind ki
     double *owners = check->exchanged, differences = 0;
     for (size_t i = 0; i < check->count; i++) {
         const int is_own = check->parts[i].owner == comm->rank;
-        put_halves(owners + 2 * i, is_own ? histories[i] : 0);
+        // Splits a checksum into halves, which sums of doubles keep exact.
+        double *halves = owners + 2 * i;
+        const uint64_t sum = is_own ? histories[i] : 0;
+        halves[0] = (double)(uint32_t)sum;
+        halves[1] = (double)(sum >> 32);
     }
     comm->sum(comm, owners, 2 * check->count);
     for (size_t range = 0; range < range_count(check); range++) {

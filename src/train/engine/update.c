@@ -74,21 +74,6 @@ static size_t earlier_loss_bytes(const struct updater *updater) {
     return (size_t)(updater->own_parts - 1) * ENGINE_LOSSES * sizeof(double);
 }
 
-static enum berth_status allocate_losses(struct updater *updater, struct berth_error *error) {
-    struct device *device = updater->engine->state->device;
-    const size_t bytes = earlier_loss_bytes(updater);
-    const size_t count = (size_t)updater->own_parts * ENGINE_LOSSES;
-    updater->part_losses = memory_array(count, sizeof *updater->part_losses);
-    if (updater->part_losses == NULL) {
-        return error_no_memory(error, count * sizeof *updater->part_losses,
-                               "the losses of an update's parts");
-    }
-    updater->earlier_losses = bytes > 0 ? device->memory_new(device, bytes) : NULL;
-    return bytes == 0 || updater->earlier_losses != NULL
-               ? BERTH_OK
-               : device_no_memory(device, bytes, "the losses of an update's parts", error);
-}
-
 static size_t class_bytes(const struct engine *engine) {
     return (size_t)engine->model.config->num_labels * sizeof(float);
 }
@@ -149,7 +134,18 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     }
     TRY(allocate_pieces(updater, (size_t)sequences, error));
     TRY(allocate_levels(updater, error));
-    TRY(allocate_losses(updater, error));
+    struct device *device = updater->engine->state->device;
+    const size_t bytes = earlier_loss_bytes(updater);
+    const size_t count = (size_t)updater->own_parts * ENGINE_LOSSES;
+    updater->part_losses = memory_array(count, sizeof *updater->part_losses);
+    if (updater->part_losses == NULL) {
+        return error_no_memory(error, count * sizeof *updater->part_losses,
+                               "the losses of an update's parts");
+    }
+    updater->earlier_losses = bytes > 0 ? device->memory_new(device, bytes) : NULL;
+    if (bytes != 0 && updater->earlier_losses == NULL) {
+        TRY(device_no_memory(device, bytes, "the losses of an update's parts", error));
+    }
     TRY(upload_class_weights(updater, error));
     engine->model.positive_weight = (float)rules->positive_weight;
     engine->model.frozen = rules->optimizer.frozen;

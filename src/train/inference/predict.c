@@ -193,7 +193,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     return BERTH_OK;
 }
 
-static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
+static enum berth_status resolve_settings(struct predict_job *job, struct berth_error *error) {
     if (job->status != BERTH_OK) {
         return job->status;
     }
@@ -258,11 +258,11 @@ static enum berth_status compare_inputs(const struct predict_job *job, struct be
     return rank_facts_compare(&facts, job->comm, error);
 }
 
-static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
-                             struct berth_error *error) {
+static enum berth_status predict_all(struct predict_job *job, struct berth_run_result *result,
+                                     struct berth_error *error) {
     struct comm *comm = job->comm;
     const struct settings *config = &job->config;
-    TRY(comm_settle(comm, settle(job, error), error));
+    TRY(comm_settle(comm, resolve_settings(job, error), error));
     TRY(rank_facts_compare_settings(comm, config, error));
     TRY(comm_settle(comm, is_first(job) ? check_output_folder(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
@@ -297,7 +297,7 @@ enum berth_status predict(const struct predict_args *args, struct berth_run_resu
     enum berth_status status =
         machine_comm_open(job.title, args->config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
-        status = run(&job, result, error);
+        status = predict_all(&job, result, error);
     }
     job.comm->close(job.comm);
     evaluation_done(&job.evaluation);

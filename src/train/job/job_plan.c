@@ -3,7 +3,7 @@
 // allocated: the compute type, the largest micro-batch of a rank, and what weights, gradients,
 // activations, data and saving will take. Adding it up, reporting it and refusing it if it does not
 // fit is left to train/engine/plan.c.
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
 #include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
@@ -46,8 +46,8 @@ enum berth_status job_measure_plan(struct training_job *job, struct berth_error 
 static size_t saving_bytes(const struct training_job *job) {
     const struct param_table *table = &job->files.table;
     const size_t copy = job_saves_in_background(job) ? saver_bytes(table, &job->sharding) : 0;
-    return copy + (job_is_first(job) && original_is_written(&job->config.run)
-                       ? original_write_bytes(table)
+    return copy + (job_is_first(job) && foreign_is_written(&job->config.run)
+                       ? foreign_write_bytes(table)
                        : 0);
 }
 

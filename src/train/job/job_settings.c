@@ -9,7 +9,7 @@
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/profile.h"
-#include "train/job/job_strategy.h"
+#include "train/job/job_save_eval.h"
 #include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
 #include "train/machine/machine.h"
@@ -60,7 +60,13 @@ static void note_epochs(const struct training_job *job, const struct settings *t
     }
 }
 
-static void note_precision(const struct training_job *job) {
+enum berth_status job_settle(struct training_job *job, struct berth_error *error) {
+    struct settings *config = &job->config;
+    const struct settings typed = *config;
+    if (config->run.deepspeed_config != NULL) {
+        TRY(deepspeed_apply(config, config->run.deepspeed_config, &job->log, error));
+    }
+    TRY(recipe_apply(config, &typed, job->task->jobs, error));
     const char *recipe = job->config.run.recipe;
     if (job->config.machine.precision == BERTH_PRECISION_AUTO &&
         recipe_is_fp32(recipe, job->task->jobs)) {
@@ -69,9 +75,15 @@ static void note_precision(const struct training_job *job) {
                  "(precision fp32 changes that)",
                  recipe);
     }
-}
-
-static void note_rates(const struct training_job *job) {
+    if (config->optimizer.warmup_steps == 0 && settings_is_given(config, "warmup_steps") &&
+        !settings_is_given(config, "warmup_proportion")) {
+        config->optimizer.warmup_proportion = 0;
+    }
+    TRY(job->task->settle(config, TASK_TRAIN, error));
+    TRY(save_eval_resolve(config, &job->log, error));
+    note_epochs(job, &typed);
+    TRY(check_profile(job, error));
+    TRY(optimizer_settle(&config->optimizer, error));
     const struct optimizer_settings *settings = &job->config.optimizer;
     const double factor = job_rate_factor(job);
     char text[128];
@@ -82,26 +94,6 @@ static void note_rates(const struct training_job *job) {
                       factor * settings->learning_rate);
         log_note(&job->log, "%s", text);
     }
-}
-
-enum berth_status job_settle(struct training_job *job, struct berth_error *error) {
-    struct settings *config = &job->config;
-    const struct settings typed = *config;
-    if (config->run.deepspeed_config != NULL) {
-        TRY(deepspeed_apply(config, config->run.deepspeed_config, &job->log, error));
-    }
-    TRY(recipe_apply(config, &typed, job->task->jobs, error));
-    note_precision(job);
-    if (config->optimizer.warmup_steps == 0 && settings_is_given(config, "warmup_steps") &&
-        !settings_is_given(config, "warmup_proportion")) {
-        config->optimizer.warmup_proportion = 0;
-    }
-    TRY(job->task->settle(config, TASK_TRAIN, error));
-    TRY(strategy_settle(config, &job->log, error));
-    note_epochs(job, &typed);
-    TRY(check_profile(job, error));
-    TRY(optimizer_settle(&config->optimizer, error));
-    note_rates(job);
     if (job->comm->size == 1 && config->engine.zero_stage == 3) {
         log_note(&job->log, "zero_stage 3 works only in one process: dividing the weights is not "
                             "supported; use zero_stage 2 with several processes");

@@ -17,20 +17,15 @@ void lengths_add(struct lengths *lengths, int64_t length) {
     lengths->longest = length > lengths->longest ? length : lengths->longest;
 }
 
-static int64_t longest_of(const struct packer_source *source) {
-    int64_t longest = 0;
-    for (size_t i = 0; i < source->count * packer_texts(source); i++) {
-        const int32_t length = source->get(source->data, i).length;
-        longest = length > longest ? length : longest;
-    }
-    return longest;
-}
-
 void lengths_of_sources(struct lengths *lengths, const struct packer_source *sources,
                         size_t count) {
     int64_t longest = 0;
     for (size_t i = 0; i < count; i++) {
-        const int64_t own = longest_of(&sources[i]);
+        int64_t own = 0;
+        for (size_t j = 0; j < sources[i].count * packer_texts(&sources[i]); j++) {
+            const int32_t length = sources[i].get(sources[i].data, j).length;
+            own = length > own ? length : own;
+        }
         longest = own > longest ? own : longest;
     }
     lengths_init(lengths, longest);

@@ -19,19 +19,6 @@
 #define TIMED_UPDATES 8
 #define TIMED_SECONDS 10.0
 
-// Only for shards, which were not read before training; for other sets the plan has the lengths.
-static void count_lengths(struct run *run, const struct feed_update *data) {
-    if (run->loop->feed->shards == NULL) {
-        return;
-    }
-    if (run->result->updates == 0) {
-        lengths_init(&run->lengths, run->loop->feed->shards->length);
-    }
-    for (size_t i = 0; i < data->count; i++) {
-        lengths_add(&run->lengths, data->source->get(data->source->data, data->order[i]).length);
-    }
-}
-
 void loop_report_lengths(const struct run *run, int is_end) {
     const int64_t updates = run->result->updates;
     const struct shard_list *shards = run->loop->feed->shards;
@@ -64,7 +51,17 @@ static void report_expected_time(struct run *run) {
 
 void loop_count_update(struct run *run, const struct update_result *update,
                        const struct feed_update *data, double seconds) {
-    count_lengths(run, data);
+    // Only for shards, which were not read before training; for other sets the plan has the
+    // lengths.
+    if (run->loop->feed->shards != NULL) {
+        if (run->result->updates == 0) {
+            lengths_init(&run->lengths, run->loop->feed->shards->length);
+        }
+        for (size_t i = 0; i < data->count; i++) {
+            lengths_add(&run->lengths,
+                        data->source->get(data->source->data, data->order[i]).length);
+        }
+    }
     struct window *window = &run->window;
     window->sequences += (int64_t)(data->count + data->others);
     window->waited += data->waited;

@@ -5,8 +5,8 @@
 #include "core/file.h"
 #include "core/number.h"
 #include "settings/settings.h"
-#include "train/checkpoint/leftovers.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
+#include "train/checkpoint/stale_files.h"
 #include "train/job/loop_run.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ int loop_save_is_due(const struct run *run) {
     if (step == run->pause_step && !run->is_finished) {
         return !loop->config->run.skip_checkpoint;
     }
-    if (!strategy_has_checkpoints(&loop->config->run)) {
+    if (!save_eval_has_checkpoints(&loop->config->run)) {
         return 0;
     }
     if (step == run->last_step) {
@@ -33,7 +33,7 @@ int loop_save_is_due(const struct run *run) {
 static void note_interval(const struct run *run, double saving, double update, int64_t steps) {
     const struct training_loop *loop = run->loop;
     const double mean = loop->config->run.mean_time_to_failure;
-    const double interval = strategy_save_interval(saving, mean);
+    const double interval = save_eval_interval(saving, mean);
     char text[256];
     number_format(text, sizeof text,
                   "save_steps auto: the next checkpoint is due in %" PRId64
@@ -58,7 +58,7 @@ static void choose_next_save(struct run *run) {
     const double saving = result->save_seconds / (double)run->saves;
     const double update = result->seconds / (double)result->updates;
     const double interval =
-        strategy_save_interval(saving, loop->config->run.mean_time_to_failure) / update;
+        save_eval_interval(saving, loop->config->run.mean_time_to_failure) / update;
     int64_t steps = interval < 1 ? 1 : interval < 1e15 ? llround(interval) : (int64_t)1e15;
     comm->broadcast(comm, &steps, sizeof steps, 0);
     run->next_save = run->progress->step + steps;
@@ -69,13 +69,13 @@ static struct checkpoint_limits limits_of(const struct run *run, int64_t newest)
     const struct settings *config = run->loop->config;
     // The Trainer keeps the best checkpoint even if a metric is only named, and so does this.
     const int is_wanted =
-        strategy_keeps_best(&config->run) || config->run.metric_for_best_model != NULL;
+        save_eval_keeps_best(&config->run) || config->run.metric_for_best_model != NULL;
     return (struct checkpoint_limits){
         .newest = newest,
         .limit = config->run.save_total_limit,
         .best = is_wanted && !isnan(run->progress->best.value) ? run->progress->best_step : -1,
         .phase_start = run->progress->phase_start,
-        .originals = original_is_written(&config->run)};
+        .originals = foreign_is_written(&config->run)};
 }
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {
@@ -161,7 +161,7 @@ enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_
 
 enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
     struct berth_error own = {0};
-    if (run->saved_step < 0 || !strategy_has_checkpoints(&run->loop->config->run)) {
+    if (run->saved_step < 0 || !save_eval_has_checkpoints(&run->loop->config->run)) {
         return BERTH_OK;
     }
     return handle_save_error(run, run->saved_step, rotate(run, &own), &own, error);
@@ -172,13 +172,13 @@ enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
 static enum berth_status leave_branch(struct run *run, struct berth_error *error) {
     const struct settings *config = run->loop->config;
     struct comm *comm = run->loop->updater->engine->comm;
-    const struct leftovers_branch branch = {config->run.output_dir, run->first_step,
-                                            original_is_written(&config->run)};
+    const struct stale_files_branch branch = {config->run.output_dir, run->first_step,
+                                              foreign_is_written(&config->run)};
     if (run->is_own_branch) {
         return BERTH_OK;
     }
     TRY(comm_settle(
-        comm, comm->rank == 0 ? leftovers_set_aside(&branch, run->loop->log, error) : BERTH_OK,
+        comm, comm->rank == 0 ? stale_files_set_aside(&branch, run->loop->log, error) : BERTH_OK,
         error));
     run->is_own_branch = 1;
     return BERTH_OK;

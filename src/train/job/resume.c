@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds what a training job continues from: the newest intact checkpoint of the output folder, the
 // step or the path that the settings name, or nothing. Rank 0 does this before the model is read,
-// and sends the others what it found. checkpoint.c and original.c read the checkpoint later, when
-// the state is allocated.
+// and sends the others what it found. checkpoint.c and foreign_checkpoint.c read the checkpoint
+// later, when the state is allocated.
 #include "train/job/resume.h"
 
 #include "core/error.h"
@@ -11,8 +11,8 @@
 #include "model/folder.h"
 #include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/original.h"
-#include "train/checkpoint/trainer.h"
+#include "train/checkpoint/foreign_checkpoint.h"
+#include "train/checkpoint/trainer_checkpoint.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@
 #define AUTO_OR_LENGTH (sizeof AUTO_OR - 1)
 
 int resume_has_model(const struct resume *resume) {
-    return resume->folder != NULL && (resume->original_step < 0 || dir_exists(resume->folder));
+    return resume->folder != NULL && (resume->foreign_step < 0 || dir_exists(resume->folder));
 }
 
 // --- the output folder --------------------------------------------------------------------------
@@ -55,12 +55,12 @@ static enum berth_status find_named(struct resume *resume, const struct settings
     const struct path own = checkpoint_path(config->run.output_dir, config->run.resume_step);
     const char *const folder = name != NULL ? name : own.text;
     char **found = &resume->folder;
-    int64_t *step = &resume->original_step;
+    int64_t *step = &resume->foreign_step;
     resume->is_in_output = name == NULL;
     TRY(dir_exists(folder) ? trainer_find_step(folder, step, error)
         : name != NULL
-            ? original_locate(name, found, step, error)
-            : original_find(config->run.output_dir, config->run.resume_step, found, step, error));
+            ? foreign_locate(name, found, step, error)
+            : foreign_find(config->run.output_dir, config->run.resume_step, found, step, error));
     if (*found == NULL && dir_exists(folder)) {
         *found = memory_string(folder);
         return *found == NULL ? error_no_memory(error, 0, "a path")
@@ -79,22 +79,12 @@ static enum berth_status find_named(struct resume *resume, const struct settings
 // (save_format), from which only a second phase goes on.
 static enum berth_status find_original(struct resume *resume, const struct settings *config,
                                        struct berth_error *error) {
-    TRY(original_find(config->run.output_dir, -1, &resume->folder, &resume->original_step, error));
+    TRY(foreign_find(config->run.output_dir, -1, &resume->folder, &resume->foreign_step, error));
     if (resume->folder != NULL && !config->run.phase2 &&
         file_exists(path_in(config->run.output_dir, "trainer_state.json").text)) {
         resume_done(resume);
     }
     return BERTH_OK;
-}
-
-// A folder checkpoint-N, or else a file of the original programs.
-static enum berth_status find_newest(struct resume *resume, const struct settings *config,
-                                     const struct berth_log *log, struct berth_error *error) {
-    const char *folder = config->run.output_dir;
-    resume->is_in_output = 1;
-    TRY(checkpoint_find(folder, log, &resume->folder, error));
-    return resume->folder != NULL ? trainer_find_step(resume->folder, &resume->original_step, error)
-                                  : find_original(resume, config, error);
 }
 
 int resume_is_auto(const struct settings *config) {
@@ -152,7 +142,14 @@ enum berth_status resume_find(struct resume *resume, const struct settings *conf
     if (name == NULL && config->run.resume_step >= 0) {
         return find_named(resume, config, NULL, log, error);
     }
-    TRY(resume_is_auto(config) ? find_newest(resume, config, log, error) : BERTH_OK);
+    // A folder checkpoint-N, or else a file of the original programs.
+    if (resume_is_auto(config)) {
+        const char *folder = config->run.output_dir;
+        resume->is_in_output = 1;
+        TRY(checkpoint_find(folder, log, &resume->folder, error));
+        TRY(resume->folder != NULL ? trainer_find_step(resume->folder, &resume->foreign_step, error)
+                                   : find_original(resume, config, error));
+    }
     return resume->folder != NULL ? BERTH_OK : find_start(resume, config, log, error);
 }
 
@@ -175,12 +172,12 @@ enum berth_status resume_broadcast(struct resume *resume, struct comm *comm, con
     const char *own =
         resume->folder != NULL && resume->is_in_output ? path_name(resume->folder) : resume->folder;
     struct {
-        int64_t original_step, is_in_output;
+        int64_t foreign_step, is_in_output;
         uint64_t length; // of the path or name with its NUL; 0: there is none
-    } found = {resume->original_step, resume->is_in_output, own != NULL ? strlen(own) + 1 : 0};
+    } found = {resume->foreign_step, resume->is_in_output, own != NULL ? strlen(own) + 1 : 0};
     comm->broadcast(comm, &found, sizeof found, 0);
     TRY(comm->status(comm, error));
-    resume->original_step = found.original_step;
+    resume->foreign_step = found.foreign_step;
     resume->is_in_output = found.is_in_output != 0;
     if (found.length == 0) {
         return BERTH_OK;

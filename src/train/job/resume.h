@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 struct resume {
-    char *folder;          // NULL: start from the beginning; a file if it is that of a script
-    int is_in_output;      // it was found in the output folder, not named by its path
-    int64_t original_step; // step of an original program's checkpoint; -1: it is Berth's
+    char *folder;         // NULL: start from the beginning; a file if it is that of a script
+    int is_in_output;     // it was found in the output folder, not named by its path
+    int64_t foreign_step; // step of an original program's checkpoint; -1: it is Berth's
 };
 
-static const struct resume resume_none = {.original_step = -1};
+static const struct resume resume_none = {.foreign_step = -1};
 
 // Whether the run resumes from a folder with a model, Berth's or the Trainer's. A file of the
 // original scripts has only weights.

@@ -63,19 +63,6 @@ static int longest_without(const struct stragglers *stragglers, int left_out) {
     return longest;
 }
 
-static struct slow_rank find_slowest(const struct stragglers *stragglers) {
-    struct slow_rank slowest = {.rank = longest_without(stragglers, -1)};
-    const struct pace *own = &stragglers->stretch[slowest.rank];
-    const double usual = median_without(stragglers, slowest.rank) * own->work;
-    const double next = stragglers->stretch[longest_without(stragglers, slowest.rank)].seconds;
-    const double without = usual > next ? usual : next;
-    if (usual > 0) {
-        slowest.ratio = own->seconds / usual;
-        slowest.delay = own->seconds / without - 1;
-    }
-    return slowest;
-}
-
 // Returns 1 if the stretch is long enough; the same on all ranks.
 static int exchange(struct stragglers *stragglers) {
     struct comm *comm = stragglers->comm;
@@ -112,7 +99,16 @@ int stragglers_add(struct stragglers *stragglers, double seconds, double work,
         return 0;
     }
     const int before = stragglers->slowest.rank;
-    stragglers->slowest = find_slowest(stragglers);
+    struct slow_rank slowest = {.rank = longest_without(stragglers, -1)};
+    const struct pace *own = &stragglers->stretch[slowest.rank];
+    const double usual = median_without(stragglers, slowest.rank) * own->work;
+    const double next = stragglers->stretch[longest_without(stragglers, slowest.rank)].seconds;
+    const double without = usual > next ? usual : next;
+    if (usual > 0) {
+        slowest.ratio = own->seconds / usual;
+        slowest.delay = own->seconds / without - 1;
+    }
+    stragglers->slowest = slowest;
     const int is_slow = stragglers->slowest.ratio >= SLOW && stragglers->slowest.delay >= DELAY;
     const int goes_on = is_slow && stragglers->times > 0 && stragglers->slowest.rank == before;
     stragglers->times = is_slow + (goes_on ? stragglers->times : 0);

@@ -10,14 +10,14 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/architectures.h"
 #include "model/folder.h"
 #include "settings/effects.h"
 #include "settings/settings.h"
-#include "train/checkpoint/leftovers.h"
-#include "train/checkpoint/original.h"
-#include "train/job/job_strategy.h"
+#include "train/checkpoint/foreign_checkpoint.h"
+#include "train/checkpoint/stale_files.h"
+#include "train/job/job_save_eval.h"
 #include "train/job/rules.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
@@ -65,24 +65,6 @@ static int has_shape(const struct bert_config *one, const struct bert_config *ot
            one->pre_layer_norm == other->pre_layer_norm;
 }
 
-// Notes a config_file that describes another model than the checkpoint's.
-static void note_other_shape(const struct training_job *job, const char *config_file) {
-    struct bert_config given;
-    if (config_file == NULL || bert_config_read(config_file, &given, NULL) != BERTH_OK) {
-        return;
-    }
-    (void)inputs_settle_gelu(&job->config.model, &given,
-                             NULL); // what it refuses was refused before
-    if (job->config.model.pre_layer_norm >= 0) {
-        given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
-    }
-    if (!has_shape(&given, &job->files.shape)) {
-        log_note(&job->log, "config_file is ignored: a resumed run keeps the model of %s",
-                 job->model_folder);
-    }
-    bert_config_done(&given);
-}
-
 // Opens the model of the checkpoint, whose shape may differ from config_file's.
 static enum berth_status open_checkpoint(struct training_job *job, struct berth_error *error) {
     const char *config_file = job->config.model.config_file;
@@ -92,14 +74,27 @@ static enum berth_status open_checkpoint(struct training_job *job, struct berth_
         &job->files, &job->config.model, job->model_folder, job->task->head, &job->log, error);
     job->config.model.config_file = config_file;
     if (status == BERTH_OK) {
-        note_other_shape(job, config_file);
+        // A config_file may describe another model than the checkpoint's.
+        struct bert_config given;
+        if (config_file != NULL && bert_config_read(config_file, &given, NULL) == BERTH_OK) {
+            (void)inputs_settle_gelu(&job->config.model, &given,
+                                     NULL); // what it refuses was refused before
+            if (job->config.model.pre_layer_norm >= 0) {
+                given.pre_layer_norm = (int)job->config.model.pre_layer_norm;
+            }
+            if (!has_shape(&given, &job->files.shape)) {
+                log_note(&job->log, "config_file is ignored: a resumed run keeps the model of %s",
+                         job->model_folder);
+            }
+            bert_config_done(&given);
+        }
     }
     return status;
 }
 
 // A checkpoint of transformers' Trainer, whose classes are those of its own config.json.
 static int is_from_trainer(const struct training_job *job) {
-    return job->resume.original_step >= 0 && resume_has_model(&job->resume);
+    return job->resume.foreign_step >= 0 && resume_has_model(&job->resume);
 }
 
 // The Trainer's checkpoint has a tokenizer only if the Trainer was given one.
@@ -161,7 +156,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
                          "there is nothing to evaluate on: %s",
                          where);
     }
-    TRY(strategy_check_unevaluated(&job->config, job->has_evaluation, where, &job->log, error));
+    TRY(save_eval_check_unevaluated(&job->config, job->has_evaluation, where, &job->log, error));
     if (job->has_evaluation) {
         job->config.run.evaluate_every_epoch = 0;
         job->config.run.eval_steps = 0;
@@ -177,7 +172,7 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
         return BERTH_OK;
     }
     TRY(evaluation_check(&job->evaluation, &job->files, &score, error));
-    return strategy_best_metric(&job->config.run, &score, &best, error);
+    return save_eval_best_metric(&job->config.run, &score, &best, error);
 }
 
 // Reads what will be predicted after training, so that an unusable file is reported before. The
@@ -294,7 +289,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     const struct batching_request request = batching_request_of(config);
     TRY(job->feed.ops->resolve(&job->feed, &job->batching, &request, job->comm, error));
     TRY(batching_apply_steps_rule(&job->batching, &config->engine, job->train.examples, error));
-    strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
+    save_eval_resolve_ratios(config, job->batching.total_steps, &job->log);
     job->schedule =
         schedule_of(&config->optimizer, job_rate_factor(job), job->batching.schedule_steps);
     warn_of_useless_training(job);
@@ -335,14 +330,6 @@ static void release_state(struct training_job *job) {
     }
 }
 
-static void note_unused_rewarmup(const struct training_job *job) {
-    const struct progress *progress = &job->progress;
-    if (job->config.optimizer.rewarmup && job->config.run.phase2 &&
-        progress->step == progress->phase_start) {
-        log_note(&job->log, "rewarmup has no effect: the schedule of the second phase begins here");
-    }
-}
-
 static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct update_rules rules =
@@ -366,9 +353,9 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         .updater = &job->updater};
     TRY(check_formats(job, error));
     log_event(&job->log, "loading_checkpoint");
-    if (job->resume.original_step >= 0) {
-        TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,
-                          error));
+    if (job->resume.foreign_step >= 0) {
+        TRY(foreign_read(&job->content, job->resume.folder, job->resume.foreign_step, &job->log,
+                         error));
     } else if (job->resume.folder != NULL) {
         TRY(checkpoint_read(&job->content, job->resume.folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume.folder);
@@ -386,7 +373,11 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
                              error));
         param_table_keep_head(&job->files.table); // later loads are of this run's checkpoints
     }
-    note_unused_rewarmup(job);
+    const struct progress *progress = &job->progress;
+    if (job->config.optimizer.rewarmup && job->config.run.phase2 &&
+        progress->step == progress->phase_start) {
+        log_note(&job->log, "rewarmup has no effect: the schedule of the second phase begins here");
+    }
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
@@ -406,11 +397,11 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
     TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
     if (job_is_first(job)) {
-        leftovers_digest_weights(folder, before);
+        stale_files_digest_weights(folder, before);
     }
     TRY(checkpoint_write_model(&job->content, folder, error));
     if (job_is_first(job)) {
-        leftovers_remove_torch(folder, before, &job->log);
+        stale_files_remove_torch(folder, before, &job->log);
     }
     if (!job_is_first(job) || loop->evaluated_step != loop->model_step ||
         loop->evaluated_step < 0) {
@@ -448,7 +439,7 @@ static void fill_outcome(const struct training_job *job, const struct training_r
     memcpy(outcome->result.metrics, loop->score.items, sizeof outcome->result.metrics);
     outcome->is_scored =
         loop->score.count > 0 && loop->evaluated_step == loop->model_step &&
-        strategy_best_metric(&job->config.run, &loop->score, &outcome->score, NULL) == BERTH_OK;
+        save_eval_best_metric(&job->config.run, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
 static int overwrites(const struct training_job *job) {
@@ -532,8 +523,9 @@ static enum berth_status check_output(struct training_job *job, struct berth_err
                 rules[i].name);
         }
     }
-    return overwrites(job) ? leftovers_check(job->config.run.output_dir, &job->config.model, error)
-                           : BERTH_OK;
+    return overwrites(job)
+               ? stale_files_check(job->config.run.output_dir, &job->config.model, error)
+               : BERTH_OK;
 }
 
 // What needs no other rank: input and device.
@@ -542,18 +534,6 @@ static enum berth_status prepare(struct training_job *job, struct berth_error *e
     TRY(read_inputs(job, error));
     return machine_device_open(&job->config.machine, job->all_ranks, &job->log, &job->device,
                                error);
-}
-
-// A run that is resumed beyond its end would train and evaluate nothing.
-static enum berth_status check_end(const struct training_job *job, struct berth_error *error) {
-    const int64_t step = job->progress.step;
-    const int64_t end = job->progress.phase_start + job->batching.total_steps;
-    return step <= end ? BERTH_OK
-                       : error_set(error, BERTH_CONFIG,
-                                   "%s: update %" PRId64 " is beyond the end of this run, update "
-                                   "%" PRId64 "; increase max_steps or num_train_epochs, or name "
-                                   "an earlier checkpoint",
-                                   job->resume.folder, step, end);
 }
 
 static enum berth_status start(struct training_job *job, struct berth_error *error) {
@@ -570,7 +550,19 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
         const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
     }
-    return status == BERTH_OK ? check_end(job, error) : status;
+    // A run that is resumed beyond its end would train and evaluate nothing.
+    if (status == BERTH_OK) {
+        const int64_t step = job->progress.step;
+        const int64_t end = job->progress.phase_start + job->batching.total_steps;
+        return step <= end
+                   ? BERTH_OK
+                   : error_set(error, BERTH_CONFIG,
+                               "%s: update %" PRId64 " is beyond the end of this run, update "
+                               "%" PRId64 "; increase max_steps or num_train_epochs, or name "
+                               "an earlier checkpoint",
+                               job->resume.folder, step, end);
+    }
+    return status;
 }
 
 // Creates the output folder only now, so that unusable input leaves none behind. Another run may

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "settings/settings.h"
-#include "train/progress/strategy.h"
+#include "train/progress/save_eval.h"
 #include "train/tasks/training_task.h"
 
 #include <stdatomic.h>

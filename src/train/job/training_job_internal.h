@@ -66,7 +66,7 @@ static inline int job_is_worker(const struct training_job *job) {
 
 // Whether checkpoints are written in the background, from a copy of weights and moments.
 static inline int job_saves_in_background(const struct training_job *job) {
-    return job->config.run.async_save && strategy_has_checkpoints(&job->config.run);
+    return job->config.run.async_save && save_eval_has_checkpoints(&job->config.run);
 }
 
 // job_settings.c: settles job->config, and logs the settings.

@@ -12,8 +12,8 @@
 #include "core/stop.h"
 #include "metrics/results.h"
 #include "settings/settings.h"
-#include "train/checkpoint/leftovers.h"
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
+#include "train/checkpoint/stale_files.h"
 #include "train/job/loop_run.h"
 
 #include <assert.h>
@@ -80,22 +80,6 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_record(run->loop->log, BERTH_EVAL, "eval", &record);
 }
 
-// A resumed run may have another metric or other examples: a score is then neither better nor worse
-// than those before.
-static void compare_from_now_on(struct run *run, const struct best_metric *now) {
-    const struct progress *progress = run->progress;
-    if (progress_is_comparable(progress, now)) {
-        return;
-    }
-    log_note(run->loop->log,
-             "evaluations are now of %s (%s is better)%s: the best score so far, of update %" PRId64
-             " by %s, is forgotten",
-             now->name, now->lower_is_better ? "lower" : "higher",
-             now->examples != progress->best.examples ? " on other examples" : "",
-             progress->best_step, progress->best.name);
-    progress_forget_best(run->progress);
-}
-
 enum evaluation_use { EVALUATE_TO_REPORT, EVALUATE_TO_CHOOSE }; // whether the model may be the best
 
 static enum berth_status record_evaluation(struct run *run, enum evaluation_use use,
@@ -104,9 +88,20 @@ static enum berth_status record_evaluation(struct run *run, enum evaluation_use 
     const struct task_score *score = &run->result->score;
     struct best_metric best;
     if (use == EVALUATE_TO_CHOOSE) {
-        TRY(strategy_best_metric(&loop->config->run, score, &best, error));
+        TRY(save_eval_best_metric(&loop->config->run, score, &best, error));
         best.examples = loop->evaluation->checksum;
-        compare_from_now_on(run, &best);
+        // A resumed run may have another metric or other examples: a score is then neither better
+        // nor worse than those before.
+        const struct progress *progress = run->progress;
+        if (!progress_is_comparable(progress, &best)) {
+            log_note(run->loop->log,
+                     "evaluations are now of %s (%s is better)%s: the best score so far, of update "
+                     "%" PRId64 " by %s, is forgotten",
+                     best.name, best.lower_is_better ? "lower" : "higher",
+                     best.examples != progress->best.examples ? " on other examples" : "",
+                     progress->best_step, progress->best.name);
+            progress_forget_best(run->progress);
+        }
     }
     progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), score,
                             use == EVALUATE_TO_CHOOSE ? &best : NULL);
@@ -162,7 +157,7 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     const struct settings *config = run->loop->config;
     const struct progress *progress = run->progress;
     const int64_t patience = config->run.early_stopping_patience;
-    const int is_best = strategy_keeps_best(&config->run) && progress->best_step == progress->step;
+    const int is_best = save_eval_keeps_best(&config->run) && progress->best_step == progress->step;
     const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
                            progress->step < run->last_step;
     if (ends_early) {
@@ -409,18 +404,6 @@ static void end_profile(struct run *run) {
     }
 }
 
-// Before an update: ends the profile after its last update, including what was saved then, or
-// starts it.
-static void advance_profile(struct run *run) {
-    struct engine *engine = run->loop->updater->engine;
-    struct profile *profile = &run->profile;
-    if (run->progress->step >= profile->last) {
-        end_profile(run);
-    } else if (engine->comm->rank == 0) {
-        profile_start_update(profile, run->progress->step + 1, engine->state->device, engine->comm);
-    }
-}
-
 // --- the run ------------------------------------------------------------------------------------
 
 // Saves, even where the run has no other checkpoints, unless this step is saved or no update was
@@ -463,16 +446,11 @@ static enum berth_status begin_updates(struct run *run, struct berth_error *erro
     }
     enum berth_status status = check_lock(loop, error);
     if (status == BERTH_OK && comm->rank == 0) {
-        status = loop->overwrites ? leftovers_remove(loop->config->run.output_dir, loop->log, error)
-                                  : results_remove(loop->config->run.output_dir, error);
+        status = loop->overwrites
+                     ? stale_files_remove(loop->config->run.output_dir, loop->log, error)
+                     : results_remove(loop->config->run.output_dir, error);
     }
     return comm_settle(comm, status, error);
-}
-
-static int evaluates_start(const struct run *run) {
-    const struct training_loop *loop = run->loop;
-    return loop->config->run.eval_on_start && loop->evaluation != NULL &&
-           run->progress->step == run->first_step;
 }
 
 static enum berth_status end_here(struct run *run, struct berth_error *error) {
@@ -495,11 +473,21 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     struct progress *progress = run->progress;
     TRY(loop_rotate(run, error));
     for (;;) {
-        advance_profile(run);
+        // Before an update: ends the profile after its last update, including what was saved then,
+        // or starts it.
+        struct engine *engine = run->loop->updater->engine;
+        struct profile *profile = &run->profile;
+        if (run->progress->step >= profile->last) {
+            end_profile(run);
+        } else if (engine->comm->rank == 0) {
+            profile_start_update(profile, run->progress->step + 1, engine->state->device,
+                                 engine->comm);
+        }
         if (run->stop <= STOP_FINISH && evaluation_is_due(run)) {
             TRY(evaluate(run, EVALUATE_TO_CHOOSE, error));
             TRY(act_on_evaluation(run, error));
-        } else if (run->stop <= STOP_FINISH && evaluates_start(run)) {
+        } else if (run->stop <= STOP_FINISH && loop->config->run.eval_on_start &&
+                   loop->evaluation != NULL && run->progress->step == run->first_step) {
             TRY(evaluate(run, EVALUATE_TO_REPORT, error));
         }
         if (run->stop > STOP_FINISH) {

@@ -20,18 +20,6 @@
 enum { SEQUENCES_SIZE = 96 };
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
-static void report_model(const struct training_plan *plan, const struct berth_log *log) {
-    const struct bert_config *shape = &plan->files->shape;
-    LOG_RECORD(log, BERTH_PLAN, "model", log_text("model_name_or_path", plan->model_folder),
-               log_integer("parameters", plan->files->table.parameter_count),
-               log_integer("hidden_size", shape->hidden_size),
-               log_integer("num_hidden_layers", shape->num_hidden_layers),
-               log_integer("num_attention_heads", shape->num_attention_heads),
-               log_integer("intermediate_size", shape->intermediate_size),
-               log_integer("vocab_size", shape->vocab_size),
-               log_text("precision", machine_precision_name(plan->config->machine.precision)));
-}
-
 static void report_data(const struct training_plan *plan, const struct berth_log *log) {
     const struct task_set *train = plan->train;
     const struct evaluation *evaluation = plan->evaluation;
@@ -54,22 +42,6 @@ static void report_data(const struct training_plan *plan, const struct berth_log
             log_integer("eval_features",
                         evaluation != NULL ? (int64_t)evaluation->set.source.count : 0));
     log_record(log, BERTH_PLAN, "data", &record);
-}
-
-// Explains numbers whose names mean different things in the original programs.
-static void add_meanings(const struct batching *batching, struct log_record *record) {
-    const int by_tokens = batching->accumulation == 0;
-    if (!batching->crosses_epochs) {
-        return;
-    }
-    LOG_ADD(record,
-            log_text("train_batch_size_means", "sequences of one update over all processes; a "
-                                               "packed row counts as the sequences in it"),
-            log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0),
-            log_text("micro_batch_means",
-                     by_tokens
-                         ? "filled with sequences until one of these is reached"
-                         : "this many sequences of one process at once, whatever their tokens"));
 }
 
 // The sequences of an update. In many other programs a batch size is that of one process.
@@ -97,7 +69,19 @@ static void report_batches(const struct training_plan *plan, const struct berth_
             log_integer("total_steps", batching->total_steps),
             log_real("epochs", batching_epochs(batching, batching->total_steps)),
             log_text("expected_time", "printed after the first updates, which are timed"));
-    add_meanings(batching, &record);
+    // Explains numbers whose names mean different things in the original programs.
+    const int by_tokens = batching->accumulation == 0;
+    if (batching->crosses_epochs) {
+        LOG_ADD(
+            &record,
+            log_text("train_batch_size_means", "sequences of one update over all processes; a "
+                                               "packed row counts as the sequences in it"),
+            log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0),
+            log_text("micro_batch_means",
+                     by_tokens
+                         ? "filled with sequences until one of these is reached"
+                         : "this many sequences of one process at once, whatever their tokens"));
+    }
     char reduce[sizeof plan->reduce->reason + 16];
     if (plan->ranks > 1) {
         snprintf(reduce, sizeof reduce, "%s (%s)", plan->reduce->native ? "native" : "exact",
@@ -150,7 +134,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
             ? plan->config->run.save_total_limit
             : saves;
     int64_t checkpoints = checkpoint * (kept < saves ? kept + 1 : saves);
-    if (!strategy_has_checkpoints(&plan->config->run)) {
+    if (!save_eval_has_checkpoints(&plan->config->run)) {
         every = kept = 0;
         checkpoints = plan->config->run.skip_checkpoint ? 0 : checkpoint; // of a stop
     }
@@ -162,8 +146,21 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
                log_integer("disk_bytes", checkpoints + checkpoint / 3));
 }
 
-// Lengths in shards become known during training (loop_records.c).
-static void report_lengths(const struct training_plan *plan, const struct berth_log *log) {
+void training_report_plan(const struct training_plan *plan, const struct berth_log *log) {
+    const struct bert_config *shape = &plan->files->shape;
+    LOG_RECORD(log, BERTH_PLAN, "model", log_text("model_name_or_path", plan->model_folder),
+               log_integer("parameters", plan->files->table.parameter_count),
+               log_integer("hidden_size", shape->hidden_size),
+               log_integer("num_hidden_layers", shape->num_hidden_layers),
+               log_integer("num_attention_heads", shape->num_attention_heads),
+               log_integer("intermediate_size", shape->intermediate_size),
+               log_integer("vocab_size", shape->vocab_size),
+               log_text("precision", machine_precision_name(plan->config->machine.precision)));
+    report_data(plan, log);
+    report_batches(plan, log);
+    report_optimizer(plan, log);
+    report_files(plan, log);
+    // Lengths in shards become known during training (loop_records.c).
     const struct task_set *train = plan->train;
     struct lengths lengths;
     if (train->shards == NULL) {
@@ -171,23 +168,6 @@ static void report_lengths(const struct training_plan *plan, const struct berth_
                            train->source_count > 0 ? train->source_count : 1);
         lengths_log(&lengths, plan->files->length, log);
     }
-}
-
-void training_report_plan(const struct training_plan *plan, const struct berth_log *log) {
-    report_model(plan, log);
-    report_data(plan, log);
-    report_batches(plan, log);
-    report_optimizer(plan, log);
-    report_files(plan, log);
-    report_lengths(plan, log);
-}
-
-// Whether there is a score by which models are compared.
-static int has_best(const struct training_summary *summary) {
-    struct best_metric best;
-    return summary->loop->score.count > 0 &&
-           strategy_best_metric(&summary->config->run, &summary->loop->score, &best, NULL) ==
-               BERTH_OK;
 }
 
 static void add_unless_nan(struct log_record *record, const char *key, double value) {
@@ -208,7 +188,11 @@ static void report_summary(const struct training_summary *summary, const struct 
     const struct task_score *score = &summary->loop->score;
     log_add_metrics(&record, score->items, score->count);
     add_unless_nan(&record, "eval_loss", score->loss);
-    if (has_best(summary)) {
+    // There may be a score by which models are compared.
+    struct best_metric best;
+    if (summary->loop->score.count > 0 &&
+        save_eval_best_metric(&summary->config->run, &summary->loop->score, &best, NULL) ==
+            BERTH_OK) {
         LOG_ADD(&record, log_real("best_metric", summary->progress->best.value));
     }
     LOG_ADD(&record, log_real("samples_per_second", result->samples_per_second),

@@ -11,7 +11,7 @@
 #include "metrics/results.h"
 #include "model/sentence.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/original.h"
+#include "train/checkpoint/foreign_checkpoint.h"
 #include "train/checkpoint/state_file.h"
 
 #include <inttypes.h>
@@ -149,26 +149,10 @@ static json *object_of(const struct worker_table *table, int rank) {
     return json_unless_failed(object, failed);
 }
 
-static enum berth_status write_table(const struct worker_table *table, struct berth_error *error) {
-    const struct path path = path_in(table->output_dir, "workers.json");
-    json *workers = json_new_array();
-    int failed = 0;
-    for (int i = 0; i < table->count; i++) {
-        failed |= json_append(workers, object_of(table, i));
-    }
-    json *root = JSON_OBJECT(
-        {"best_worker", table->best >= 0 ? json_new_integer(table->best) : json_new_null()},
-        {"metric", json_new_text(score_name(table))},
-        {"workers", json_unless_failed(workers, failed)});
-    enum berth_status status = json_write_file(root, JSON_INDENT_2_SORTED, path.text, error);
-    json_free(root);
-    return status;
-}
-
 // Whether it is a result of a worker: a regular file, not a checkpoint. Weights are copied apart.
 static int is_result(const char *folder, const char *name) {
     return file_exists(path_in(folder, name).text) && name[0] != '.' &&
-           !checkpoint_is_temporary(name) && !original_is_name(name) &&
+           !checkpoint_is_temporary(name) && !foreign_is_name(name) &&
            strcmp(name, state_file_name(STATE_FILE_WEIGHTS)) != 0;
 }
 
@@ -200,5 +184,17 @@ enum berth_status worker_table_publish(const struct worker_table *table,
         TRY(sentence_copy(folder.text, table->output_dir, error));
         TRY(copy_named(folder.text, table->output_dir, weights, error));
     }
-    return write_table(table, error);
+    const struct path path = path_in(table->output_dir, "workers.json");
+    json *workers = json_new_array();
+    int failed = 0;
+    for (int i = 0; i < table->count; i++) {
+        failed |= json_append(workers, object_of(table, i));
+    }
+    json *root = JSON_OBJECT(
+        {"best_worker", table->best >= 0 ? json_new_integer(table->best) : json_new_null()},
+        {"metric", json_new_text(score_name(table))},
+        {"workers", json_unless_failed(workers, failed)});
+    enum berth_status status = json_write_file(root, JSON_INDENT_2_SORTED, path.text, error);
+    json_free(root);
+    return status;
 }

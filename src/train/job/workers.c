@@ -12,7 +12,7 @@
 #include "report/run.h"
 #include "settings/settings.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/leftovers.h"
+#include "train/checkpoint/stale_files.h"
 #include "train/job/resume.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
@@ -71,14 +71,14 @@ static int overwrites(const struct settings *given) {
     return given->run.overwrite_output_dir && !settings_resume(given);
 }
 
-static enum berth_status settle(struct worker *worker, struct berth_error *error) {
+static enum berth_status resolve_settings(struct worker *worker, struct berth_error *error) {
     const struct settings *given = worker->given;
     const struct comm *comm = worker->comm;
     if (is_first(worker)) {
         TRY(output_check(
             &given->run, &given->report,
             settings_resume(given) ? NULL : ", or resume with resume_from_checkpoint auto", error));
-        TRY(overwrites(given) ? leftovers_check(given->run.output_dir, &given->model, error)
+        TRY(overwrites(given) ? stale_files_check(given->run.output_dir, &given->model, error)
                               : BERTH_OK);
         TRY(given->report.report != NULL ? html_check_output(given->report.report, error)
                                          : BERTH_OK);
@@ -107,7 +107,23 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     return BERTH_OK;
 }
 
-static void announce(const struct worker *worker) {
+// Rank 0 only, after the workers' folders were created in it.
+static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
+    const struct settings *given = worker->given;
+    TRY(output_lock(&given->run, &worker->lock, NULL, error));
+    return checkpoint_clean(given->run.output_dir, &worker->args.log, error);
+}
+
+// Rank 0 only.
+static enum berth_status remove_stale_files(const struct worker *worker,
+                                            struct berth_error *error) {
+    return overwrites(worker->given) && !stop_interrupts(worker->request)
+               ? stale_files_remove(worker->given->run.output_dir, &worker->args.log, error)
+               : BERTH_OK;
+}
+
+static enum berth_status start(struct worker *worker, struct berth_error *error) {
+    TRY(comm_settle(worker->comm, resolve_settings(worker, error), error));
     const struct settings *given = worker->given;
     const int count = worker->comm->size;
     const struct path beyond = worker_folder(given->run.output_dir, count);
@@ -123,33 +139,14 @@ static void announce(const struct worker *worker) {
         log_note(&worker->args.log, "%s is left from a run with more processes and is ignored",
                  beyond.text);
     }
-}
-
-// Rank 0 only, after the workers' folders were created in it.
-static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
-    const struct settings *given = worker->given;
-    TRY(output_lock(&given->run, &worker->lock, NULL, error));
-    return checkpoint_clean(given->run.output_dir, &worker->args.log, error);
-}
-
-// Rank 0 only.
-static enum berth_status remove_leftovers(const struct worker *worker, struct berth_error *error) {
-    return overwrites(worker->given) && !stop_interrupts(worker->request)
-               ? leftovers_remove(worker->given->run.output_dir, &worker->args.log, error)
-               : BERTH_OK;
-}
-
-static enum berth_status start(struct worker *worker, struct berth_error *error) {
-    TRY(comm_settle(worker->comm, settle(worker, error), error));
-    announce(worker);
     TRY(training_job_open(&worker->args, &worker->job, error));
     if (worker->given->run.dry_run) {
         return BERTH_OK;
     }
     TRY(comm_settle(worker->comm, is_first(worker) ? lock_output(worker, error) : BERTH_OK, error));
     TRY(output_compare_ranks(worker->comm, worker->given->run.output_dir, error));
-    return comm_settle(worker->comm, is_first(worker) ? remove_leftovers(worker, error) : BERTH_OK,
-                       error);
+    return comm_settle(worker->comm,
+                       is_first(worker) ? remove_stale_files(worker, error) : BERTH_OK, error);
 }
 
 // --- training -----------------------------------------------------------------------------------
@@ -185,20 +182,6 @@ static void train_alone(void *context) {
     }
 }
 
-// Another process is lost: reports what this one has done; its results are in its folder.
-static enum berth_status report_alone(struct worker *worker, const struct berth_error *lost,
-                                      struct berth_error *error) {
-    const struct worker_row *row = own_row(worker);
-    const int rank = worker->comm->rank;
-    return row->error.status != BERTH_OK
-               ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
-                           row->error.message)
-               : error_set(error, lost->status,
-                           "worker %d has finished in %s, but no best worker was chosen: %s; "
-                           "resume all with resume_from_checkpoint auto",
-                           rank, worker->folder.text, lost->message);
-}
-
 static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
     const struct heartbeat_rules rules = {.comm = worker->comm,
                                           .count = COUNTS,
@@ -212,7 +195,19 @@ static enum berth_status train_all(struct worker *worker, struct berth_error *er
         comm->broadcast(comm, &worker->table.rows[rank], sizeof *worker->table.rows, rank);
         status = comm->status(comm, &lost);
     }
-    return status == BERTH_OK ? BERTH_OK : report_alone(worker, &lost, error);
+    if (status == BERTH_OK) {
+        return BERTH_OK;
+    }
+    // Another process is lost: reports what this one has done; its results are in its folder.
+    const struct worker_row *row = own_row(worker);
+    const int rank = worker->comm->rank;
+    return row->error.status != BERTH_OK
+               ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
+                           row->error.message)
+               : error_set(error, lost.status,
+                           "worker %d has finished in %s, but no best worker was chosen: %s; "
+                           "resume all with resume_from_checkpoint auto",
+                           rank, worker->folder.text, lost.message);
 }
 
 // --- the end ------------------------------------------------------------------------------------
@@ -221,10 +216,10 @@ static enum berth_status publish(const struct worker *worker, struct berth_error
     const char *folder = worker->given->run.output_dir;
     char before[DIGEST_HEX_SIZE];
     TRY(file_lock_check(&worker->lock, error));
-    leftovers_digest_weights(folder, before);
+    stale_files_digest_weights(folder, before);
     TRY(worker_table_publish(&worker->table, error));
     if (worker->table.best >= 0) {
-        leftovers_remove_torch(folder, before, &worker->args.log);
+        stale_files_remove_torch(folder, before, &worker->args.log);
     }
     return BERTH_OK;
 }
@@ -310,8 +305,8 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     return unfinished < 0 ? BERTH_OK : report_unfinished(worker, unfinished, error);
 }
 
-static enum berth_status run(struct worker *worker, struct berth_run_result *result,
-                             struct berth_error *error) {
+static enum berth_status run_worker(struct worker *worker, struct berth_run_result *result,
+                                    struct berth_error *error) {
     TRY(start(worker, error));
     if (worker->given->run.dry_run) {
         return BERTH_OK;
@@ -338,18 +333,12 @@ static enum berth_status train_independently(const struct training_job_args *arg
                                       .best = -1}};
     worker.args.config = &worker.config;
     worker.args.comm = comm_self();
-    const enum berth_status status = run(&worker, result, error);
+    const enum berth_status status = run_worker(&worker, result, error);
     training_job_close(worker.job);
     worker.comm->close(worker.comm);
     file_lock_release(&worker.lock);
     memory_free(worker.table.rows);
     return status;
-}
-
-// Whether one process resumes a run of several workers: it then is worker 0.
-static int is_worker_0(const struct settings *config) {
-    const char *const output_dir = config->run.output_dir != NULL ? config->run.output_dir : "";
-    return resume_is_auto(config) && dir_exists(worker_folder(output_dir, 0).text);
 }
 
 enum berth_status workers_train(const struct training_task *task, const struct settings *config,
@@ -365,7 +354,9 @@ enum berth_status workers_train(const struct training_task *task, const struct s
     *rank = args.comm->rank;
     int is_worker = settings_are_independent(config) && args.comm->size > 1;
     if (settings_are_independent(config) && !is_worker) {
-        is_worker = is_worker_0(config);
+        // One process that resumes a run of several workers is worker 0.
+        const char *const output_dir = config->run.output_dir != NULL ? config->run.output_dir : "";
+        is_worker = resume_is_auto(config) && dir_exists(worker_folder(output_dir, 0).text);
         if (!is_worker) {
             log_note(&args.log, "workers independent has no effect in one process");
         }

@@ -9,7 +9,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <limits.h>
 #include <stdio.h>

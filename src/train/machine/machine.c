@@ -127,25 +127,21 @@ static __attribute__((noinline)) void start_threads(int threads) {
     memory_free(memory_new(1)); // keeps the region from being empty
 }
 
-static enum berth_status fit_stacks(int threads, struct berth_error *error) {
-    const uint64_t space = remaining_under_limit(0), each = stack_size();
-    const uint64_t running = read_count("/proc/self/status", "Threads:", 1);
-    const uint64_t missing = (uint64_t)threads > running ? (uint64_t)threads - running : 0;
-    return space == UINT64_MAX || each * missing <= space
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
-                           " MiB; threads %" PRIu64 " would fit",
-                           threads, each * missing >> 20, process_limits[0].name, space >> 20,
-                           running + space / each);
-}
-
 enum berth_status machine_start_threads(int threads, struct berth_error *error) {
     static _Thread_local int known = 1; // OpenMP keeps threads for each thread that calls it
     if (threads <= known || cores_is_forked_child()) {
         return BERTH_OK;
     }
-    TRY(fit_stacks(threads, error));
+    const uint64_t space = remaining_under_limit(0), each = stack_size();
+    const uint64_t running = read_count("/proc/self/status", "Threads:", 1);
+    const uint64_t missing = (uint64_t)threads > running ? (uint64_t)threads - running : 0;
+    if (space != UINT64_MAX && each * missing > space) {
+        return error_set(error, BERTH_CONFIG,
+                         "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
+                         " MiB; threads %" PRIu64 " would fit",
+                         threads, each * missing >> 20, process_limits[0].name, space >> 20,
+                         running + space / each);
+    }
     const int startable = 1 + threads_startable(threads - 1);
     if (startable < threads) {
         return error_set(error, BERTH_CONFIG,
@@ -222,19 +218,6 @@ static const char *gpu_kind_of(const char *name, int *index) {
     return *kind;
 }
 
-static enum berth_status open_named(const char *name, struct device_options *options,
-                                    const struct berth_log *log, struct device **device,
-                                    struct berth_error *error) {
-    const char *kind = gpu_kind_of(name, &options->index);
-    if (kind != NULL) {
-        TRY(device_gpu_open(kind, options, device, error));
-    } else {
-        TRY(device_cpu_open(options, device, error));
-    }
-    log_detail(log, "device: %s", (*device)->describe(*device));
-    return BERTH_OK;
-}
-
 enum berth_status machine_device_open(const struct machine_settings *settings,
                                       const struct comm *comm, const struct berth_log *log,
                                       struct device **device, struct berth_error *error) {
@@ -254,7 +237,13 @@ enum berth_status machine_device_open(const struct machine_settings *settings,
     if (strcmp(name, "auto") == 0) {
         TRY(open_best(&options, log, device, error));
     } else {
-        TRY(open_named(name, &options, log, device, error));
+        const char *kind = gpu_kind_of(name, &options.index);
+        if (kind != NULL) {
+            TRY(device_gpu_open(kind, &options, device, error));
+        } else {
+            TRY(device_cpu_open(&options, device, error));
+        }
+        log_detail(log, "device: %s", (*device)->describe(*device));
     }
     assert(device_check(*device) == NULL);
     if (settings->tf32 && !(*device)->tf32) {

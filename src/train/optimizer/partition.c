@@ -49,21 +49,6 @@ void partition_starts(const struct param_table *table, const struct partition_ru
     }
 }
 
-static void add(struct partition *partition, int64_t first, int64_t end) {
-    struct partition_span *last =
-        partition->count > 0 ? &partition->spans[partition->count - 1] : NULL;
-    if (end <= first) {
-        return;
-    }
-    if (last != NULL && last->first + last->count == first) {
-        last->count += end - first;
-    } else {
-        partition->spans[partition->count++] =
-            (struct partition_span){first, end - first, partition->elements};
-    }
-    partition->elements += end - first;
-}
-
 enum berth_status partition_init(struct partition *partition, const struct param_table *table,
                                  const struct partition_rule *rule, int rank,
                                  struct berth_error *error) {
@@ -75,7 +60,19 @@ enum berth_status partition_init(struct partition *partition, const struct param
     }
     for (size_t i = 0; i < ranges; i++) {
         const struct param_range range = param_range(table, i);
-        add(partition, cut_of(table, rule, range, rank), cut_of(table, rule, range, rank + 1));
+        const int64_t first = cut_of(table, rule, range, rank);
+        const int64_t end = cut_of(table, rule, range, rank + 1);
+        struct partition_span *last =
+            partition->count > 0 ? &partition->spans[partition->count - 1] : NULL;
+        if (end > first) {
+            if (last != NULL && last->first + last->count == first) {
+                last->count += end - first;
+            } else {
+                partition->spans[partition->count++] =
+                    (struct partition_span){first, end - first, partition->elements};
+            }
+            partition->elements += end - first;
+        }
     }
     return BERTH_OK;
 }

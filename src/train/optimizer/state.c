@@ -332,24 +332,20 @@ static int64_t inspect(struct state *state, const struct param *param, const flo
     return finite;
 }
 
-static enum berth_status check_finite(const struct state_loader *loader, const struct param *param,
-                                      const float *values, int64_t finite,
-                                      struct berth_error *error) {
-    return finite == param->rows * param->cols
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
-                           "is damaged, or the training that wrote it diverged; use another model "
-                           "or an earlier checkpoint",
-                           loader->source, finite + 1, param->name, (double)values[finite]);
-}
-
 static enum berth_status end_param(void *context, const struct param *param, float *values,
                                    struct berth_error *error) {
     const struct state_loader *loader = context;
     struct state *state = loader->state;
     const int64_t count = param->rows * param->cols;
-    TRY(check_finite(loader, param, values, inspect(state, param, values), error));
+    const int64_t finite = inspect(state, param, values);
+
+    if (!(finite == param->rows * param->cols)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
+                         "is damaged, or the training that wrote it diverged; use another model "
+                         "or an earlier checkpoint",
+                         loader->source, finite + 1, param->name, (double)values[finite]);
+    }
     if (state->is_int8) {
         TRY(int8_weights_round(&state->int8, param, values, error));
     }

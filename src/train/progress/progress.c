@@ -189,7 +189,7 @@ static json *best_checkpoint(const struct progress *progress, const struct run_s
     const char *output = settings->output_dir != NULL ? settings->output_dir : ".";
     snprintf(folder, sizeof folder, "%.*s/checkpoint-%" PRId64, (int)path_length(output), output,
              progress->best_step);
-    const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(settings) &&
+    const int is_saved = !isnan(progress->best.value) && save_eval_has_checkpoints(settings) &&
                          (progress->best_step == progress->step || dir_exists(folder));
     return is_saved ? json_new_path(folder) : json_new_null();
 }
@@ -531,23 +531,6 @@ static int was_set(const struct progress_source *source, const char *flag) {
     return then != NULL && strcmp(then, "true") == 0;
 }
 
-// Warns if the data has changed. That is allowed, as some settings for making it may change, too.
-static void warn_of_changed_data(const struct progress *found,
-                                 const struct progress_source *source) {
-    const char *then = json_text(json_member(progress_own_keys(source->state), "train_checksum"));
-    char now[CHECKSUM_TEXT];
-    if (then == NULL || found->feed == NULL || found->feed->checksum == 0) {
-        return;
-    }
-    print_checksum(found->feed->checksum, now);
-    if (strcmp(then, now) != 0) {
-        log_warning(source->log,
-                    "resume: the training examples have changed since %s was written: their number "
-                    "is the same, but not their texts, labels or order",
-                    source->path);
-    }
-}
-
 // Settings and data must be the same as at the start of the run.
 static enum berth_status check_same_run(struct progress *found,
                                         const struct progress_source *source,
@@ -568,7 +551,19 @@ static enum berth_status check_same_run(struct progress *found,
     }
     // After the checks that say why it has changed.
     TRY(check_number(own, path, "train_features", batching->features, error));
-    warn_of_changed_data(found, source);
+    // The data may have changed, as some settings for making it may change, too.
+    const char *then = json_text(json_member(own, "train_checksum"));
+    char now[CHECKSUM_TEXT];
+    if (then != NULL && found->feed != NULL && found->feed->checksum != 0) {
+        print_checksum(found->feed->checksum, now);
+        if (strcmp(then, now) != 0) {
+            log_warning(
+                source->log,
+                "resume: the training examples have changed since %s was written: their number "
+                "is the same, but not their texts, labels or order",
+                source->path);
+        }
+    }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
     if (source->config->optimizer.rewarmup && !was_set(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
@@ -633,15 +628,6 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     return BERTH_OK;
 }
 
-// Whatever the order of their members: that of a file is another.
-static int are_same(const json *a, const json *b) {
-    char *texts[] = {json_write(a, JSON_INDENT_2_SORTED), json_write(b, JSON_INDENT_2_SORTED)};
-    const int same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
-    memory_free(texts[0]);
-    memory_free(texts[1]);
-    return same;
-}
-
 enum berth_status progress_follows(const struct progress *progress, const char *path, int *follows,
                                    struct berth_error *error) {
     json *state;
@@ -655,7 +641,14 @@ enum berth_status progress_follows(const struct progress *progress, const char *
     const size_t count = json_is_array_value(entries) ? json_length(entries) : SIZE_MAX;
     *follows = count <= json_length(progress->log);
     for (size_t i = 0; i < count && *follows; i++) {
-        *follows = are_same(json_at(entries, i), json_at(progress->log, i));
+        // Whatever the order of their members: that of a file is another.
+        const json *a = json_at(entries, i);
+        const json *b = json_at(progress->log, i);
+        char *texts[] = {json_write(a, JSON_INDENT_2_SORTED), json_write(b, JSON_INDENT_2_SORTED)};
+        const int same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
+        memory_free(texts[0]);
+        memory_free(texts[1]);
+        *follows = same;
     }
     json_free(state);
     return BERTH_OK;

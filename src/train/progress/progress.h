@@ -12,8 +12,8 @@
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
 #include "train/optimizer/loss_scale.h"
+#include "train/progress/save_eval.h"
 #include "train/progress/spikes.h"
-#include "train/progress/strategy.h"
 #include "train/tasks/training_task.h"
 
 #include <stdint.h>

@@ -46,23 +46,6 @@ static enum berth_status read_length(const struct run_facts *facts, const char *
                : json_get_integer(facts->state, path, "max_steps", length, error);
 }
 
-static enum berth_status read_schedule(struct run_facts *facts,
-                                       const struct optimizer_settings *settings, const char *path,
-                                       struct berth_error *error) {
-    int64_t length, start = 0;
-    TRY(read_length(facts, path, &length, error));
-    TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
-    facts->schedule.peak = rate_factor(facts) * settings->learning_rate;
-    if (length > 0) {
-        facts->schedule = schedule_of(settings, rate_factor(facts), length);
-        if (start > 0) {
-            schedule_restart(&facts->schedule, settings, start);
-        }
-        facts->next_rate = schedule_rate(&facts->schedule, facts->scheduled);
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status read_settings(struct run_facts *facts, const char *path,
                                        struct berth_error *error) {
     struct optimizer_settings settings;
@@ -75,29 +58,18 @@ static enum berth_status read_settings(struct run_facts *facts, const char *path
         facts->last_rate = json_is_number_value(rate) ? json_as_real(rate) : facts->last_rate;
     }
     facts->next_rate = facts->last_rate;
-    return read_schedule(facts, &settings, path, error);
-}
-
-static enum berth_status read_numbers(struct run_facts *facts, const char *path,
-                                      struct berth_error *error) {
-    const json *own = progress_own_keys(facts->state);
-    int64_t phase_start = 0, moments_start = 0;
-    facts->step = -1;
-    TRY(json_get_integer(facts->state, path, "global_step", &facts->step, error));
-    TRY(json_get_integer(own, path, "skipped_steps", &facts->skipped, error));
-    TRY(json_get_integer(own, path, "phase_start", &phase_start, error));
-    TRY(json_get_integer(own, path, "moments_start", &moments_start, error));
-    TRY(json_get_integer(progress_sizes(facts->state), path, "train_batch_size", &facts->sequences,
-                         error));
-    const int64_t start = phase_start > moments_start ? phase_start : moments_start;
-    facts->updates = facts->step - start - facts->skipped;
-    facts->scheduled = facts->step - phase_start - facts->skipped;
-    return facts->step >= 0 && facts->skipped >= 0 && facts->updates >= 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: keys \"global_step\", \"skipped_steps\", \"phase_start\" and "
-                           "\"moments_start\": expected numbers of updates that fit each other",
-                           path);
+    int64_t length, start = 0;
+    TRY(read_length(facts, path, &length, error));
+    TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
+    facts->schedule.peak = rate_factor(facts) * settings.learning_rate;
+    if (length > 0) {
+        facts->schedule = schedule_of(&settings, rate_factor(facts), length);
+        if (start > 0) {
+            schedule_restart(&facts->schedule, &settings, start);
+        }
+        facts->next_rate = schedule_rate(&facts->schedule, facts->scheduled);
+    }
+    return BERTH_OK;
 }
 
 enum berth_status run_facts_read(struct run_facts *facts, const char *path,
@@ -105,7 +77,24 @@ enum berth_status run_facts_read(struct run_facts *facts, const char *path,
     enum berth_status status;
     *facts = (struct run_facts){0};
     TRY_DONE(json_read_file(path, &facts->state, error));
-    TRY_DONE(read_numbers(facts, path, error));
+    const json *own = progress_own_keys(facts->state);
+    int64_t phase_start = 0, moments_start = 0;
+    facts->step = -1;
+    TRY_DONE(json_get_integer(facts->state, path, "global_step", &facts->step, error));
+    TRY_DONE(json_get_integer(own, path, "skipped_steps", &facts->skipped, error));
+    TRY_DONE(json_get_integer(own, path, "phase_start", &phase_start, error));
+    TRY_DONE(json_get_integer(own, path, "moments_start", &moments_start, error));
+    TRY_DONE(json_get_integer(progress_sizes(facts->state), path, "train_batch_size",
+                              &facts->sequences, error));
+    const int64_t start = phase_start > moments_start ? phase_start : moments_start;
+    facts->updates = facts->step - start - facts->skipped;
+    facts->scheduled = facts->step - phase_start - facts->skipped;
+    if (facts->step < 0 || facts->skipped < 0 || facts->updates < 0) {
+        TRY_DONE(error_set(error, BERTH_BAD_DATA,
+                           "%s: keys \"global_step\", \"skipped_steps\", \"phase_start\" and "
+                           "\"moments_start\": expected numbers of updates that fit each other",
+                           path));
+    }
     TRY_DONE(read_settings(facts, path, error));
 done:
     if (status != BERTH_OK) {

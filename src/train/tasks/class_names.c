@@ -266,40 +266,16 @@ void class_names_settle_head(struct task_set *set, const struct class_names *nam
 
 // --- weights ------------------------------------------------------------------------------------
 
-static enum berth_status balance(double *weights, const struct class_names *names,
-                                 const size_t *counts, const char *path,
-                                 struct berth_error *error) {
-    size_t all = 0;
-    for (size_t k = 0; k < names->count; k++) {
-        all += counts[k];
-        if (counts[k] == 0) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: class_weights balanced: the class \"%s\" does not occur; give a "
-                             "weight for each class",
-                             path, names->list[k]);
-        }
-    }
-    for (size_t k = 0; k < names->count; k++) {
-        weights[k] = (double)all / ((double)names->count * (double)counts[k]);
-    }
-    return BERTH_OK;
-}
-
-// Parses one weight of the list; returns the rest of the text, or NULL.
-static const char *parse_weight(const char *text, double *weight) {
-    char number[NUMBER_TEXT_SIZE * 2];
-    const size_t length = strcspn(text, ", ");
-    snprintf(number, sizeof number, "%.*s", (int)length, text);
-    const int is_number = length < sizeof number && number_parse_real(number, weight);
-    return is_number && *weight > 0 ? text + length + strspn(text + length, ", ") : NULL;
-}
-
 static enum berth_status parse_weights(double *weights, const struct class_names *names,
                                        const char *text, struct berth_error *error) {
     const char *rest = text;
     size_t count = 0;
     for (double weight; rest != NULL && *rest != '\0'; count++) {
-        rest = parse_weight(rest, &weight);
+        char number[NUMBER_TEXT_SIZE * 2];
+        const size_t length = strcspn(rest, ", ");
+        snprintf(number, sizeof number, "%.*s", (int)length, rest);
+        const int is_number = length < sizeof number && number_parse_real(number, &weight);
+        rest = is_number && weight > 0 ? rest + length + strspn(rest + length, ", ") : NULL;
         if (rest != NULL && count < names->count) {
             weights[count] = weight;
         }
@@ -322,9 +298,24 @@ static enum berth_status fill_weights(double *weights, const struct settings *co
         }
         return BERTH_OK;
     }
-    return strcmp(config->task.class_weights, "balanced") == 0
-               ? balance(weights, names, counts, path, error)
-               : parse_weights(weights, names, config->task.class_weights, error);
+    if (strcmp(config->task.class_weights, "balanced") == 0) {
+        size_t all = 0;
+        for (size_t k = 0; k < names->count; k++) {
+            all += counts[k];
+            if (counts[k] == 0) {
+                return error_set(
+                    error, BERTH_BAD_DATA,
+                    "%s: class_weights balanced: the class \"%s\" does not occur; give a "
+                    "weight for each class",
+                    path, names->list[k]);
+            }
+        }
+        for (size_t k = 0; k < names->count; k++) {
+            weights[k] = (double)all / ((double)names->count * (double)counts[k]);
+        }
+        return BERTH_OK;
+    }
+    return parse_weights(weights, names, config->task.class_weights, error);
 }
 
 static int is_plain(const struct settings *config) {

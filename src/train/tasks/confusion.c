@@ -46,14 +46,6 @@ enum berth_status confusion_init(struct confusion *confusion, const char *const 
                : error_no_memory(error, cells * sizeof *confusion->cells, "the confusion matrix");
 }
 
-static void log_cell(const struct confusion *confusion, const struct confusion_cell *cell,
-                     int64_t step, const struct berth_log *log) {
-    LOG_RECORD(log, BERTH_DETAIL, "confusion", log_integer("step", step),
-               log_text("expected", confusion->names[cell->expected]),
-               log_text("predicted", confusion->names[cell->predicted]),
-               log_integer("count", cell->count));
-}
-
 void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {
     // Adds up the cells of the same classes and leaves out the empty ones.
     struct confusion_cell *cells = confusion->cells;
@@ -74,7 +66,11 @@ void confusion_log(struct confusion *confusion, int64_t step, const struct berth
     confusion->count = count;
     qsort(confusion->cells, confusion->count, sizeof *confusion->cells, compare_counts);
     for (size_t i = 0; i < confusion->count; i++) {
-        log_cell(confusion, &confusion->cells[i], step, log);
+        const struct confusion_cell *cell = &confusion->cells[i];
+        LOG_RECORD(log, BERTH_DETAIL, "confusion", log_integer("step", step),
+                   log_text("expected", confusion->names[cell->expected]),
+                   log_text("predicted", confusion->names[cell->predicted]),
+                   log_integer("count", cell->count));
     }
     memory_free(confusion->cells);
     *confusion = (struct confusion){.names = NULL};

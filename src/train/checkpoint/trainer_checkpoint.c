@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes over the progress of a run of transformers' Trainer: its log, and the step that its
 // trainer_state.json has. Data of another size are refused; another learning rate or decay is
-// logged. original.c calls it between the weights and the moments, which original_moments.c reads.
-#include "train/checkpoint/trainer.h"
+// logged. foreign_checkpoint.c calls it between the weights and the moments, which
+// foreign_moments.c reads.
+#include "train/checkpoint/trainer_checkpoint.h"
 
 #include "core/file.h"
 #include "format/containers/containers.h"
@@ -85,59 +86,12 @@ void trainer_close(struct trainer_checkpoint *checkpoint) {
 
 // --- comparing -----------------------------------------------------------------------------------
 
-// A parameter that the checkpoint lacks would be a random one.
-static enum berth_status check_weights(const struct trainer_checkpoint *checkpoint,
-                                       const struct model_files *files,
-                                       const struct weights *weights, struct berth_error *error) {
-    for (size_t i = 0; i < files->table.count; i++) {
-        const char *name = files->table.params[i].name;
-        if (weights_find(weights, name) == NULL) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: expected the checkpoint of %s, found no %s; name a checkpoint of "
-                             "the same task, or start from its weights with model_name_or_path",
-                             checkpoint->folder, param_head_row(files->table.head)->title, name);
-        }
-    }
-    return BERTH_OK;
-}
-
-// The Trainer's epoch is a fraction of its micro-batches, as batching_epochs'.
-static enum berth_status check_epoch(const struct trainer_checkpoint *checkpoint,
-                                     const struct batching *batching, int64_t step,
-                                     struct berth_error *error) {
-    double then = 0;
-    TRY(json_get_real(checkpoint->state, checkpoint->folder, "epoch", &then, error));
-    const double now = batching_epochs(batching, step);
-    const double update = now / (double)(step > 0 ? step : 1);
-    return then <= 0 || fabs(then - now) <= EPOCH_TOLERANCE * then + update
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: after update %" PRId64 " the run to resume was at epoch %.4g, and "
-                           "this one would be at epoch %.4g; resume with the same data and the "
-                           "same number of sequences in an update",
-                           checkpoint->folder, step, then, now);
-}
-
 // The number in a group of parameters or a tuple; NaN if there is none.
 static double number_of(const struct pickle_value *value) {
     int64_t integer;
     return pickle_is(value, PICKLE_REAL)     ? value->real
            : pickle_integer(value, &integer) ? (double)integer
                                              : NAN;
-}
-
-static void compare_rate(const struct trainer_checkpoint *checkpoint,
-                         const struct checkpoint_content *content, int64_t step, double then,
-                         const struct berth_log *log) {
-    const double now = schedule_rate(content->schedule, step);
-    if (!content->rewarmup &&
-        fabs(then - now) > RATE_TOLERANCE * content->schedule->peak) { // false for NaN
-        log_warning(log,
-                    "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
-                    "to continue as planned, give the learning_rate, schedule, warm-up and number "
-                    "of epochs or updates of the run to resume",
-                    checkpoint->folder, step + 1, then, now);
-    }
 }
 
 static void compare_settings(const struct trainer_checkpoint *checkpoint,
@@ -168,13 +122,36 @@ static void compare_settings(const struct trainer_checkpoint *checkpoint,
                      rows[i].now);
         }
     }
-    compare_rate(checkpoint, content, step, number_of(pickle_member(pickle, group, "lr")), log);
+    const double then = number_of(pickle_member(pickle, group, "lr"));
+    const double now = schedule_rate(content->schedule, step);
+    if (!content->rewarmup &&
+        fabs(then - now) > RATE_TOLERANCE * content->schedule->peak) { // false for NaN
+        log_warning(log,
+                    "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
+                    "to continue as planned, give the learning_rate, schedule, warm-up and number "
+                    "of epochs or updates of the run to resume",
+                    checkpoint->folder, step + 1, then, now);
+    }
 }
 
 // --- restoring -----------------------------------------------------------------------------------
 
-static enum berth_status restore_log(const struct trainer_checkpoint *checkpoint,
-                                     struct progress *progress, struct berth_error *error) {
+enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
+                                  const struct checkpoint_content *content,
+                                  const struct weights *weights, int64_t step,
+                                  const struct berth_log *log, struct berth_error *error) {
+    // A parameter that the checkpoint lacks would be a random one.
+    const struct model_files *files = content->files;
+    for (size_t i = 0; i < files->table.count; i++) {
+        const char *name = files->table.params[i].name;
+        if (weights_find(weights, name) == NULL) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: expected the checkpoint of %s, found no %s; name a checkpoint of "
+                             "the same task, or start from its weights with model_name_or_path",
+                             checkpoint->folder, param_head_row(files->table.head)->title, name);
+        }
+    }
+    struct progress *progress = content->progress;
     const json *entries = json_member(checkpoint->state, "log_history");
     if (!json_is_array_value(entries)) {
         return error_set(error, BERTH_BAD_DATA,
@@ -187,16 +164,8 @@ static enum berth_status restore_log(const struct trainer_checkpoint *checkpoint
     }
     json_free(progress->log);
     progress->log = copy;
-    return json_get_real(checkpoint->state, checkpoint->folder, "total_flos", &progress->total_flos,
-                         error);
-}
-
-enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
-                                  const struct checkpoint_content *content,
-                                  const struct weights *weights, int64_t step,
-                                  const struct berth_log *log, struct berth_error *error) {
-    TRY(check_weights(checkpoint, content->files, weights, error));
-    TRY(restore_log(checkpoint, content->progress, error));
+    TRY(json_get_real(checkpoint->state, checkpoint->folder, "total_flos", &progress->total_flos,
+                      error));
     if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
         log_note(log,
                  "%s: the best score so far is forgotten, because best_metric does not say which "
@@ -204,7 +173,19 @@ enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
                  checkpoint->folder);
     }
     if (!content->run->phase2) {
-        TRY(check_epoch(checkpoint, content->batching, step, error));
+        // The Trainer's epoch is a fraction of its micro-batches, as batching_epochs'.
+        double then = 0;
+        TRY(json_get_real(checkpoint->state, checkpoint->folder, "epoch", &then, error));
+        const double now = batching_epochs(content->batching, step);
+        const double update = now / (double)(step > 0 ? step : 1);
+        if (!(then <= 0 || fabs(then - now) <= EPOCH_TOLERANCE * then + update)) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: after update %" PRId64
+                             " the run to resume was at epoch %.4g, and "
+                             "this one would be at epoch %.4g; resume with the same data and the "
+                             "same number of sequences in an update",
+                             checkpoint->folder, step, then, now);
+        }
         compare_settings(checkpoint, content, step, log);
     }
     return BERTH_OK;

@@ -2,17 +2,17 @@
 // Resumes from a checkpoint that another program wrote: recognises it by its name, reads weights
 // and, where they have a counterpart, moments and step, and fills in the progress that the file
 // does not have. Called by training_job.c in place of checkpoint_read; matching the moments to
-// parameters is in original_moments.c.
-#include "train/checkpoint/original.h"
+// parameters is in foreign_moments.c.
+#include "train/checkpoint/foreign_checkpoint.h"
 
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "model/weights.h"
-#include "train/checkpoint/original_moments.h"
-#include "train/checkpoint/original_write.h"
-#include "train/checkpoint/trainer.h"
+#include "train/checkpoint/foreign_moments.h"
+#include "train/checkpoint/foreign_write.h"
+#include "train/checkpoint/trainer_checkpoint.h"
 #include "train/progress/run_facts.h"
 
 #include <inttypes.h>
@@ -52,14 +52,14 @@ static int64_t step_of_any(const char *name) {
     return step_of_first(PRIMARY_FORMS, name);
 }
 
-int original_is_name(const char *name) {
+int foreign_is_name(const char *name) {
     return step_of_first(FORMS, name) >= 0;
 }
 
 // --- finding ------------------------------------------------------------------------------------
 
-enum berth_status original_locate(const char *path, char **file, int64_t *step,
-                                  struct berth_error *error) {
+enum berth_status foreign_locate(const char *path, char **file, int64_t *step,
+                                 struct berth_error *error) {
     static const char *const suffixes[] = {"", ".index"};
     *file = NULL;
     *step = -1;
@@ -75,8 +75,8 @@ enum berth_status original_locate(const char *path, char **file, int64_t *step,
     return BERTH_OK;
 }
 
-enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,
-                                struct berth_error *error) {
+enum berth_status foreign_find(const char *folder, int64_t wanted, char **file, int64_t *step,
+                               struct berth_error *error) {
     char **names;
     const char *newest = NULL;
     *file = NULL;
@@ -118,11 +118,11 @@ static enum berth_status find_phase(const struct run_settings *settings, const c
                                       file, step, *start);
 }
 
-// Reads trainer_state.json from a file that Berth wrote (original_write.h); *state is NULL for
+// Reads trainer_state.json from a file that Berth wrote (foreign_write.h); *state is NULL for
 // others.
 static enum berth_status read_state(const struct weights *weights, json **state,
                                     struct berth_error *error) {
-    const struct tensor_entry *entry = tensor_file_find(&weights->file, ORIGINAL_STATE_NAME);
+    const struct tensor_entry *entry = tensor_file_find(&weights->file, FOREIGN_STATE_NAME);
     *state = NULL;
     if (entry == NULL || entry->dtype != TENSOR_U8) {
         return BERTH_OK;
@@ -155,7 +155,7 @@ static enum berth_status restore(const struct checkpoint_content *content, const
 
 // Continues after the updates of another program's checkpoint, with what it has.
 static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
-                                     int64_t step, const struct original_moments_found *found,
+                                     int64_t step, const struct foreign_moments_found *found,
                                      const struct berth_log *log, struct berth_error *error) {
     struct progress *progress = content->progress;
     const char *missing = found->missing;
@@ -191,16 +191,16 @@ static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct weights *weights, int64_t step,
                                    const struct berth_log *log, struct berth_error *error) {
     struct optimizer optimizer = content->optimizer;
-    const struct original_moments from = {weights, &weights->file, &optimizer, step};
+    const struct foreign_moments from = {weights, &weights->file, &optimizer, step};
     const char *file = weights->file.path;
-    struct original_moments_found found;
+    struct foreign_moments_found found;
     enum berth_status status;
     json *state;
     TRY(read_state(weights, &state, error));
     if (state != NULL) {
         TRY_DONE(find_writer(state, file, &optimizer, error));
     }
-    status = original_moments_read(&from, content->state, &found, error);
+    status = foreign_moments_read(&from, content->state, &found, error);
     if (status == BERTH_OK) {
         status = state != NULL ? restore(content, state, found.missing, file, log, error)
                                : begin_after(content, file, step, &found, log, error);
@@ -216,13 +216,13 @@ static enum berth_status read_trainers(const struct checkpoint_content *content,
                                        struct berth_error *error) {
     const struct optimizer optimizer = content->optimizer;
     struct trainer_checkpoint checkpoint;
-    struct original_moments_found found;
+    struct foreign_moments_found found;
     TRY(trainer_open(&checkpoint, folder, error));
-    const struct original_moments from = {
+    const struct foreign_moments from = {
         weights, checkpoint.has_optimizer ? &checkpoint.optimizer : NULL, &optimizer, step};
     enum berth_status status = trainer_restore(&checkpoint, content, weights, step, log, error);
     if (status == BERTH_OK) {
-        status = original_moments_read(&from, content->state, &found, error);
+        status = foreign_moments_read(&from, content->state, &found, error);
     }
     if (status == BERTH_OK) {
         status = begin_after(content, folder, step, &found, log, error);
@@ -231,9 +231,9 @@ static enum berth_status read_trainers(const struct checkpoint_content *content,
     return status;
 }
 
-enum berth_status original_read(const struct checkpoint_content *content, const char *file,
-                                int64_t step, const struct berth_log *log,
-                                struct berth_error *error) {
+enum berth_status foreign_read(const struct checkpoint_content *content, const char *file,
+                               int64_t step, const struct berth_log *log,
+                               struct berth_error *error) {
     struct weights weights;
     TRY(model_files_load(content->files, file, (uint64_t)content->run->seed, log, content->state,
                          error));

@@ -12,10 +12,10 @@
 //   data_loader  None
 //   berth        trainer_state.json as bytes, with which Berth resumes exactly; others ignore it
 //
-// It is made from the files of Berth's checkpoint, one tensor at a time. original.h resumes from
-// it.
-#ifndef BERTH_TRAIN_ORIGINAL_WRITE_H
-#define BERTH_TRAIN_ORIGINAL_WRITE_H
+// It is made from the files of Berth's checkpoint, one tensor at a time. foreign_checkpoint.h
+// resumes from it.
+#ifndef BERTH_TRAIN_FOREIGN_WRITE_H
+#define BERTH_TRAIN_FOREIGN_WRITE_H
 
 #include "core/error.h"
 #include "model/params.h"
@@ -26,25 +26,25 @@
 #include <stdint.h>
 
 // The name of trainer_state.json among the tensors of the file.
-#define ORIGINAL_STATE_NAME "berth.trainer_state"
+#define FOREIGN_STATE_NAME "berth.trainer_state"
 
 // Whether a run with these settings writes such files.
-int original_is_written(const struct run_settings *settings);
+int foreign_is_written(const struct run_settings *settings);
 
-// Upper bound of the bytes of a model that original_write has in memory: its largest parameter.
-size_t original_write_bytes(const struct param_table *table);
+// Upper bound of the bytes of a model that foreign_write has in memory: its largest parameter.
+size_t foreign_write_bytes(const struct param_table *table);
 
 // Writes the file for the complete checkpoint in `folder`; `files` are the shards at its step.
-enum berth_status original_write(const char *folder, const char *output_dir,
-                                 const struct feed_files *files, struct berth_error *error);
+enum berth_status foreign_write(const char *folder, const char *output_dir,
+                                const struct feed_files *files, struct berth_error *error);
 
 // Of the files with steps above `after` and up to `newest`, keeps the `limit` newest and removes
 // the others. As with checkpoints (checkpoint_rotate), that of step `best` (-1: none) is one of
 // those kept, or is kept in addition if limit is 1.
-struct original_limits {
+struct foreign_limits {
     int64_t after, newest, limit, best;
 };
-enum berth_status original_rotate(const char *output_dir, const struct original_limits *limits,
-                                  struct berth_error *error);
+enum berth_status foreign_rotate(const char *output_dir, const struct foreign_limits *limits,
+                                 struct berth_error *error);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers what the settings say about checkpoints and the best model: the score by which models are
 // compared, whether a run has checkpoints at all, and the interval of save_steps auto. The training
-// loop asks; job_strategy.c has checked the settings before.
-#include "train/progress/strategy.h"
+// loop asks; job_save_eval.c has checked the settings before.
+#include "train/progress/save_eval.h"
 
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -17,33 +17,19 @@ static int is(const char *strategy, const char *name) {
 
 // --- when to evaluate and save -------------------------------------------------------------------
 
-int strategy_has_checkpoints(const struct run_settings *settings) {
+int save_eval_has_checkpoints(const struct run_settings *settings) {
     return !settings->skip_checkpoint && !is(settings->save_strategy, "no");
 }
 
-double strategy_save_interval(double saving, double mean_time_to_failure) {
+double save_eval_interval(double saving, double mean_time_to_failure) {
     return sqrt(2 * saving * mean_time_to_failure);
 }
 
 // --- which model is best -------------------------------------------------------------------------
 
-int strategy_keeps_best(const struct run_settings *settings) {
-    return strategy_has_checkpoints(settings) &&
+int save_eval_keeps_best(const struct run_settings *settings) {
+    return save_eval_has_checkpoints(settings) &&
            (settings->load_best_model_at_end || is(settings->save_strategy, "best"));
-}
-
-static enum berth_status unknown_metric(const char *name, const struct task_score *score,
-                                        struct berth_error *error) {
-    char known[512] = "";
-    for (size_t i = 0; i < score->count; i++) {
-        words_add(known, sizeof known, score->items[i].name);
-    }
-    if (!isnan(score->loss)) {
-        words_add(known, sizeof known, "loss");
-    }
-    return error_set(error, BERTH_CONFIG,
-                     "metric_for_best_model %s: the evaluation has no such score; it has %s", name,
-                     known);
 }
 
 static enum berth_status find_metric(const char *name, const struct task_score *score,
@@ -62,12 +48,21 @@ static enum berth_status find_metric(const char *name, const struct task_score *
             return BERTH_OK;
         }
     }
-    return unknown_metric(name, score, error);
+    char known[512] = "";
+    for (size_t i = 0; i < score->count; i++) {
+        words_add(known, sizeof known, score->items[i].name);
+    }
+    if (!isnan(score->loss)) {
+        words_add(known, sizeof known, "loss");
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "metric_for_best_model %s: the evaluation has no such score; it has %s", name,
+                     known);
 }
 
-enum berth_status strategy_best_metric(const struct run_settings *settings,
-                                       const struct task_score *score, struct best_metric *best,
-                                       struct berth_error *error) {
+enum berth_status save_eval_best_metric(const struct run_settings *settings,
+                                        const struct task_score *score, struct best_metric *best,
+                                        struct berth_error *error) {
     const char *name = settings->metric_for_best_model;
     if (name == NULL && settings->load_best_model_at_end && !isnan(score->loss)) {
         name = "loss"; // as in the Trainer

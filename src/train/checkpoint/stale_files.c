@@ -2,7 +2,7 @@
 // Removes or sets aside files of earlier runs, under the lock of the output folder, so that nothing
 // of another model lies beside the new one. Jobs check before training that this will be possible;
 // the training loop does it before its first update.
-#include "train/checkpoint/leftovers.h"
+#include "train/checkpoint/stale_files.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -10,7 +10,7 @@
 #include "metrics/results.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/original.h"
+#include "train/checkpoint/foreign_checkpoint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int is_one_of(const char *name, const char *const *names) {
 static int is_removed(const char *name) {
     static const char *const added[] = {TORCH_WEIGHTS, "bert_config.json", "checkpoint",
                                         "workers.json", NULL};
-    return checkpoint_step(name) >= 0 || original_is_name(name) || is_one_of(name, added) ||
+    return checkpoint_step(name) >= 0 || foreign_is_name(name) || is_one_of(name, added) ||
            is_one_of(name, results_of_model);
 }
 
@@ -70,13 +70,13 @@ static enum berth_status remove_entry(const char *path, void *context, struct be
                                       : remove_file(path, error);
 }
 
-enum berth_status leftovers_remove(const char *output_dir, const struct berth_log *log,
-                                   struct berth_error *error) {
+enum berth_status stale_files_remove(const char *output_dir, const struct berth_log *log,
+                                     struct berth_error *error) {
     struct overwriting own = {output_dir, log};
     return dir_each(output_dir, remove_entry, &own, error);
 }
 
-void leftovers_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZE]) {
+void stale_files_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZE]) {
     const struct path weights = path_in(output_dir, FOLDER_WEIGHTS);
     uint64_t bytes;
     if (!file_exists(path_in(output_dir, TORCH_WEIGHTS).text) ||
@@ -85,11 +85,11 @@ void leftovers_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZ
     }
 }
 
-void leftovers_remove_torch(const char *output_dir, const char *before,
-                            const struct berth_log *log) {
+void stale_files_remove_torch(const char *output_dir, const char *before,
+                              const struct berth_log *log) {
     struct berth_error error;
     char now[DIGEST_HEX_SIZE];
-    leftovers_digest_weights(output_dir, now);
+    stale_files_digest_weights(output_dir, now);
     if (before[0] != '\0' && strcmp(before, now) == 0) {
         return;
     }
@@ -135,8 +135,8 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     return status;
 }
 
-enum berth_status leftovers_check(const char *folder, const struct model_settings *settings,
-                                  struct berth_error *error) {
+enum berth_status stale_files_check(const char *folder, const struct model_settings *settings,
+                                    struct berth_error *error) {
     const char *model = settings->model_name_or_path;
     if (!dir_exists(folder)) {
         return BERTH_OK;
@@ -149,7 +149,7 @@ enum berth_status leftovers_check(const char *folder, const struct model_setting
 
 // --- branches -----------------------------------------------------------------------------------
 
-static enum berth_status find_later(const struct leftovers_branch *branch, const char *path,
+static enum berth_status find_later(const struct stale_files_branch *branch, const char *path,
                                     int *is_later, struct berth_error *error) {
     const char *name = path_name(path);
     *is_later = branch->originals && torch_find_step(name) > branch->after;
@@ -163,7 +163,7 @@ static enum berth_status find_later(const struct leftovers_branch *branch, const
 }
 
 struct setting_aside {
-    const struct leftovers_branch *branch;
+    const struct stale_files_branch *branch;
     const struct berth_log *log;
 };
 
@@ -183,8 +183,8 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     return BERTH_OK;
 }
 
-enum berth_status leftovers_set_aside(const struct leftovers_branch *branch,
-                                      const struct berth_log *log, struct berth_error *error) {
+enum berth_status stale_files_set_aside(const struct stale_files_branch *branch,
+                                        const struct berth_log *log, struct berth_error *error) {
     struct setting_aside all = {branch, log};
     return dir_each(branch->output_dir, set_aside, &all, error);
 }

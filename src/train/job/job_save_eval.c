@@ -2,10 +2,10 @@
 // Turns the Trainer's eval_strategy and save_strategy into the intervals that the training loop
 // tests (evaluate_every_epoch, eval_steps, save_steps), before data and model are read, and
 // fractions of the run into numbers of updates once its length is known. The loop asks
-// train/progress/strategy.c what a checkpoint is kept for.
-#include "train/job/job_strategy.h"
+// train/progress/save_eval.c what a checkpoint is kept for.
+#include "train/job/job_save_eval.h"
 
-#include "train/progress/strategy.h"
+#include "train/progress/save_eval.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,14 +28,6 @@ static void settle_evaluations(struct settings *config) {
     }
 }
 
-static void settle_checkpoints(struct run_settings *run) {
-    if (is(run->save_strategy, "steps")) {
-        run->save_steps = run->save_steps != 0 ? run->save_steps : TRAINER_STEPS;
-    } else if (run->save_strategy != NULL) {
-        run->save_steps = is(run->save_strategy, "best") ? INT64_MAX : 0;
-    }
-}
-
 // The setting that is meaningless without evaluations, or NULL.
 static const char *needs_evaluations(const struct run_settings *settings) {
     return settings->load_best_model_at_end        ? "load_best_model_at_end"
@@ -44,23 +36,15 @@ static const char *needs_evaluations(const struct run_settings *settings) {
                                                    : NULL;
 }
 
-// A single evaluation at the end has nothing to compare with.
-static enum berth_status check_evaluations(const struct settings *config,
-                                           struct berth_error *error) {
-    const char *needing = needs_evaluations(&config->run);
-    if (needing == NULL || config->run.evaluate_every_epoch || config->run.eval_steps != 0) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_CONFIG, "%s needs evaluations before the end: %s", needing,
-                     is(config->run.eval_strategy, "no")
-                         ? "omit eval_strategy no"
-                         : "set eval_steps or evaluate_every_epoch true");
-}
-
-enum berth_status strategy_settle(struct settings *config, const struct berth_log *log,
-                                  struct berth_error *error) {
+enum berth_status save_eval_resolve(struct settings *config, const struct berth_log *log,
+                                    struct berth_error *error) {
     settle_evaluations(config);
-    settle_checkpoints(&config->run);
+    struct run_settings *run = &config->run;
+    if (is(run->save_strategy, "steps")) {
+        run->save_steps = run->save_steps != 0 ? run->save_steps : TRAINER_STEPS;
+    } else if (run->save_strategy != NULL) {
+        run->save_steps = is(run->save_strategy, "best") ? INT64_MAX : 0;
+    }
     if (config->run.steps_this_run == 0) {
         log_note(log, "steps_this_run 0 has no effect: the run stops at max_steps");
     }
@@ -68,12 +52,19 @@ enum berth_status strategy_settle(struct settings *config, const struct berth_lo
         log_note(log, "steps_this_run saves no checkpoint with skip_checkpoint, so this run cannot "
                       "be continued");
     }
-    if (!strategy_has_checkpoints(&config->run) && config->run.load_best_model_at_end) {
+    if (!save_eval_has_checkpoints(&config->run) && config->run.load_best_model_at_end) {
         return error_set(error, BERTH_CONFIG, "load_best_model_at_end needs checkpoints: omit %s",
                          is(config->run.save_strategy, "no") ? "save_strategy no"
                                                              : "skip_checkpoint");
     }
-    TRY(check_evaluations(config, error));
+    // A single evaluation at the end has nothing to compare with.
+    const char *needing = needs_evaluations(&config->run);
+    if (needing != NULL && !config->run.evaluate_every_epoch && config->run.eval_steps == 0) {
+        TRY(error_set(error, BERTH_CONFIG, "%s needs evaluations before the end: %s", needing,
+                      is(config->run.eval_strategy, "no")
+                          ? "omit eval_strategy no"
+                          : "set eval_steps or evaluate_every_epoch true"));
+    }
     if (config->run.early_stopping_patience > 0 && !config->run.load_best_model_at_end) {
         log_note(log, "early_stopping_patience: the result is the last model, not the best; set "
                       "load_best_model_at_end for the best");
@@ -89,8 +80,8 @@ static void resolve_ratio(int64_t *steps, int64_t updates) {
     }
 }
 
-void strategy_resolve_ratios(struct settings *config, int64_t updates,
-                             const struct berth_log *log) {
+void save_eval_resolve_ratios(struct settings *config, int64_t updates,
+                              const struct berth_log *log) {
     resolve_ratio(&config->run.logging_steps, updates);
     resolve_ratio(&config->run.eval_steps, updates);
     resolve_ratio(&config->run.save_steps, updates);
@@ -105,9 +96,9 @@ void strategy_resolve_ratios(struct settings *config, int64_t updates,
     }
 }
 
-enum berth_status strategy_check_unevaluated(const struct settings *config, int predicts,
-                                             const char *where, const struct berth_log *log,
-                                             struct berth_error *error) {
+enum berth_status save_eval_check_unevaluated(const struct settings *config, int predicts,
+                                              const char *where, const struct berth_log *log,
+                                              struct berth_error *error) {
     // The last two choose what is predicted.
     static const char *const requests[] = {
         "eval_strategy",   "evaluate_every_epoch",  "eval_steps",        "eval_delay",

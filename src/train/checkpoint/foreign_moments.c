@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds which number of a PyTorch optimizer's state belongs to which parameter. The file does not
 // say it, so the possible orders (of the module, by weight decay, without frozen parameters) are
-// tried until every shape fits. original.c calls it after the weights; the moments go into the
-// state's buffers.
-#include "train/checkpoint/original_moments.h"
+// tried until every shape fits. foreign_checkpoint.c calls it after the weights; the moments go
+// into the state's buffers.
+#include "train/checkpoint/foreign_moments.h"
 
 #include "core/memory.h"
 #include "format/torch/torch.h"
@@ -22,7 +22,7 @@ static const char other_numbers[] =
     "the optimizer's moments, because its parameters are numbered in an unknown way";
 
 struct reading {
-    const struct original_moments *from;
+    const struct foreign_moments *from;
     const struct torch_file *torch;
     const char *prefix;                   // of the names of the optimizer's tensors
     const struct pickle_value *optimizer; // its state_dict
@@ -296,12 +296,12 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
     return state_file_import_moments(state, &source, error);
 }
 
-enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
-                                        struct original_moments_found *found,
-                                        struct berth_error *error) {
+enum berth_status foreign_moments_read(const struct foreign_moments *from, struct state *state,
+                                       struct foreign_moments_found *found,
+                                       struct berth_error *error) {
     struct reading reading = {.from = from,
                               .torch = from->file != NULL ? torch_of(from->file) : NULL};
-    *found = (struct original_moments_found){.updates = from->step};
+    *found = (struct foreign_moments_found){.updates = from->step};
     if (reading.torch == NULL) {
         found->missing = no_optimizer;
         return BERTH_OK;

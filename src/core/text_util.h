@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers for texts of settings, paths and headers: suffixes, lists of words with a separator,
 // hexadecimal digits. Texts in natural language are src/text's.
-#ifndef BERTH_CORE_WORDS_H
-#define BERTH_CORE_WORDS_H
+#ifndef BERTH_CORE_TEXT_UTIL_H
+#define BERTH_CORE_TEXT_UTIL_H
 
 #include <stddef.h>
 

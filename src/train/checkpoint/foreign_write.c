@@ -2,17 +2,17 @@
 // Writes a checkpoint also as ckpt_<step>.pt, from the files of Berth's own checkpoint that was
 // just written, before it gets its name. Only rank 0 does this. The tree of the pickle is made
 // here; format/torch writes it.
-#include "train/checkpoint/original_write.h"
+#include "train/checkpoint/foreign_write.h"
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/words.h"
+#include "core/text_util.h"
 #include "format/torch/torch_nodes.h"
 #include "model/module_order.h"
 #include "model/weights.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/run_facts.h"
-#include "train/progress/strategy.h"
+#include "train/progress/save_eval.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@ enum { MOMENTS = 2, GROUPS = 2, GROUP_NODES = 9, WORD_MULTIPLE = 8 };
 #define STATE_LIMIT ((size_t)1 << 30) // bytes of trainer_state.json
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-int original_is_written(const struct run_settings *settings) {
-    return strategy_has_checkpoints(settings) &&
+int foreign_is_written(const struct run_settings *settings) {
+    return save_eval_has_checkpoints(settings) &&
            words_contain(settings->save_format, ',', "nvidia");
 }
 
-size_t original_write_bytes(const struct param_table *table) {
+size_t foreign_write_bytes(const struct param_table *table) {
     int64_t max = 0;
     for (size_t i = 0; i < table->count; i++) {
         const int64_t elements = table->params[i].rows * table->params[i].cols;
@@ -192,12 +192,14 @@ static struct torch_node group_nodes(const struct original *original,
     return node_many("param_groups", TORCH_LIST, nodes->groups, GROUPS);
 }
 
-static enum berth_status state_nodes(struct original *original, struct torch_node *states,
-                                     struct berth_error *error) {
-    const size_t count = original->parameters, nodes = count * (2 + MOMENTS);
-    original->nodes = memory_array(nodes, sizeof *original->nodes);
+static enum berth_status optimizer_node(struct original *original, struct optimizer_nodes *nodes,
+                                        struct torch_node *optimizer, struct berth_error *error) {
+    struct torch_node *states = &nodes->children[0];
+    const size_t count = original->parameters, count_of_nodes = count * (2 + MOMENTS);
+    original->nodes = memory_array(count_of_nodes, sizeof *original->nodes);
     if (original->nodes == NULL) {
-        return error_no_memory(error, nodes * sizeof *original->nodes, "the optimizer's state");
+        return error_no_memory(error, count_of_nodes * sizeof *original->nodes,
+                               "the optimizer's state");
     }
     for (size_t i = 0; i < count; i++) {
         struct torch_node *members = original->nodes + 2 * count + MOMENTS * i;
@@ -211,12 +213,6 @@ static enum berth_status state_nodes(struct original *original, struct torch_nod
         original->nodes[count + i] = node_integer(NULL, (int64_t)i);
     }
     *states = node_many("state", TORCH_DICT, original->nodes, count);
-    return BERTH_OK;
-}
-
-static enum berth_status optimizer_node(struct original *original, struct optimizer_nodes *nodes,
-                                        struct torch_node *optimizer, struct berth_error *error) {
-    TRY(state_nodes(original, &nodes->children[0], error));
     nodes->children[1] = group_nodes(original, nodes);
     *optimizer = node_many("optimizer", TORCH_DICT, nodes->children, LENGTH(nodes->children));
     return BERTH_OK;
@@ -227,7 +223,7 @@ static enum berth_status write_tree(struct original *original, const char *path,
                                     struct berth_error *error) {
     struct optimizer_nodes nodes;
     struct torch_node optimizer;
-    const struct tensor_out bytes = {.name = ORIGINAL_STATE_NAME,
+    const struct tensor_out bytes = {.name = FOREIGN_STATE_NAME,
                                      .dtype = TENSOR_U8,
                                      .rank = 1,
                                      .shape = {(int64_t)original->state_bytes},
@@ -267,8 +263,8 @@ static enum berth_status write_with_files(struct original *original, const char 
     return status;
 }
 
-enum berth_status original_write(const char *folder, const char *output_dir,
-                                 const struct feed_files *files, struct berth_error *error) {
+enum berth_status foreign_write(const char *folder, const char *output_dir,
+                                const struct feed_files *files, struct berth_error *error) {
     struct original original = {0};
     enum berth_status status = read_checkpoint(&original, folder, error);
     if (status == BERTH_OK) {
@@ -290,14 +286,14 @@ enum berth_status original_write(const char *folder, const char *output_dir,
 
 // --- rotating -----------------------------------------------------------------------------------
 
-static int is_counted(const char *name, const struct original_limits *limits) {
+static int is_counted(const char *name, const struct foreign_limits *limits) {
     const int64_t step = torch_find_step(name);
     return step > limits->after && step <= limits->newest;
 }
 
 // Whether a file of this step is one too many: the newest ones and the best are kept, `limit` in
 // all.
-static int is_excess(char **names, int64_t step, const struct original_limits *limits) {
+static int is_excess(char **names, int64_t step, const struct foreign_limits *limits) {
     int64_t newer = 0, kept = 0; // the newer ones and the best
     for (size_t i = 0; names[i] != NULL; i++) {
         const int64_t other = torch_find_step(names[i]);
@@ -307,8 +303,8 @@ static int is_excess(char **names, int64_t step, const struct original_limits *l
     return step != limits->best && newer > 0 && kept >= limits->limit;
 }
 
-enum berth_status original_rotate(const char *output_dir, const struct original_limits *limits,
-                                  struct berth_error *error) {
+enum berth_status foreign_rotate(const char *output_dir, const struct foreign_limits *limits,
+                                 struct berth_error *error) {
     char **names;
     TRY(dir_list(output_dir, &names, error));
     enum berth_status first = BERTH_OK; // error; the other files are removed nevertheless

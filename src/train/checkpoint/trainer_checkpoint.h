@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of transformers' Trainer, from which a run can resume: folders with the model,
-// trainer_state.json and optimizer.pt. original.h reads weights and moments.
+// trainer_state.json and optimizer.pt. foreign_checkpoint.h reads weights and moments.
 //
 // Leaves out the Trainer's random numbers and loss scale (rng_state.pth, scaler.pt), which mean
 // nothing here, its schedule (scheduler.pt), which this run's settings say again, and its best
 // score, whose metric it does not name.
-#ifndef BERTH_TRAIN_TRAINER_H
-#define BERTH_TRAIN_TRAINER_H
+#ifndef BERTH_TRAIN_TRAINER_CHECKPOINT_H
+#define BERTH_TRAIN_TRAINER_CHECKPOINT_H
 
 #include "core/error.h"
 #include "core/log.h"

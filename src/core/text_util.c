@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small questions about names and lists of words in settings and paths: is a word in a list, what
 // does a name end with. ASCII only, and independent of the locale.
-#include "core/words.h"
+#include "core/text_util.h"
 
 #include "core/caseless.h"
 
