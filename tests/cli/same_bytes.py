@@ -33,9 +33,9 @@ SHAPES = {"even": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_he
 TEXTS = {"even": 10000, "odd": 1000}
 HASHES = {
     ("even", "fp32"): "be910b2063a7b5a72a813881e8db4a0e81ee5a49a83580d7ad1e560b43d0b56a",
-    ("even", "int8"): "6381c6a34402d32c659cc73d4ea589898e220c937e900d8640a2f14c1e06af7d",
+    ("even", "int8"): "e6cc42dc8c528f099d36bca562f9c7b71e5371fd518374e111ac7d8cc9e49a77",
     ("odd", "fp32"): "6c445b6e75f27aa405eb0d0f4afdc82bfc90f351a760ed778a880ddc671ac7c8",
-    ("odd", "int8"): "75848a65dd995befa6eb4889ca67842b3c1481d4f1a435ee1fea8a637914f5c5",
+    ("odd", "int8"): "f15ac2489ce86e78677446f5f5f0f637a18579d3e0053e69aff0f0cf4c7a2d27",
     ("even", "adamw"): "fc39f022d96a5af750b9bf7adc87f1fb297d73b3e51e50e876c36776a32eba99",
     ("odd", "lamb"): "37fb55620b89460881c041db227db2f688ad2c906c58fee2d47befe7ef99bad5",
 }
