@@ -30,15 +30,18 @@ struct exchange {
     int64_t *starts; // [size + 1]
 };
 
-// A range of the parameters as if all ranks owned equal parts of it.
+// A range of the parameters, without the elements before its end that belong to the owner of those
+// after it (all_reduce.c).
 static struct comm_range range_of(const struct exchange *exchange, size_t index) {
     const struct param_range range = param_range(exchange->state->table, index);
-    const int size = exchange->comm->size;
-    for (int rank = 0; rank <= size; rank++) {
-        exchange->starts[rank] = range.first + range.count * rank / size;
+    const struct partition_rule rule = state_partition_rule(&exchange->state->sharding);
+    int64_t *starts = exchange->starts;
+    partition_starts(exchange->state->table, &rule, range, starts);
+    for (int rank = 0; rank <= rule.size; rank++) {
+        starts[rank] = starts[rank] > range.first ? starts[rank] : range.first;
     }
     return (struct comm_range){.first = range.first,
-                               .count = range.count,
+                               .count = starts[rule.size] - range.first,
                                .dtype = DTYPE_F32,
                                .wire = exchange->rules->wire,
                                .starts = exchange->starts,
