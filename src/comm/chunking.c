@@ -27,7 +27,8 @@ struct chunk_limits chunk_limits_of(int size, int local_size, size_t window_byte
     const size_t payload = min_size(area / cells, LARGEST_PAYLOAD);
     return (struct chunk_limits){.cells = (int)cells,
                                  .payload = payload - payload % (16 * sizeof(float)),
-                                 .message = message_bytes};
+                                 .message = message_bytes,
+                                 .received = 2 * window_bytes};
 }
 
 size_t chunk_limits_area(const struct chunk_limits *limits) {

@@ -28,6 +28,9 @@ struct chunk_limits {
     int cells;      // owners in a step, at most
     size_t payload; // bytes of a part's elements in a step, at most, if they travel in f32
     size_t message; // of other types, the bytes that are sent at least if the part has as many
+    // Bytes that the ranks of a host receive in the reduces that are under way, unless a chunk from
+    // each host for each of these ranks takes more.
+    size_t received;
 };
 
 // An area of CHUNK_CELLS such messages is the least that a rank gets of the window.

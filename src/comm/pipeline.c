@@ -12,9 +12,6 @@
 
 // --- sizes --------------------------------------------------------------------------------------
 
-// Of what the ranks of a host receive in reduces, unless one slot of each takes more.
-#define RECEIVED_BYTES ((size_t)128 << 20)
-
 struct window_shape pipeline_window_shape(const struct topology *topology,
                                           const struct chunk_limits *limits) {
     return (struct window_shape){.local_size = topology_local_size(topology, topology->host),
@@ -33,7 +30,7 @@ static size_t received_slot_bytes(const struct topology *topology,
 static int received_slots(const struct topology *topology, const struct chunk_limits *limits) {
     const size_t local_size = (size_t)topology_local_size(topology, topology->host);
     const size_t slot = received_slot_bytes(topology, limits) + 1;
-    const size_t slots = RECEIVED_BYTES / local_size / slot;
+    const size_t slots = limits->received / local_size / slot;
     return slots < 1 ? 1 : slots < WINDOW_SLOTS ? (int)slots : WINDOW_SLOTS;
 }
 

@@ -55,7 +55,7 @@ static void test_partners_are_counted(void **state) {
             most = partners > most ? partners : most;
         }
         topology_done(&topology);
-        assert_in_range(connections_of(size, local_size), most, most + 16);
+        assert_in_range(connections_of(size, local_size), most, most + 28);
     }
     // Not of how many hosts: as if each process had one.
     assert_int_equal(connections_of(32, 0), 31);
