@@ -30,7 +30,7 @@ for mpi in $mpis; do
             --output "$work/$mpi-$stage" --verbose
         expect_code 0
         once "ranks: $ranks on 1 host, connected by $mpi"
-        grep -qE '^  host_shared_bytes +6[78][0-9]{6}$' "$err" || fail "not a window of 64 MiB with its headers"
+        grep -qE '^  host_shared_bytes +64\.[0-9]+ MiB$' "$err" || fail "not a window of 64 MiB with its headers"
         same alone-$precision "$mpi-$stage"
     done
     # Other numbers of processes finish what 20 began, and 20 what 5 began.
