@@ -67,7 +67,7 @@ static int status_with(rlim_t soft, rlim_t hard, int64_t local_rank, const char 
     if (child == 0) {
         const struct rlimit limit = {soft, hard};
         const struct launch launch = {
-            .size = 200, .rank = 2, .local_size = 2, .local_rank = local_rank};
+            .size = 200, .rank = local_rank, .local_size = 2, .local_rank = local_rank};
         struct berth_error error = {0};
         const enum berth_status status = setrlimit(RLIMIT_NOFILE, &limit) == 0
                                              ? connections_reserve(&launch, &error)
