@@ -182,13 +182,20 @@ enum berth_status collectives_all_gather(struct collectives *collectives, void *
                                          size_t bytes, struct berth_error *error) {
     char *block = blocks;
     const char *what = "the list of ranks";
-    if (rank_of(collectives) > 0) {
-        TRY(send_now(collectives, 0, block + (size_t)rank_of(collectives) * bytes, bytes, what,
-                     error));
+    const int rank = rank_of(collectives), size = size_of(collectives);
+    // Before each step, a rank has the blocks of `step` ranks from its own on.
+    for (int step = 1; step < size; step *= 2) {
+        const int from = rank & step ? rank : rank + step;
+        const int count = size - from < step ? size - from : step;
+        if (rank & step) {
+            TRY(send_now(collectives, rank - step, block + (size_t)from * bytes,
+                         (size_t)count * bytes, what, error));
+            break;
+        }
+        if (count > 0) {
+            TRY(receive_now(collectives, from, block + (size_t)from * bytes, (size_t)count * bytes,
+                            what, error));
+        }
     }
-    for (int rank = 1; rank < size_of(collectives) && rank_of(collectives) == 0; rank++) {
-        TRY(receive_now(collectives, rank, block + (size_t)rank * bytes, bytes, what, error));
-    }
-    return broadcast_from(collectives, 0, blocks, bytes * (size_t)size_of(collectives), what,
-                          error);
+    return broadcast_from(collectives, 0, blocks, bytes * (size_t)size, what, error);
 }

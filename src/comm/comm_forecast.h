@@ -35,6 +35,7 @@ struct comm_cluster {
     struct comm_costs costs;
     // Of the library's own collectives: 1: rounds like the number of hosts, 0: like its logarithm.
     int library_is_linear;
+    size_t window_bytes, message_bytes; // of comm_settings (ranks.h); 0: the usual
     double stolen; // fraction of the costs by which a computing rank is delayed: 1 if it uses all
                    // its cores
 };

@@ -22,8 +22,8 @@ struct step_load {
 
 struct planned_operation {
     int is_gather;
-    int64_t chunks;
-    struct step_load *loads; // [chunks]; NULL once all have begun
+    int64_t steps;
+    struct step_load *loads; // [steps]; NULL once all have begun
     double ready;            // when the last rank began it
     double end;
 };
@@ -40,13 +40,14 @@ struct forecast {
     struct comm comm;
     struct comm_cluster cluster;
     struct topology topology;
-    int64_t chunk_elements;
-    double *clocks;  // [size]
-    uint64_t *sent;  // [size]
-    int64_t *counts; // [size] elements of a step in each rank's part
-    struct local_totals {
+    struct chunk_limits limits;
+    double *clocks; // [size]
+    uint64_t *sent; // [size]
+    int *table;     // [2 * size] of the operation that is planned (chunking.h)
+    struct totals {
         double elements, bytes, messages;
-    } * local_totals; // [ranks_per_host] of a step: what the ranks with one local rank own
+    } * owned,      // [size] of some steps: each rank's part
+        *of_locals; // [ranks_per_host] what the ranks with one local rank own together
     struct planned_operation **operations; // [begun_operations] ticket - 1
     size_t begun_operations, completed_operations, capacity;
     struct berth_error error;
@@ -57,7 +58,7 @@ struct forecast {
     struct flight flights[WINDOW_SLOTS];
     int64_t begun, passed, finished, sums_end; // steps
     size_t current;                            // the operation whose steps are being begun
-    int64_t chunks_begun;                      // of `current`
+    int64_t steps_begun;                       // of `current`
 };
 
 static struct forecast *forecast_of(const struct comm *comm) {
@@ -72,43 +73,47 @@ static double bytes_of(int64_t count, enum dtype wire) {
                : 0;
 }
 
-// Fills counts and local_totals; returns the elements of all parts.
-static double count_step(struct forecast *forecast, const struct comm_range *range,
-                         const struct chunking *chunking, int64_t chunk) {
+// Fills `owned` and `of_locals` for `count` steps; returns the elements of all parts.
+static double count_steps(struct forecast *forecast, const struct comm_range *range,
+                          const struct chunking *chunking, int64_t first, int64_t count) {
     const int local_size = forecast->cluster.ranks_per_host;
     double total = 0;
-    memset(forecast->local_totals, 0, (size_t)local_size * sizeof *forecast->local_totals);
-    for (int rank = 0; rank < forecast->comm.size; rank++) {
-        const int64_t count = chunking_count(chunking, range, chunk, rank);
-        struct local_totals *local_totals = &forecast->local_totals[rank % local_size];
-        forecast->counts[rank] = count;
-        local_totals->elements += (double)count;
-        local_totals->bytes += bytes_of(count, range->wire);
-        local_totals->messages += count > 0;
-        total += (double)count;
+    memset(forecast->owned, 0, (size_t)forecast->comm.size * sizeof *forecast->owned);
+    memset(forecast->of_locals, 0, (size_t)local_size * sizeof *forecast->of_locals);
+    for (int64_t step = first; step < first + count; step++) {
+        for (int64_t i = step % chunking->groups; i < chunking->owner_count;
+             i += chunking->groups) {
+            const int rank = chunking->owners[i];
+            const int64_t elements = chunking_count(chunking, range, step, rank);
+            struct totals *const each[] = {&forecast->owned[rank],
+                                           &forecast->of_locals[rank % local_size]};
+            for (int k = 0; k < 2; k++) {
+                each[k]->elements += (double)elements;
+                each[k]->bytes += bytes_of(elements, range->wire);
+                each[k]->messages += elements > 0;
+            }
+            total += (double)elements;
+        }
     }
     return total;
 }
 
-// What one rank does in a step.
+// What one rank does in some steps.
 struct rank_work {
     double own, own_bytes, own_messages; // its part, as sent to or received from one other host
-    struct local_totals handled;         // parts on other hosts that it handles
-    double all;                          // elements of the step
+    struct totals handled;               // parts on other hosts that it handles
+    double all;                          // elements of the steps
 };
 
-static struct rank_work rank_work_of(const struct forecast *forecast,
-                                     const struct comm_range *range, int rank, double all) {
-    const struct local_totals *local_totals =
-        &forecast->local_totals[rank % forecast->cluster.ranks_per_host];
-    const int64_t own = forecast->counts[rank];
-    const double bytes = bytes_of(own, range->wire), messages = own > 0;
-    return (struct rank_work){.own = (double)own,
-                              .own_bytes = bytes,
-                              .own_messages = messages,
-                              .handled = {local_totals->elements - (double)own,
-                                          local_totals->bytes - bytes,
-                                          local_totals->messages - messages},
+static struct rank_work rank_work_of(const struct forecast *forecast, int rank, double all) {
+    const struct totals *of_locals = &forecast->of_locals[rank % forecast->cluster.ranks_per_host];
+    const struct totals *own = &forecast->owned[rank];
+    return (struct rank_work){.own = own->elements,
+                              .own_bytes = own->bytes,
+                              .own_messages = own->messages,
+                              .handled = {of_locals->elements - own->elements,
+                                          of_locals->bytes - own->bytes,
+                                          of_locals->messages - own->messages},
                               .all = all};
 }
 
@@ -247,20 +252,23 @@ static struct step_load max_load(struct step_load x, struct step_load y) {
 }
 
 // The greeting, which travels around the ring of ranks, leaves each host once.
-static double greeting_of(const struct forecast *forecast, int64_t chunk) {
-    return chunk == 0 && forecast->cluster.hosts > 1 ? (double)sizeof(struct range_header) : 0;
+static double greeting_of(const struct forecast *forecast, int64_t step) {
+    return step == 0 && forecast->cluster.hosts > 1 ? (double)sizeof(struct range_header) : 0;
 }
 
-static struct step_load plan_step(struct forecast *forecast, const struct comm_range *range,
-                                  const struct chunking *chunking, int is_gather, int64_t chunk) {
+// The load of `count` steps that are under way together: the busiest rank's and the busiest host's,
+// for each kind.
+static struct step_load load_of_steps(struct forecast *forecast, const struct comm_range *range,
+                                      const struct chunking *chunking, int is_gather, int64_t step,
+                                      int64_t count) {
     const int local_size = forecast->cluster.ranks_per_host;
-    const double all = count_step(forecast, range, chunking, chunk);
-    const double greeting = greeting_of(forecast, chunk);
+    const double all = count_steps(forecast, range, chunking, step, count);
+    const double greeting = greeting_of(forecast, step);
     struct step_load busiest = {0};
     for (int first = 0; first < forecast->comm.size; first += local_size) {
         struct step_load host = {.out = greeting, .in = greeting};
         for (int rank = first; rank < first + local_size; rank++) {
-            const struct rank_work rank_work = rank_work_of(forecast, range, rank, all);
+            const struct rank_work rank_work = rank_work_of(forecast, rank, all);
             const struct step_load own =
                 load_of(forecast, range, &rank_work, is_gather, first / local_size);
             forecast->sent[rank] +=
@@ -273,6 +281,26 @@ static struct step_load plan_step(struct forecast *forecast, const struct comm_r
         busiest = max_load(busiest, host);
     }
     return busiest;
+}
+
+// Fills loads[first, first + count) of an operation. Where owners take turns, each of the ranks
+// that have the most to do in these steps does it in a step of its own, while the others are in
+// theirs: so a step takes its share of what the busiest rank does in all of them.
+static void plan_steps(struct forecast *forecast, const struct comm_range *range,
+                       const struct chunking *chunking, struct planned_operation *operation,
+                       int64_t first, int64_t count) {
+    const double share = 1.0 / (double)count;
+    struct step_load load =
+        load_of_steps(forecast, range, chunking, operation->is_gather, first, count);
+    load.out *= share;
+    load.in *= share;
+    load.begin *= share;
+    load.pass *= share;
+    load.finish *= share;
+    load.message = fmin(load.message, bytes_of(chunking->elements, range->wire));
+    for (int64_t step = first; step < first + count; step++) {
+        operation->loads[step] = load;
+    }
 }
 
 // --- the exchanging thread ----------------------------------------------------------------------
@@ -345,8 +373,8 @@ static int try_begin(struct forecast *forecast) {
     struct planned_operation *operation = forecast->operations[forecast->current];
     struct flight *flight = flight_at(forecast, forecast->begun++);
     *flight = (struct flight){.operation = operation,
-                              .load = operation->loads[forecast->chunks_begun++],
-                              .is_last = forecast->chunks_begun == operation->chunks};
+                              .load = operation->loads[forecast->steps_begun++],
+                              .is_last = forecast->steps_begun == operation->steps};
     spend(forecast, flight->load.begin);
     flight->arrival = operation->is_gather ? transfer(forecast, &flight->load) : forecast->now;
     if (!operation->is_gather) {
@@ -356,7 +384,7 @@ static int try_begin(struct forecast *forecast) {
         memory_free(operation->loads);
         operation->loads = NULL;
         forecast->current++;
-        forecast->chunks_begun = 0;
+        forecast->steps_begun = 0;
     }
     return 1;
 }
@@ -395,7 +423,7 @@ static void charge(struct forecast *forecast) {
     forecast->uncharged_seconds = 0;
 }
 
-static struct planned_operation *planned_operation_new(struct forecast *forecast, int64_t chunks) {
+static struct planned_operation *planned_operation_new(struct forecast *forecast, int64_t steps) {
     struct planned_operation **operations =
         memory_grow(forecast->operations, &forecast->capacity, forecast->begun_operations + 1,
                     sizeof *operations);
@@ -404,34 +432,41 @@ static struct planned_operation *planned_operation_new(struct forecast *forecast
     }
     forecast->operations = operations;
     struct planned_operation *operation = memory_new(sizeof *operation);
-    struct step_load *loads = memory_array((size_t)chunks, sizeof *loads);
+    struct step_load *loads = memory_array((size_t)steps, sizeof *loads);
     if (operation == NULL || loads == NULL) {
         memory_free(operation);
         memory_free(loads);
         return NULL;
     }
-    *operation = (struct planned_operation){.chunks = chunks, .loads = loads};
+    *operation = (struct planned_operation){.steps = steps, .loads = loads};
     forecast->operations[forecast->begun_operations++] = operation;
     return operation;
+}
+
+// How many steps from `first` on are under way at once with different owners in each.
+static int64_t steps_together(const struct chunking *chunking, int64_t first) {
+    const int64_t most = chunking->groups < WINDOW_SLOTS ? chunking->groups : WINDOW_SLOTS;
+    return chunking->steps - first < most ? chunking->steps - first : most;
 }
 
 static int64_t begin(struct comm *comm, const struct comm_range *range, int is_gather) {
     struct forecast *forecast = forecast_of(comm);
     const struct chunking chunking =
-        chunking_of(range, comm->size, comm->host_count, forecast->chunk_elements);
+        chunking_of(range, comm->size, comm->host_count, &forecast->limits, forecast->table);
     charge(forecast);
-    struct planned_operation *operation = planned_operation_new(forecast, chunking.chunks);
+    struct planned_operation *operation = planned_operation_new(forecast, chunking.steps);
     if (operation == NULL) {
-        (void)error_no_memory(&forecast->error, (size_t)chunking.chunks * sizeof(struct step_load),
+        (void)error_no_memory(&forecast->error, (size_t)chunking.steps * sizeof(struct step_load),
                               "the forecast of an exchange");
         return 0;
     }
     operation->is_gather = is_gather;
     operation->ready = latest(forecast);
-    for (int64_t chunk = 0; chunk < chunking.chunks; chunk++) {
-        struct step_load *load = &operation->loads[chunk];
-        *load = plan_step(forecast, range, &chunking, is_gather, chunk);
-        forecast->uncharged_seconds += load->begin + load->pass + load->finish;
+    for (int64_t step = 0, count; step < chunking.steps; step += count) {
+        count = steps_together(&chunking, step);
+        plan_steps(forecast, range, &chunking, operation, step, count);
+        const struct step_load *load = &operation->loads[step];
+        forecast->uncharged_seconds += (double)count * (load->begin + load->pass + load->finish);
     }
     return (int64_t)forecast->begun_operations;
 }
@@ -519,8 +554,9 @@ static void forecast_close(struct comm *comm) {
     memory_free(forecast->operations);
     memory_free(forecast->clocks);
     memory_free(forecast->sent);
-    memory_free(forecast->counts);
-    memory_free(forecast->local_totals);
+    memory_free(forecast->table);
+    memory_free(forecast->owned);
+    memory_free(forecast->of_locals);
     topology_done(&forecast->topology);
     memory_free(forecast);
 }
@@ -536,11 +572,12 @@ uint64_t comm_forecast_sent(const struct comm *comm, int rank) {
 // --- opening ------------------------------------------------------------------------------------
 
 static void fill_comm(struct forecast *forecast) {
-    const struct comm_settings settings = {0};
+    const struct comm_settings settings = {.window_bytes = forecast->cluster.window_bytes,
+                                           .message_bytes = forecast->cluster.message_bytes};
     const int hosts = forecast->cluster.hosts, local_size = forecast->cluster.ranks_per_host;
     const int size = hosts * local_size;
     const struct comm_ranks_memory memory = comm_ranks_memory(&settings, &forecast->topology);
-    forecast->chunk_elements = comm_ranks_chunk(&settings, &forecast->topology);
+    forecast->limits = comm_ranks_limits(&settings, &forecast->topology);
     forecast->comm = (struct comm){.name = "forecast",
                                    .state = forecast,
                                    .size = size,
@@ -573,15 +610,16 @@ enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct 
     forecast->cluster = *cluster;
     forecast->clocks = memory_array_zeroed(size, sizeof *forecast->clocks);
     forecast->sent = memory_array_zeroed(size, sizeof *forecast->sent);
-    forecast->counts = memory_array_zeroed(size, sizeof *forecast->counts);
-    forecast->local_totals =
-        memory_array_zeroed((size_t)cluster->ranks_per_host, sizeof *forecast->local_totals);
+    forecast->table = memory_array(2 * size, sizeof *forecast->table);
+    forecast->owned = memory_array(size, sizeof *forecast->owned);
+    forecast->of_locals =
+        memory_array((size_t)cluster->ranks_per_host, sizeof *forecast->of_locals);
     forecast->comm.state = forecast;
     enum berth_status status =
         topology_init_even(&forecast->topology, cluster->hosts, cluster->ranks_per_host, error);
-    if (forecast->clocks == NULL || forecast->sent == NULL || forecast->counts == NULL ||
-        forecast->local_totals == NULL) {
-        status = error_no_memory(error, size * 3 * sizeof(double), "a forecast");
+    if (forecast->clocks == NULL || forecast->sent == NULL || forecast->table == NULL ||
+        forecast->owned == NULL || forecast->of_locals == NULL) {
+        status = error_no_memory(error, size * sizeof *forecast->owned, "a forecast");
     }
     if (status != BERTH_OK) {
         forecast_close(&forecast->comm);

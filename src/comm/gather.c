@@ -34,10 +34,10 @@ static enum berth_status begin(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     const struct chunk own = step_chunk(step, topology->rank);
-    struct range_header *cell = fill_own(pipeline, step, &own);
+    struct range_header *cell = own.count > 0 ? fill_own(pipeline, step, &own) : NULL;
     TRY(receive_parts(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
-    if (own.count == 0 || topology->host_count == 1) {
+    if (cell == NULL || topology->host_count == 1) {
         return BERTH_OK;
     }
     step_seal(step, &own, 1, cell);
@@ -59,9 +59,9 @@ static enum berth_status pass(struct pipeline *pipeline, struct step *step,
     TRY(step_check_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
         const struct chunk chunk = step_chunk(step, pipeline->handled[i]);
-        const struct range_header *cell = step_cell(pipeline, step, pipeline->local, chunk.owner);
         if (chunk.count > 0) {
-            TRY(step_check(pipeline, step, chunk.owner, &chunk, cell, error));
+            TRY(step_check(pipeline, step, chunk.owner, &chunk,
+                           step_cell(pipeline, step, pipeline->local, chunk.owner), error));
         }
     }
     step_mark_filled(pipeline, step);
@@ -78,8 +78,10 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
                                 struct berth_error *error) {
     const struct comm_range *range = &step->operation.range;
     const struct topology *topology = pipeline->topology;
+    const struct chunking *chunking = &step->operation.chunking;
     TRY(step_check_filled(pipeline, step, error));
-    for (int owner = 0; owner < topology->size; owner++) {
+    for (int i = step_first(step); i < chunking->owner_count; i += chunking->groups) {
+        const int owner = chunking->owners[i];
         const struct chunk chunk = step_chunk(step, owner);
         const int handler = topology_handler(topology, topology->host, owner);
         if (owner != topology->rank) {

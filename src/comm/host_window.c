@@ -29,8 +29,8 @@ static size_t mark_bytes(void) {
     return rounded(sizeof(struct window_mark));
 }
 
-static size_t cell_bytes(const struct window_shape *shape) {
-    return rounded(sizeof(struct range_header) + shape->payload);
+size_t host_window_cell_bytes(size_t payload) {
+    return rounded(sizeof(struct range_header) + payload);
 }
 
 static size_t area_count(const struct window_shape *shape) {
@@ -47,7 +47,7 @@ static size_t cells_offset(const struct window_shape *shape) {
 }
 
 size_t host_window_bytes(const struct window_shape *shape) {
-    return cells_offset(shape) + area_count(shape) * (size_t)shape->size * cell_bytes(shape);
+    return cells_offset(shape) + area_count(shape) * shape->area;
 }
 
 static size_t area_of(const struct host_window *window, int64_t step, int local) {
@@ -66,10 +66,10 @@ struct window_mark *host_window_mark(const struct host_window *window, int64_t s
 }
 
 struct range_header *host_window_cell(const struct host_window *window, int64_t step, int local,
-                                      int owner) {
+                                      int cell, size_t cell_bytes) {
     const struct window_shape *shape = &window->shape;
-    const size_t cell = area_of(window, step, local) * (size_t)shape->size + (size_t)owner;
-    return (void *)((char *)window->memory + cells_offset(shape) + cell * cell_bytes(shape));
+    return (void *)((char *)window->memory + cells_offset(shape) +
+                    area_of(window, step, local) * shape->area + (size_t)cell * cell_bytes);
 }
 
 // --- memory -------------------------------------------------------------------------------------

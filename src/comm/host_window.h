@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the ranks of a host share. It has a few slots, which are used in turn. In each slot,
-// every rank of the host has an area with one cell for each rank of the job. Each area has a mark,
-// which says for which step the area was filled, and for which step its rank has read the areas of
-// the others.
+// every rank of the host has an area with one cell for each owner of the slot's step (chunking.h).
+// Each area has a mark, which says for which step the area was filled, and for which step its rank
+// has read the areas of the others.
 //
 // The memory is an anonymous file that the host's first rank creates and the others open through
 // /proc, so neither the size of /dev/shm nor the remains of a killed job matter.
@@ -21,8 +21,7 @@ enum { WINDOW_SLOTS = 8 };
 
 struct window_shape {
     int local_size; // ranks of the host
-    int size;       // of the job
-    size_t payload; // bytes of elements in a cell
+    size_t area;    // bytes of the cells of a rank in a slot (chunk_limits_area)
 };
 
 struct window_mark {
@@ -45,6 +44,8 @@ struct host_window {
     int is_shared;
 };
 
+// The bytes of a cell for `payload` bytes of elements.
+size_t host_window_cell_bytes(size_t payload);
 // The bytes of a window, for all ranks of the host together.
 size_t host_window_bytes(const struct window_shape *shape);
 
@@ -60,8 +61,9 @@ enum berth_status host_window_open(struct host_window *window, const struct wind
 void host_window_close_file(struct host_window *window);
 void host_window_done(struct host_window *window);
 
+// Cell `cell` of a rank's area, if cells have `cell_bytes`.
 struct range_header *host_window_cell(const struct host_window *window, int64_t step, int local,
-                                      int owner);
+                                      int cell, size_t cell_bytes);
 // Keeps counting while the process of that rank of the host runs (watchdog.h).
 _Atomic uint32_t *host_window_heartbeats(const struct host_window *window, int local);
 struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local);

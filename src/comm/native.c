@@ -86,13 +86,15 @@ static void add_host(struct pipeline *pipeline, const struct step *step, const s
     const struct topology *topology = pipeline->topology;
     const enum dtype wire = step->operation.range.wire;
     float counters[PIPELINE_COUNTERS] = {0};
-    for (int local = 0; local < pipeline->local_size; local++) {
+    for (int local = 0; local < pipeline->local_size && chunk->count > 0; local++) {
         const int is_own = chunk->owner == topology->rank && local == pipeline->local;
         pipeline->addends[local] =
             is_own ? (struct addend){chunk->data, DTYPE_F32, 1}
                    : (struct addend){step_cell(pipeline, step, local, chunk->owner) + 1, wire, 1};
     }
-    numbers_sum(sum, wire, pipeline->addends, pipeline->local_size, chunk->count);
+    if (chunk->count > 0) {
+        numbers_sum(sum, wire, pipeline->addends, pipeline->local_size, chunk->count);
+    }
     counters[topology->host / PIPELINE_COUNTED_HOSTS] = 1;
     numbers_convert(sum + chunk->bytes, wire, counters, DTYPE_F32, counters_of(topology));
 }
@@ -100,17 +102,11 @@ static void add_host(struct pipeline *pipeline, const struct step *step, const s
 // What the library adds, the parts of all members, and where it puts all sums: not in place, for
 // which Open MPI has only a slow way.
 static char *addends_of(const struct pipeline *pipeline, const struct step *step) {
-    return pipeline->received + (size_t)(step->number % WINDOW_SLOTS) * pipeline->slot_bytes;
+    return pipeline->added + (size_t)(step->number % WINDOW_SLOTS) * 2 * pipeline->added_bytes;
 }
 
 static char *sums_of(const struct pipeline *pipeline, const struct step *step) {
-    return addends_of(pipeline, step) + pipeline->slot_bytes / 2;
-}
-
-// Where the sum of the own part arrives: in this rank's cell for itself, which a reduce does not
-// use. The cell's header has room for the counters.
-static char *own_sum_of(const struct pipeline *pipeline, const struct step *step) {
-    return (char *)step_cell(pipeline, step, pipeline->local, pipeline->topology->rank);
+    return addends_of(pipeline, step) + pipeline->added_bytes;
 }
 
 static enum berth_status pass_reduce(struct pipeline *pipeline, struct step *step,
@@ -131,8 +127,7 @@ static enum berth_status pass_reduce(struct pipeline *pipeline, struct step *ste
     struct transport_collective collective = collective_of(
         pipeline, step, to_all ? TRANSPORT_ALL_REDUCE : TRANSPORT_REDUCE_SCATTER, &bytes);
     collective.from = addends;
-    return step_collect(pipeline, step, next_member(pipeline),
-                        to_all ? sums_of(pipeline, step) : own_sum_of(pipeline, step), bytes,
+    return step_collect(pipeline, step, next_member(pipeline), sums_of(pipeline, step), bytes,
                         &collective, error);
 }
 
@@ -173,7 +168,7 @@ static enum berth_status finish_reduce(struct pipeline *pipeline, struct step *s
     const char *sum = sums_of(pipeline, step);
     if (!is_all_reduce(pipeline, step)) {
         const struct chunk own = step_chunk(step, topology->rank);
-        TRY(take_sum(pipeline, step, &own, own_sum_of(pipeline, step), error));
+        TRY(take_sum(pipeline, step, &own, sum, error));
     }
     for (int host = 0; host < topology->host_count && is_all_reduce(pipeline, step); host++) {
         const struct chunk chunk = step_chunk(step, member_of(pipeline, host));
@@ -190,6 +185,9 @@ static enum berth_status finish_reduce(struct pipeline *pipeline, struct step *s
 static void fill_cell(struct pipeline *pipeline, const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
     const struct chunk chunk = step_chunk(step, owner);
+    if (chunk.count == 0) {
+        return;
+    }
     void *cell = step_cell(pipeline, step, pipeline->local, owner) + 1;
     numbers_convert(cell, range->wire, chunk.data, range->dtype, chunk.count);
     if (range->wire != range->dtype) {
@@ -201,11 +199,15 @@ static enum berth_status collect_parts(struct pipeline *pipeline, struct step *s
                                        struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     const size_t size = dtype_size(step->operation.range.wire);
-    char *first = (char *)(step_cell(pipeline, step, pipeline->local, 0) + 1);
+    char *first = (char *)(host_window_cell(&pipeline->window, step->number, pipeline->local, 0,
+                                            step->operation.chunking.cell_bytes) +
+                           1);
     size_t bytes;
     for (int host = 0; host < topology->host_count; host++) {
         const struct chunk chunk = step_chunk(step, member_of(pipeline, host));
-        const char *cell = (char *)(step_cell(pipeline, step, pipeline->local, chunk.owner) + 1);
+        const char *cell =
+            chunk.count > 0 ? (char *)(step_cell(pipeline, step, pipeline->local, chunk.owner) + 1)
+                            : first;
         step->counts[host] = (int)chunk.count;
         step->offsets[host] = (int)((size_t)(cell - first) / size);
     }

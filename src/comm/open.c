@@ -3,6 +3,7 @@
 // MPI that the program has loaded and the launcher must be compatible. What it opens is made by
 // mpi.c and ranks.c, or is comm_self.
 #include "comm/comm.h"
+#include "comm/connections.h"
 #include "comm/mpi.h"
 #include "comm/ranks.h"
 #include "comm/start.h"
@@ -107,6 +108,7 @@ static enum berth_status connect_all(const struct comm_options *options, const c
                                      struct berth_error *error) {
     const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
     struct transport *transport;
+    TRY(connections_reserve(launch, error));
     TRY(mpi_transport_open(name, launch, &transport, error));
     return comm_ranks_open(transport, &settings, comm, error);
 }

@@ -10,35 +10,37 @@
 
 #include <stdio.h>
 
-// Small enough for the caches, large enough that the cost of a message is negligible.
-enum { LARGEST_CHUNK = 128 * 1024, SMALLEST_CHUNK = 1024 };
-
 // --- sizes --------------------------------------------------------------------------------------
 
-int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes) {
-    const size_t cells = (size_t)WINDOW_SLOTS * (size_t)local_size * (size_t)size;
-    const size_t elements = window_bytes / cells / sizeof(float);
-    if (elements >= LARGEST_CHUNK) {
-        return LARGEST_CHUNK;
-    }
-    return elements > SMALLEST_CHUNK ? (int64_t)(elements - elements % 16) : SMALLEST_CHUNK;
-}
-
-struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements) {
+struct window_shape pipeline_window_shape(const struct topology *topology,
+                                          const struct chunk_limits *limits) {
     return (struct window_shape){.local_size = topology_local_size(topology, topology->host),
-                                 .size = topology->size,
-                                 .payload = (size_t)chunk_elements * sizeof(float)};
+                                 .area = chunk_limits_area(limits)};
 }
 
-static size_t received_bytes(int64_t chunk_elements) {
-    return sizeof(struct range_header) + (size_t)chunk_elements * sizeof(float);
+static size_t received_bytes(const struct chunk_limits *limits) {
+    return sizeof(struct range_header) + limits->payload;
+}
+
+static size_t received_slot_bytes(const struct topology *topology,
+                                  const struct chunk_limits *limits) {
+    return (size_t)topology_other_blocks(topology, topology->host) * received_bytes(limits);
+}
+
+static int received_slots(const struct topology *topology, const struct chunk_limits *limits) {
+    const size_t local_size = (size_t)topology_local_size(topology, topology->host);
+    const size_t slot = received_slot_bytes(topology, limits) + 1;
+    const size_t slots = limits->received / local_size / slot;
+    return slots < 1 ? 1 : slots < WINDOW_SLOTS ? (int)slots : WINDOW_SLOTS;
 }
 
 // The largest number of messages of a step in one direction: with the owners that a rank handles
 // and with the other hosts, for each of the sender's blocks, and a greeting.
-static size_t max_messages_of_step(const struct topology *topology, int handled) {
+static size_t max_messages_of_step(const struct topology *topology,
+                                   const struct chunk_limits *limits, int handled) {
     const int own = topology_host_blocks(topology, topology->host);
-    return (size_t)(handled * own + topology_other_blocks(topology, topology->host) + 1);
+    const int at_once = handled < limits->cells ? handled : limits->cells;
+    return (size_t)(at_once * own + topology_other_blocks(topology, topology->host) + 1);
 }
 
 const char *pipeline_missing_group(const struct topology *topology) {
@@ -53,28 +55,29 @@ const char *pipeline_missing_group(const struct topology *topology) {
                : NULL;
 }
 
-// The bytes of the largest step of a library's collective, with its counters.
-static size_t native_bytes(const struct topology *topology, int64_t chunk_elements) {
+// The bytes of the largest step of a library's collective, with its counters. None if there are no
+// such collectives.
+static size_t added_bytes(const struct topology *topology, const struct chunk_limits *limits) {
     const size_t hosts = (size_t)topology->host_count;
-    const size_t elements = hosts * (size_t)chunk_elements * sizeof(float);
     const size_t limit = (size_t)chunking_native_bytes(topology->host_count);
-    return hosts * sizeof(struct range_header) + (elements < limit ? elements : limit);
+    const size_t area = chunk_limits_area(limits), all = hosts * limits->payload;
+    const size_t elements = all < area ? all : area;
+    return pipeline_missing_group(topology) != NULL
+               ? 0
+               : hosts * sizeof(struct range_header) + (elements < limit ? elements : limit);
 }
 
-// What a step receives from other hosts, or what a library's collective adds and its sums.
-static size_t slot_bytes(const struct topology *topology, int64_t chunk_elements) {
-    const size_t others = (size_t)topology_other_blocks(topology, topology->host);
-    const size_t received = others * received_bytes(chunk_elements);
-    const size_t added =
-        pipeline_missing_group(topology) == NULL ? 2 * native_bytes(topology, chunk_elements) : 0;
-    return received > added ? received : added;
+static size_t table_length(const struct topology *topology) {
+    return 2 * (size_t)topology->size;
 }
 
-size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements) {
-    return WINDOW_SLOTS *
-           (slot_bytes(topology, chunk_elements) + 2 * (size_t)topology->host_count * sizeof(int) +
-            2 * max_messages_of_step(topology, topology_handled(topology)) *
-                sizeof(struct transport_message));
+size_t pipeline_bytes(const struct topology *topology, const struct chunk_limits *limits) {
+    const size_t messages = max_messages_of_step(topology, limits, topology_handled(topology));
+    return (size_t)received_slots(topology, limits) * received_slot_bytes(topology, limits) +
+           (WINDOW_SLOTS + 1) * table_length(topology) * sizeof(int) +
+           WINDOW_SLOTS *
+               (2 * added_bytes(topology, limits) + 2 * (size_t)topology->host_count * sizeof(int) +
+                2 * messages * sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -94,8 +97,7 @@ static void find_others(struct pipeline *pipeline) {
     }
 }
 
-static void assign_messages(struct pipeline *pipeline) {
-    const size_t max_messages = max_messages_of_step(pipeline->topology, pipeline->handled_count);
+static void assign_messages(struct pipeline *pipeline, size_t max_messages) {
     struct transport_message *next = pipeline->messages;
     for (int slot = 0; slot < WINDOW_SLOTS; slot++) {
         pipeline->steps[slot].receives.messages = next;
@@ -107,30 +109,42 @@ static void assign_messages(struct pipeline *pipeline) {
     }
 }
 
+static void set_sizes(struct pipeline *pipeline) {
+    const struct topology *topology = pipeline->topology;
+    const struct chunk_limits *limits = &pipeline->limits;
+    pipeline->local = topology_local(topology, topology->rank);
+    pipeline->local_size = topology_local_size(topology, topology->host);
+    pipeline->received_bytes = received_bytes(limits);
+    pipeline->received_slot_bytes = received_slot_bytes(topology, limits);
+    pipeline->received_slots = received_slots(topology, limits);
+    pipeline->added_bytes = added_bytes(topology, limits);
+}
+
 enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     const size_t size = (size_t)topology->size, hosts = (size_t)topology->host_count;
-    pipeline->local = topology_local(topology, topology->rank);
-    pipeline->local_size = topology_local_size(topology, topology->host);
-    pipeline->received_bytes = received_bytes(pipeline->chunk_elements);
-    pipeline->slot_bytes = slot_bytes(topology, pipeline->chunk_elements);
+    size_t max_messages = 0;
+    set_sizes(pipeline);
     pipeline->hosts = memory_array(hosts, sizeof(int));
     pipeline->handled = memory_array(size, sizeof(int));
     pipeline->addends = memory_array(size, sizeof *pipeline->addends);
-    pipeline->received = memory_array(WINDOW_SLOTS, pipeline->slot_bytes);
+    pipeline->received =
+        memory_array((size_t)pipeline->received_slots, pipeline->received_slot_bytes);
+    pipeline->added = memory_array(WINDOW_SLOTS, 2 * pipeline->added_bytes);
     pipeline->counts = memory_array(WINDOW_SLOTS * 2 * hosts, sizeof(int));
+    pipeline->tables = memory_array((WINDOW_SLOTS + 1) * table_length(topology), sizeof(int));
     if (pipeline->hosts != NULL && pipeline->handled != NULL) {
         find_others(pipeline);
+        max_messages = max_messages_of_step(topology, &pipeline->limits, pipeline->handled_count);
         pipeline->messages =
-            memory_array(2 * WINDOW_SLOTS * max_messages_of_step(topology, pipeline->handled_count),
-                         sizeof *pipeline->messages);
+            memory_array(2 * WINDOW_SLOTS * max_messages, sizeof *pipeline->messages);
     }
     if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL ||
-        pipeline->counts == NULL) {
-        return error_no_memory(error, pipeline_bytes(topology, pipeline->chunk_elements),
+        pipeline->added == NULL || pipeline->counts == NULL || pipeline->tables == NULL) {
+        return error_no_memory(error, pipeline_bytes(topology, &pipeline->limits),
                                "messages of exchanges");
     }
-    assign_messages(pipeline);
+    assign_messages(pipeline, max_messages);
     return BERTH_OK;
 }
 
@@ -139,6 +153,8 @@ void pipeline_done(struct pipeline *pipeline) {
     memory_free(pipeline->handled);
     memory_free(pipeline->addends);
     memory_free(pipeline->received);
+    memory_free(pipeline->added);
+    memory_free(pipeline->tables);
     memory_free(pipeline->counts);
     memory_free(pipeline->messages);
     host_window_done(&pipeline->window);
@@ -148,14 +164,16 @@ void pipeline_done(struct pipeline *pipeline) {
 
 void pipeline_start_operation(struct pipeline *pipeline, const struct pipeline_phases *phases,
                               const struct comm_range *range, int64_t number) {
-    const int size = pipeline->topology->size;
-    pipeline->current =
-        (struct operation){.phases = phases,
-                           .range = *range,
-                           .label = range_label_of(range, phases->is_gather, number, size),
-                           .chunking = chunking_of(range, size, pipeline->topology->host_count,
-                                                   pipeline->chunk_elements)};
-    pipeline->chunks_begun = 0;
+    const struct topology *topology = pipeline->topology;
+    const size_t place = (size_t)(pipeline->operations++ % (WINDOW_SLOTS + 1));
+    int *table = pipeline->tables + place * table_length(topology);
+    pipeline->current = (struct operation){
+        .phases = phases,
+        .range = *range,
+        .label = range_label_of(range, phases->is_gather, number, topology->size),
+        .chunking =
+            chunking_of(range, topology->size, topology->host_count, &pipeline->limits, table)};
+    pipeline->steps_begun = 0;
 }
 
 static struct step *step_at(struct pipeline *pipeline, int64_t number) {
@@ -174,17 +192,28 @@ static int unemptied(const struct pipeline *pipeline) {
     return -1;
 }
 
+// Whether this rank, if it is an owner in the next step of a reduce, has a slot for what it
+// receives. It waits for no step but earlier ones.
+static int may_receive(const struct pipeline *pipeline) {
+    const struct operation *operation = &pipeline->current;
+    return operation->phases != &pipeline_reduce ||
+           pipeline->received_begun - pipeline->received_finished < pipeline->received_slots ||
+           chunking_count(&operation->chunking, &operation->range, pipeline->steps_begun,
+                          pipeline->topology->rank) == 0;
+}
+
 static int may_begin(const struct pipeline *pipeline) {
     return !pipeline_needs_operation(pipeline) &&
            (!pipeline->current.phases->is_gather || pipeline->finished >= pipeline->sums_end) &&
-           pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0;
+           pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0 &&
+           may_receive(pipeline);
 }
 
 static struct step *next_step(struct pipeline *pipeline) {
     struct step *step = step_at(pipeline, pipeline->begun);
     step->operation = pipeline->current;
     step->number = pipeline->begun;
-    step->chunk_index = pipeline->chunks_begun;
+    step->turn = pipeline->steps_begun;
     step->receives.count = step->receives.done = 0;
     step->sends.count = step->sends.done = 0;
     return step;
@@ -198,7 +227,7 @@ static enum berth_status try_begin(struct pipeline *pipeline, int *progressed,
     struct step *step = next_step(pipeline);
     TRY(step->operation.phases->begin(pipeline, step, error));
     pipeline->begun++;
-    pipeline->chunks_begun++;
+    pipeline->steps_begun++;
     if (!step->operation.phases->is_gather) {
         pipeline->sums_end = pipeline->begun;
     }
@@ -227,7 +256,7 @@ static enum berth_status try_finish(struct pipeline *pipeline, int *progressed,
     }
     TRY(step->operation.phases->finish(pipeline, step, error));
     pipeline->finished++;
-    if (step->chunk_index + 1 == step->operation.chunking.chunks) {
+    if (step->turn + 1 == step->operation.chunking.steps) {
         pipeline->completed = step->operation.label.number;
     }
     *progressed = 1;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges of ranges: reduce and gather, each in steps.
 //
-// Step s of an operation covers chunk s of every rank's part, so that all ranks and links are busy
-// in each step. A step has three phases:
+// A step of an operation covers a chunk of every rank's part, or of those of a group of owners that
+// are spread over the hosts (chunking.h), so that all ranks and links are busy in the steps that
+// are under way. A step has three phases:
 //
 //             begin                       pass                          finish
-//     reduce  fill the own area of the    for each owner elsewhere      add the own chunk, those
-//             window with the chunks      that this rank handles: add   in the areas of the host's
-//             of all owners               the areas of each block of    ranks, and the sums that
-//                                         the host and send the sum     other hosts sent
-//     gather  fill the own cell, send it  mark the chunks received      copy all cells of the
-//             to its handler on each      from other hosts as being in  window to the range
-//             other host                  the window
+//     reduce  fill the own area of the    for each owner elsewhere      owners: add the own chunk,
+//             window with the chunks      that this rank handles: add   those in the areas of the
+//             of all the step's owners    the areas of each block of    host's ranks, and the sums
+//                                         the host and send the sum     that other hosts sent
+//     gather  owners: fill the own cell,  mark the chunks received      copy all cells of the
+//             send it to its handler on   from other hosts as being in  window to the range
+//             each other host             the window
 //
 // Each phase handles the steps in order, each as soon as it can without waiting. Up to WINDOW_SLOTS
 // steps overlap, also those of consecutive operations, which keeps a link with a long delay full.
@@ -62,11 +63,12 @@ struct operation {
 struct step {
     struct operation operation;
     int64_t number; // counted since the communicator was opened
-    int64_t chunk_index;
+    int64_t turn;   // counted in the operation
     struct message_list receives, sends;
     // An operation begins with a message without elements from each rank to the next, in a ring. So
     // a rank that calls another operation is detected before message sizes differ.
     struct range_header greeting, greeting_before;
+    char *received;        // of an owner in a reduce: the sums of other hosts' blocks
     int *counts, *offsets; // [host_count] of a collective
 };
 
@@ -74,33 +76,38 @@ struct pipeline {
     struct courier courier;
     const struct topology *topology;
     struct host_window window;
-    int64_t chunk_elements; // for which there is memory; an operation's chunks may be smaller
-    int local, local_size;  // this rank among those of its host
-    int *hosts;             // [host_count - 1] the other hosts, from the next one on
-    int *handled;           // [handled_count] ranks of other hosts whose parts this rank handles
+    struct chunk_limits limits;
+    int local, local_size; // this rank among those of its host
+    int *hosts;            // [host_count - 1] the other hosts, from the next one on
+    int *handled;          // [handled_count] ranks of other hosts whose parts this rank handles
     int handled_count;
     struct addend *addends; // [size] of the current sum
-    char *received; // [WINDOW_SLOTS][slot_bytes] messages to the owner in a reduce, or what a
-                    // library's collective adds, and then its sums
-    size_t received_bytes;
-    size_t slot_bytes; // of all of a step
+    // [received_slots][received_slot_bytes] the messages of a reduce to its owner, in the next slot
+    // in each step in which this rank is one. Few slots are enough where it is one in few steps.
+    char *received;
+    int received_slots;
+    size_t received_slot_bytes, received_bytes; // of all messages of a step, and of one
+    int64_t received_begun, received_finished;  // steps
+    // [WINDOW_SLOTS][2][added_bytes] what a library's collective adds, and its sums.
+    char *added;
+    size_t added_bytes;
+    int *tables;        // [WINDOW_SLOTS + 1][2 * size] of chunking.h, for each operation under way
+    int64_t operations; // begun
     struct transport_message *messages;
     int *counts; // of all steps
     struct step steps[WINDOW_SLOTS];
     int64_t begun, passed, finished; // steps
     int64_t sums_end;                // the step after the last one that was begun for a reduce
     struct operation current;        // whose steps are being begun
-    int64_t chunks_begun;            // of `current`
+    int64_t steps_begun;             // of `current`
     int64_t completed;               // number of the last complete operation
 };
 
-// The elements of a part in a step if the window of a host is to take about `window_bytes`.
-int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes);
+struct window_shape pipeline_window_shape(const struct topology *topology,
+                                          const struct chunk_limits *limits);
 
-struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements);
-
-// In the library's sums, a counter counts this many hosts, a number that is exact in bf16. The
-// header of a cell has room for so many counters.
+// In the library's sums, a counter counts this many hosts, a number that is exact in bf16. There is
+// room for as many counters as in a header.
 enum {
     PIPELINE_COUNTED_HOSTS = 256,
     PIPELINE_COUNTERS = sizeof(struct range_header) / sizeof(float)
@@ -111,16 +118,16 @@ enum {
 const char *pipeline_missing_group(const struct topology *topology);
 
 // The bytes that pipeline_init allocates besides the window.
-size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements);
+size_t pipeline_bytes(const struct topology *topology, const struct chunk_limits *limits);
 
-// The caller has set courier, topology, window and chunk_elements. pipeline_done frees all of it,
+// The caller has set courier, topology, window and limits. pipeline_done frees all of it,
 // the window included, also after an error.
 enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error);
 void pipeline_done(struct pipeline *pipeline);
 
 // Whether all steps of the operation have begun, so that the next operation can start.
 static inline int pipeline_needs_operation(const struct pipeline *pipeline) {
-    return pipeline->chunks_begun == pipeline->current.chunking.chunks;
+    return pipeline->steps_begun == pipeline->current.chunking.steps;
 }
 
 static inline int pipeline_is_idle(const struct pipeline *pipeline) {

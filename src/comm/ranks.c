@@ -6,12 +6,16 @@
 #include "comm/collectives.h"
 #include "comm/range_thread.h"
 #include "comm/watchdog.h"
+#include "core/check.h"
 #include "core/memory.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_WINDOW_BYTES ((size_t)64 << 20)
+// Large enough that the cost of a message is negligible.
+#define DEFAULT_MESSAGE_BYTES ((size_t)64 << 10)
 // How long a failed rank waits for the others to meet the same error. It is limited to half of the
 // deadline, so that meanwhile none of them considers the rank late.
 #define LONE_FAILURE_SECONDS 2.0
@@ -272,7 +276,7 @@ static enum berth_status share_memory(struct ranks *ranks, struct window_locatio
                                       char *refused, struct berth_error *error) {
     struct topology *topology = &ranks->topology;
     struct pipeline *pipeline = &ranks->pipeline;
-    struct window_shape shape = pipeline_window_shape(topology, pipeline->chunk_elements);
+    struct window_shape shape = pipeline_window_shape(topology, &pipeline->limits);
     locations[topology->rank] = make_window(ranks, &shape);
     TRY(collectives_all_gather(&ranks->collectives, locations, sizeof *locations, error));
     refused[topology->rank] = !open_window(ranks, locations, &shape);
@@ -283,7 +287,7 @@ static enum berth_status share_memory(struct ranks *ranks, struct window_locatio
         return BERTH_OK;
     }
     host_window_done(&pipeline->window);
-    shape = pipeline_window_shape(topology, pipeline->chunk_elements);
+    shape = pipeline_window_shape(topology, &pipeline->limits);
     return host_window_private(&pipeline->window, &shape, error);
 }
 
@@ -311,10 +315,18 @@ static int largest_local_size(const struct topology *topology) {
     return largest;
 }
 
-int64_t comm_ranks_chunk(const struct comm_settings *settings, const struct topology *topology) {
-    return pipeline_chunk_elements(topology->size, largest_local_size(topology),
-                                   settings->window_bytes > 0 ? settings->window_bytes
-                                                              : DEFAULT_WINDOW_BYTES);
+static size_t window_bytes(const struct comm_settings *settings) {
+    return settings->window_bytes > 0 ? settings->window_bytes : DEFAULT_WINDOW_BYTES;
+}
+
+static size_t message_bytes(const struct comm_settings *settings) {
+    return settings->message_bytes > 0 ? settings->message_bytes : DEFAULT_MESSAGE_BYTES;
+}
+
+struct chunk_limits comm_ranks_limits(const struct comm_settings *settings,
+                                      const struct topology *topology) {
+    return chunk_limits_of(topology->size, largest_local_size(topology), window_bytes(settings),
+                           message_bytes(settings));
 }
 
 static struct courier courier_of(struct ranks *ranks, const struct comm_settings *settings,
@@ -332,7 +344,7 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
     pipeline->courier.monitor = &ranks->monitor;
     pipeline->topology = &ranks->topology;
-    pipeline->chunk_elements = comm_ranks_chunk(settings, &ranks->topology);
+    pipeline->limits = comm_ranks_limits(settings, &ranks->topology);
     TRY(find_window(ranks, error));
     TRY(pipeline_init(pipeline, error));
     return range_thread_start(&ranks->thread, pipeline, error);
@@ -389,6 +401,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     status = status == BERTH_OK ? open_monitor(ranks, settings, &own) : status;
     fill_comm(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(settings, &ranks->topology);
+    assert(comm_ranks_memory_check(settings, &ranks->topology) == NULL);
     ranks->comm.native_missing = ranks->transport->join_group != NULL
                                      ? pipeline_missing_group(&ranks->topology)
                                      : "the transport has no collectives";
@@ -432,16 +445,38 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
 
 struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
                                            const struct topology *topology) {
-    const int64_t chunk = comm_ranks_chunk(settings, topology);
-    const struct window_shape shape = pipeline_window_shape(topology, chunk);
+    const struct chunk_limits limits = comm_ranks_limits(settings, topology);
+    const struct window_shape shape = pipeline_window_shape(topology, &limits);
     const size_t size = (size_t)topology->size, sharing = (size_t)shape.local_size;
+    const size_t host = host_window_bytes(&shape), own = pipeline_bytes(topology, &limits);
+    // Where owners take turns, an owner's cell is another one in each operation, so in time a rank
+    // touches all.
+    if (topology->size > limits.cells) {
+        return (struct comm_ranks_memory){.own = own, .host = host, .reduce = host, .gather = host};
+    }
     // In a reduce, a rank reads from the other areas the cells of its own part and of the parts
     // that it handles for owners elsewhere; in a gather, one cell for each owner.
     const size_t handled = (size_t)topology_handled(topology);
     const size_t reduced = size - 1 + (sharing - 1) * (handled + 1);
-    const size_t cell = host_window_bytes(&shape) / sharing / size;
-    return (struct comm_ranks_memory){.own = pipeline_bytes(topology, chunk),
-                                      .host = host_window_bytes(&shape),
-                                      .reduce = reduced * cell,
-                                      .gather = size * cell};
+    const size_t cell = host / sharing / size;
+    return (struct comm_ranks_memory){
+        .own = own, .host = host, .reduce = reduced * cell, .gather = size * cell};
+}
+
+const char *comm_ranks_memory_check(const struct comm_settings *settings,
+                                    const struct topology *topology) {
+    const struct chunk_limits limits = comm_ranks_limits(settings, topology);
+    const size_t areas = WINDOW_SLOTS * (size_t)largest_local_size(topology);
+    const size_t cells = areas * (size_t)limits.cells;
+    const size_t least = areas * CHUNK_CELLS * message_bytes(settings);
+    const size_t most = window_bytes(settings) > least ? window_bytes(settings) : least;
+    // A mark has a label, which is a part of a header.
+    const size_t headers = (cells + 2 * areas) * host_window_cell_bytes(0) + 4096;
+    CLAUSE(limits.cells == topology->size || limits.payload >= message_bytes(settings),
+           "owners take turns only in chunks of whole messages");
+    CLAUSE(cells * limits.payload <= most,
+           "a host's window has the bytes of its target, or of four messages in each area");
+    CLAUSE(comm_ranks_memory(settings, topology).host <= most + headers,
+           "a host's window has elements, headers and marks");
+    return NULL;
 }

@@ -12,6 +12,7 @@
 #ifndef BERTH_COMM_RANKS_H
 #define BERTH_COMM_RANKS_H
 
+#include "comm/chunking.h"
 #include "comm/comm.h"
 #include "comm/topology.h"
 #include "comm/transport.h"
@@ -21,8 +22,11 @@
 struct comm_settings {
     double timeout_seconds; // of each wait for other ranks
     const char *host;       // identity of this host; NULL: determined by the system
-    size_t window_bytes;    // target for the memory that a host's ranks share; 0: 64 MiB
-    int flat;               // 1: each rank is a host of its own
+    // For the elements that are in the memory that a host's ranks share; 0: 64 MiB. It is more if
+    // messages of message_bytes need it (comm_ranks_limits).
+    size_t window_bytes;
+    size_t message_bytes; // of elements, in messages between many ranks; 0: 64 KiB
+    int flat;             // 1: each rank is a host of its own
 };
 
 // A communicator over `transport`, which is closed with it, or before an error is returned. All
@@ -33,8 +37,12 @@ struct comm_settings {
 enum berth_status comm_ranks_open(struct transport *transport, const struct comm_settings *settings,
                                   struct comm **comm, struct berth_error *error);
 
-// The elements of a rank's part in a step; the same on all ranks.
-int64_t comm_ranks_chunk(const struct comm_settings *settings, const struct topology *topology);
+// How much there is room for in a step; the same on all ranks. However many ranks the job has, the
+// memory that p ranks of a host share is, without headers and marks, not more than
+//     max(window_bytes, WINDOW_SLOTS * p * CHUNK_CELLS * message_bytes)
+// which is 64 MiB up to 32 ranks of a host and 256 MiB at 128 (comm_ranks_memory_check).
+struct chunk_limits comm_ranks_limits(const struct comm_settings *settings,
+                                      const struct topology *topology);
 
 // The bytes that a rank's communicator takes: `own` for itself, and `host` for the memory that the
 // ranks of its host share, of which it touches at most `reduce` and `gather` in exchanges in f32.
@@ -44,5 +52,8 @@ struct comm_ranks_memory {
 
 struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
                                            const struct topology *topology);
+// NULL, or what is not true of the memory that comm_ranks_memory returns (core/check.h).
+const char *comm_ranks_memory_check(const struct comm_settings *settings,
+                                    const struct topology *topology);
 
 #endif

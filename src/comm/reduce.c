@@ -16,6 +16,10 @@ static enum berth_status receive_sums(struct pipeline *pipeline, struct step *st
     const struct topology *topology = pipeline->topology;
     const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_receive_greeting(pipeline, step, error));
+    if (own.count > 0) {
+        const int64_t slot = pipeline->received_begun++ % pipeline->received_slots;
+        step->received = pipeline->received + (size_t)slot * pipeline->received_slot_bytes;
+    }
     for (int i = 0; own.count > 0 && i + 1 < topology->host_count; i++) {
         const int host = pipeline->hosts[i], rank = topology_handler(topology, host, own.owner);
         for (int block = topology->host_blocks[host]; block < topology->host_blocks[host + 1];
@@ -142,8 +146,11 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
             TRY(check_sum(pipeline, step, &own, block, error));
         }
     }
-    list_addends(pipeline, step, &own);
-    numbers_sum(own.data, DTYPE_F32, pipeline->addends, topology->size, own.count);
+    if (own.count > 0) {
+        list_addends(pipeline, step, &own);
+        numbers_sum(own.data, DTYPE_F32, pipeline->addends, topology->size, own.count);
+        pipeline->received_finished++;
+    }
     step_mark_emptied(pipeline, step);
     return BERTH_OK;
 }

@@ -11,8 +11,9 @@
 struct chunk step_chunk(const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
     const struct chunking *chunking = &step->operation.chunking;
-    const int64_t count = chunking_count(chunking, range, step->chunk_index, owner);
-    const int64_t first = range->starts[owner] + step->chunk_index * chunking->elements;
+    const int64_t count = chunking_count(chunking, range, step->turn, owner);
+    const int64_t first =
+        range->starts[owner] + chunking_index(chunking, step->turn) * chunking->elements;
     const int64_t offset = count > 0 ? first - range->first : 0;
     return (struct chunk){.owner = owner,
                           .data = (char *)range->data + (size_t)offset * dtype_size(range->dtype),
@@ -22,7 +23,9 @@ struct chunk step_chunk(const struct step *step, int owner) {
 
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner) {
-    return host_window_cell(&pipeline->window, step->number, local, owner);
+    const struct chunking *chunking = &step->operation.chunking;
+    return host_window_cell(&pipeline->window, step->number, local, chunking_cell(chunking, owner),
+                            chunking->cell_bytes);
 }
 
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
@@ -30,14 +33,14 @@ struct range_header *step_received(const struct pipeline *pipeline, const struct
     const struct topology *topology = pipeline->topology;
     const int own = topology_host_blocks(topology, topology->host);
     const int i = block < topology->host_blocks[topology->host] ? block : block - own;
-    const size_t slot = (size_t)(step->number % WINDOW_SLOTS);
-    return (void *)(pipeline->received + slot * pipeline->slot_bytes +
-                    (size_t)i * pipeline->received_bytes);
+    return (void *)(step->received + (size_t)i * pipeline->received_bytes);
 }
 
 void step_fill_others(struct pipeline *pipeline, const struct step *step) {
     const struct comm_range *range = &step->operation.range;
-    for (int owner = 0; owner < pipeline->topology->size; owner++) {
+    const struct chunking *chunking = &step->operation.chunking;
+    for (int i = step_first(step); i < chunking->owner_count; i += chunking->groups) {
+        const int owner = chunking->owners[i];
         const struct chunk chunk = step_chunk(step, owner);
         if (owner != pipeline->topology->rank) {
             numbers_convert(step_cell(pipeline, step, pipeline->local, owner) + 1, range->wire,
@@ -93,7 +96,8 @@ enum berth_status step_check_filled(const struct pipeline *pipeline, const struc
 
 static struct range_header header_of(const struct step *step, int owner, int64_t ranks) {
     return (struct range_header){.label = step->operation.label,
-                                 .chunk_index = step->chunk_index,
+                                 .chunk_index =
+                                     chunking_index(&step->operation.chunking, step->turn),
                                  .owner = owner,
                                  .ranks = ranks};
 }
@@ -135,7 +139,7 @@ enum berth_status step_check(const struct pipeline *pipeline, const struct step 
 // --- greetings ----------------------------------------------------------------------------------
 
 static int has_greeting(const struct pipeline *pipeline, const struct step *step) {
-    return step->chunk_index == 0 && pipeline->topology->host_count > 1;
+    return step->turn == 0 && pipeline->topology->host_count > 1;
 }
 
 static int rank_before(const struct topology *topology) {

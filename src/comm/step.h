@@ -6,7 +6,8 @@
 
 #include "comm/pipeline.h"
 
-// What a step covers of the part of rank `owner`; count may be 0.
+// What a step covers of the part of rank `owner`; count 0: nothing, because it is another group's
+// turn or the part is shorter than others.
 struct chunk {
     int owner;
     void *data; // in the range's memory
@@ -15,8 +16,13 @@ struct chunk {
 };
 
 struct chunk step_chunk(const struct step *step, int owner);
+// The place of the step's first owner in the list of chunking.h; the next ones are `groups`
+// further.
+static inline int step_first(const struct step *step) {
+    return (int)(step->turn % step->operation.chunking.groups);
+}
 
-// The cell of `owner` in the area of a rank of this host.
+// The cell of `owner`, one of the step's, in the area of a rank of this host.
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner);
 // Where the owner of a sum receives that of a block of another host.

@@ -296,6 +296,7 @@ static int count_named(struct script *script, const char *layout, double deadlin
     int named = 0;
     job.settings.timeout_seconds = deadline;
     job.settings.window_bytes = 1;
+    job.settings.message_bytes = 4096;
     run_script(&job, script);
     for (int rank = 0; rank < job.size; rank++) {
         const struct outcome *outcome = &script->outcomes[rank];

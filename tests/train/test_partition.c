@@ -100,6 +100,46 @@ static void test_parts_are_even(void **state) {
     param_table_done(&even);
 }
 
+// BERT-base has 108 blocks in a layer: with more ranks, each layer has 108 owners of one block,
+// other ones than the layer before, so all ranks own about as much. With fewer, so do they.
+static void test_many_ranks_own_whole_blocks_in_turn(void **state) {
+    const struct bert_config base = {.vocab_size = 30522,
+                                     .hidden_size = 768,
+                                     .num_hidden_layers = 12,
+                                     .num_attention_heads = 12,
+                                     .intermediate_size = 3072,
+                                     .max_position_embeddings = 512,
+                                     .type_vocab_size = 2};
+    static const int sizes[] = {2, 7, 16, 64, 100, 108, 128, 512, 1000, 4096};
+    static int64_t starts[4096 + 1], layers[4096];
+    struct param_table many;
+    assert_int_equal(param_table_init(&many, &base, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int size = sizes[i];
+        const struct partition_rule rule = {.size = size};
+        int64_t before = 0, least = many.total, most = 0;
+        memset(layers, 0, sizeof layers);
+        for (size_t range = 0; range < param_range_count(&many); range++) {
+            partition_starts(&many, &rule, param_range(&many, range), starts);
+            assert_int_equal(starts[0], before);
+            before = starts[size];
+            for (int rank = 0; rank < size; rank++) {
+                const int64_t part = starts[rank + 1] - starts[rank];
+                const int is_last = starts[rank + 1] == many.total;
+                assert_true(part >= 0 && (is_last || part % DEVICE_SUM_BLOCK == 0));
+                layers[rank] += range < (size_t)many.layer_count ? part : 0;
+            }
+        }
+        assert_int_equal(before, many.total);
+        for (int rank = 0; rank < size; rank++) {
+            least = layers[rank] < least ? layers[rank] : least;
+            most = layers[rank] > most ? layers[rank] : most;
+        }
+        assert_true(most - least <= DEVICE_SUM_BLOCK);
+    }
+    param_table_done(&many);
+}
+
 // --- updates ------------------------------------------------------------------------------------
 
 struct rank {
@@ -323,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_cover_the_table),
         cmocka_unit_test(test_parts_are_even),
+        cmocka_unit_test(test_many_ranks_own_whole_blocks_in_turn),
         cmocka_unit_test(test_two_parts_update_as_one),
         SCRATCH_TEST(test_files_of_parts),
         SCRATCH_TEST(test_weights_of_parts),

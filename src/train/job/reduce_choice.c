@@ -30,15 +30,27 @@ struct exchange {
     int64_t *starts; // [size + 1]
 };
 
-// A range of the parameters as if all ranks owned equal parts of it.
+// Whether a layer has as many blocks as there are ranks, so that all own about equal parts.
+static int has_equal_parts(const struct exchange *exchange) {
+    return param_range(exchange->state->table, 0).count / DEVICE_SUM_BLOCK >= exchange->comm->size;
+}
+
+// A range of the parameters as its owners divide it. Of few ranks as if all owned equal parts, of
+// many without the elements before its end that belong to the owner of those after it
+// (all_reduce.c).
 static struct comm_range range_of(const struct exchange *exchange, size_t index) {
     const struct param_range range = param_range(exchange->state->table, index);
-    const int size = exchange->comm->size;
+    const struct partition_rule rule = state_partition_rule(&exchange->state->sharding);
+    const int size = exchange->comm->size, are_equal = has_equal_parts(exchange);
+    int64_t *starts = exchange->starts;
+    partition_starts(exchange->state->table, &rule, range, starts);
     for (int rank = 0; rank <= size; rank++) {
-        exchange->starts[rank] = range.first + range.count * rank / size;
+        starts[rank] = are_equal                    ? range.first + range.count * rank / size
+                       : starts[rank] > range.first ? starts[rank]
+                                                    : range.first;
     }
     return (struct comm_range){.first = range.first,
-                               .count = range.count,
+                               .count = starts[size] - range.first,
                                .dtype = DTYPE_F32,
                                .wire = exchange->rules->wire,
                                .starts = exchange->starts,

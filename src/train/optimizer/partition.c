@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts each range of the parameter table into one part for each rank, at the blocks by which sums
-// are added, and lists the parts of one rank. State, optimizer, exchange and checkpoints take this
-// list as what a rank owns.
+// are added, and lists the parts of one rank. Where there are more ranks than blocks, the others'
+// parts are empty. State, optimizer, exchange and checkpoints take this list as what a rank owns.
 #include "train/optimizer/partition.h"
 
 #include "core/memory.h"
@@ -34,12 +34,23 @@ static int64_t cut_before(const struct param_table *table, const struct partitio
     return position;
 }
 
+// The block at which the part that begins at `position` begins: the last block of the table belongs
+// to the last range even if it is not full.
+static int64_t block_of(const struct param_table *table, int64_t position) {
+    return position == table->total ? device_sum_blocks(position) : position / DEVICE_SUM_BLOCK;
+}
+
+// Where a rank's part of a range begins; for rank = size where the last one ends. The blocks of the
+// range are dealt evenly, and where they do not come out even, each range goes on where the one
+// before it ended: the number of blocks before a range says at which rank that is. So a rank that
+// owns one block less of this layer, or none, owns one more of another.
 static int64_t cut_of(const struct param_table *table, const struct partition_rule *rule,
                       struct param_range range, int rank) {
-    // The cut at or before an equal share of the range; for rank = size its end.
-    return cut_before(table, rule,
-                      range.first + range.count / rule->size * rank +
-                          range.count % rule->size * rank / rule->size);
+    const int64_t first = block_of(table, range.first);
+    const int64_t blocks = block_of(table, range.first + range.count) - first;
+    const int64_t cut = first + (rank * blocks + first % rule->size) / rule->size;
+    const int64_t position = cut * DEVICE_SUM_BLOCK;
+    return cut_before(table, rule, position < table->total ? position : table->total);
 }
 
 void partition_starts(const struct param_table *table, const struct partition_rule *rule,

@@ -7,6 +7,11 @@
 // norm of the gradient is a sum over the same blocks in the same order for any number of ranks. For
 // an optimizer that needs norms of tensors they also begin only at blocks of a tensor; then the
 // parts may be less even.
+//
+// A block is also the least that a rank owns, so a range of fewer blocks than ranks has only as
+// many owners as blocks, evenly spaced over the ranks and so over their hosts. The next range
+// begins with other owners: of ranges with equal numbers of blocks, such as the layers of an
+// encoder, no rank owns more than one block more than another.
 #ifndef BERTH_TRAIN_PARTITION_H
 #define BERTH_TRAIN_PARTITION_H
 
@@ -33,8 +38,7 @@ struct partition_rule {
 };
 
 // Sets starts[size + 1] to where each rank's part of a range begins, and where the last one ends.
-// Because parts begin at blocks, these are slightly before the points that divide the range evenly,
-// and the first may be before the range.
+// Because parts begin at blocks, the first may be before the range.
 void partition_starts(const struct param_table *table, const struct partition_rule *rule,
                       struct param_range range, int64_t *starts);
 
