@@ -68,6 +68,8 @@ static const struct compat_flag arguments_flags[] = {
     ONLY(COMPAT_VALUE, "optim_target_modules", "",
          "Berth's options of the group optimizer set them"),
     ONLY(COMPAT_VALUE, "config_overrides", "", "--config_name names one with these values"),
+    ONLY(COMPAT_VALUE, "model_type", "bert roberta xlm-roberta camembert distilbert electra",
+         "the model's config.json names its architecture"),
     ONLY(COMPAT_VALUE, "model_revision", "main",
          "`berth fetch NAME --revision REVISION` downloads another one; name its folder"),
     FLAGS_END};
@@ -89,7 +91,6 @@ static const struct compat_flag ignored_flags[] = {
                "dispatch_batches use_legacy_prediction_loop",
                FRAMEWORK),
     NOT_NEEDED(COMPAT_OPTIONAL, "debug", FRAMEWORK),
-    NOT_NEEDED(COMPAT_VALUE, "model_type", "config.json names the model's architecture"),
     NOT_NEEDED(COMPAT_LIST, "include_for_metrics", FRAMEWORK),
     NOT_NEEDED(COMPAT_OPTIONAL,
                "fsdp fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap "
