@@ -77,8 +77,6 @@ starts() { # SYSTEM MPI HOSTS RANKS LINE...
     cat "$out" "$err" >"$work/said"
     [ "$(grep -cF "ranks: $ranks on $hosts hosts, connected by $mpi" "$work/said")" -eq 1 ] ||
         fail "not $ranks ranks on $hosts hosts"
-    grep -qE "  ranks +$ranks\$" "$work/said" && grep -qE "  hosts +$hosts\$" "$work/said" ||
-        fail "no ranks and hosts in the plan"
     cmp -s "$work/alone-$system/model.safetensors" "$folder/model.safetensors" || fail "not the model of one process"
     rm -rf "$folder"
 }
