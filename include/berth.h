@@ -236,8 +236,8 @@ struct berth_model *berth_train(const struct berth_model *base, const char *task
                                 const char *const *settings, const struct berth_watch *watch,
                                 struct berth_error *error);
 /* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "vocab", "prepare", "pack", ...
- * Its settings are those of the verb (`berth vocab --help`); what the verb takes as words are a and b
- * (compare), path (verify, inspect), input_dir and output_dir (pack). Processes that a launcher
+ * Its settings are those of the verb (`berth vocab --help`); what the verb takes as words are a and
+ * b (compare), path (verify, inspect), input_dir and output_dir (pack). Processes that a launcher
  * started together all call it and divide its work. */
 struct berth_result *berth_job(const char *job, const char *const *settings,
                                const struct berth_watch *watch, struct berth_error *error);
@@ -262,8 +262,9 @@ struct berth_option {
     const char *choices;        /* separated by |, or NULL */
     double minimum, maximum;    /* NaN: any */
     const char *help, *group;
-    const char *only_with; /* the settings without which it has no effect, separated by "; ": "name",
-                              "!name", "name=one|other", "name!=one"; or NULL */
+    const char
+        *only_with; /* the settings without which it has no effect, separated by "; ": "name",
+                       "!name", "name=one|other", "name!=one"; or NULL */
 };
 const struct berth_task *berth_task_at(size_t index);
 const struct berth_job_row *berth_job_at(size_t index);
