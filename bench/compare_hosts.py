@@ -76,7 +76,7 @@ def worker(a):
         loss.backward()
         update(model, optimizer)
 
-    for _ in range(2):  # DDP orders its buckets anew after the first update
+    for _ in range(2):  # after the first update DDP forms its buckets again
         run()
     dist.barrier()
     sent, began = counter(), time.perf_counter()

@@ -176,8 +176,8 @@ typedef const char *prompt_finder(const struct task_model *model, const struct t
 //     settings, opens a set and closes it, and receives, scores and writes what was predicted.
 struct task_row {
     struct berth_task about; // what berth.h says of it
-    const struct training_task
-        *training;                // how it is trained, and files are evaluated; NULL: it is not
+    // How it is trained, and files are evaluated; NULL: it is not.
+    const struct training_task *training;
     const char *architectures[2]; // ends of the name in config.json; "": any model
     // Names of the tasks that a model of this one has heads for, itself among them, separated by
     // blanks: the usual ones, and those where it has a single score (NULL: the same).
