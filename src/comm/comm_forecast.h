@@ -31,6 +31,7 @@ struct comm_link {
 // Hosts with equal numbers of ranks, and equal links to a network that delays nothing else.
 struct comm_cluster {
     int hosts, ranks_per_host;
+    int rack_hosts; // of each rack but the last, which may have fewer (topology.h); 0: one rack
     struct comm_link link;
     struct comm_costs costs;
     // Of the library's own collectives: 1: rounds like the number of hosts, 0: like its logarithm.

@@ -47,6 +47,7 @@ struct forecast {
     struct totals {
         double elements, bytes, messages;
     } * owned,      // [size] of some steps: each rank's part
+        *relayed,   // [size] what each rank relays
         *of_locals; // [ranks_per_host] what the ranks with one local rank own together
     struct planned_operation **operations; // [begun_operations] ticket - 1
     size_t begun_operations, completed_operations, capacity;
@@ -73,24 +74,33 @@ static double bytes_of(int64_t count, enum dtype wire) {
                : 0;
 }
 
-// Fills `owned` and `of_locals` for `count` steps; returns the elements of all parts.
+static void count_part(struct totals *totals, const struct comm_range *range, int64_t elements) {
+    totals->elements += (double)elements;
+    totals->bytes += bytes_of(elements, range->wire);
+    totals->messages += elements > 0;
+}
+
+// Fills `owned`, `relayed` and `of_locals` for `count` steps; returns the elements of all parts.
 static double count_steps(struct forecast *forecast, const struct comm_range *range,
                           const struct chunking *chunking, int64_t first, int64_t count) {
+    const struct topology *topology = &forecast->topology;
     const int local_size = forecast->cluster.ranks_per_host;
     double total = 0;
     memset(forecast->owned, 0, (size_t)forecast->comm.size * sizeof *forecast->owned);
+    memset(forecast->relayed, 0, (size_t)forecast->comm.size * sizeof *forecast->relayed);
     memset(forecast->of_locals, 0, (size_t)local_size * sizeof *forecast->of_locals);
     for (int64_t step = first; step < first + count; step++) {
         for (int64_t i = step % chunking->groups; i < chunking->owner_count;
              i += chunking->groups) {
             const int rank = chunking->owners[i];
             const int64_t elements = chunking_count(chunking, range, step, rank);
-            struct totals *const each[] = {&forecast->owned[rank],
-                                           &forecast->of_locals[rank % local_size]};
-            for (int k = 0; k < 2; k++) {
-                each[k]->elements += (double)elements;
-                each[k]->bytes += bytes_of(elements, range->wire);
-                each[k]->messages += elements > 0;
+            count_part(&forecast->owned[rank], range, elements);
+            count_part(&forecast->of_locals[rank % local_size], range, elements);
+            for (int rack = 0; rack < topology->rack_count; rack++) {
+                if (rack != topology_rack_of(topology, rank)) {
+                    count_part(&forecast->relayed[topology_relay(topology, rack, rank)], range,
+                               elements);
+                }
             }
             total += (double)elements;
         }
@@ -100,20 +110,22 @@ static double count_steps(struct forecast *forecast, const struct comm_range *ra
 
 // What one rank does in some steps.
 struct rank_work {
-    double own, own_bytes, own_messages; // its part, as sent to or received from one other host
-    struct totals handled;               // parts on other hosts that it handles
-    double all;                          // elements of the steps
+    int host;
+    struct totals own;     // its part, as sent to or received from one other
+    struct totals handled; // parts on other hosts that it handles
+    struct totals relayed; // of these, parts in other racks that it relays
+    double all;            // elements of the steps
 };
 
 static struct rank_work rank_work_of(const struct forecast *forecast, int rank, double all) {
     const struct totals *of_locals = &forecast->of_locals[rank % forecast->cluster.ranks_per_host];
-    const struct totals *own = &forecast->owned[rank];
-    return (struct rank_work){.own = own->elements,
-                              .own_bytes = own->bytes,
-                              .own_messages = own->messages,
-                              .handled = {of_locals->elements - own->elements,
-                                          of_locals->bytes - own->bytes,
-                                          of_locals->messages - own->messages},
+    const struct totals own = forecast->owned[rank];
+    return (struct rank_work){.host = forecast->topology.hosts[rank],
+                              .own = own,
+                              .handled = {of_locals->elements - own.elements,
+                                          of_locals->bytes - own.bytes,
+                                          of_locals->messages - own.messages},
+                              .relayed = forecast->relayed[rank],
                               .all = all};
 }
 
@@ -123,13 +135,21 @@ static double conversion_seconds(const struct forecast *forecast, const struct c
            (double)(dtype_size(range->dtype) + dtype_size(range->wire));
 }
 
+// To send, or to receive, the messages of some parts; `checked`: with a checksum of each.
+static double message_seconds(const struct forecast *forecast, const struct totals *totals,
+                              int checked) {
+    const struct comm_costs *costs = &forecast->cluster.costs;
+    return (costs->copy + checked * costs->checksum) * totals->bytes +
+           costs->message * totals->messages;
+}
+
 // The ranks of a host whose values it adds for an owner elsewhere: those of blocks of several
 // ranks.
 static double added_ranks(const struct topology *topology, int host) {
+    const struct topology_blocks *blocks = &topology->host_blocks;
     int added = 0;
-    for (int block = topology->host_blocks[host]; block < topology->host_blocks[host + 1];
-         block++) {
-        const int ranks = topology_block_size(topology, block);
+    for (int block = blocks->first[host]; block < blocks->first[host + 1]; block++) {
+        const int ranks = topology_block_size(blocks, block);
         added += ranks > 1 ? ranks : 0;
     }
     return added;
@@ -137,44 +157,51 @@ static double added_ranks(const struct topology *topology, int host) {
 
 // The work of a step of reduce.c.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
-                                    const struct rank_work *rank_work, int host) {
-    const struct comm_costs *costs = &forecast->cluster.costs;
+                                    const struct rank_work *rank_work) {
     const struct topology *topology = &forecast->topology;
-    const double own = topology_host_blocks(topology, host);
-    const double others = topology_other_blocks(topology, host);
+    const double addend = forecast->cluster.costs.addend;
+    const int host = rank_work->host;
+    const struct totals *relayed = &rank_work->relayed;
+    const struct totals sent = {.bytes = rank_work->handled.bytes - relayed->bytes,
+                                .messages = rank_work->handled.messages - relayed->messages};
+    const double blocks = topology_block_count(&topology->host_blocks, host);
+    const double rack_blocks = topology_block_count(&topology->rack_blocks, topology->racks[host]);
+    const double near = topology_rack_others(topology, host); // sums that a relay receives
+    const double received = topology_received(topology, host);
     const double local = forecast->cluster.ranks_per_host;
     return (struct step_load){
-        .out = own * rank_work->handled.bytes,
-        .in = others * rank_work->own_bytes,
-        .message = rank_work->own_bytes,
-        .delays = 1,
-        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
-        .pass = costs->addend * added_ranks(topology, host) * rank_work->handled.elements +
-                own * ((costs->checksum + costs->copy) * rank_work->handled.bytes +
-                       costs->message * rank_work->handled.messages),
-        .finish = others * ((costs->checksum + costs->copy) * rank_work->own_bytes +
-                            costs->message * rank_work->own_messages) +
-                  costs->addend * (local + others) * rank_work->own};
+        .out = blocks * sent.bytes + rack_blocks * relayed->bytes,
+        .in = received * rank_work->own.bytes + near * relayed->bytes,
+        .message = rank_work->own.bytes,
+        .delays = topology->rack_count > 1 ? 2 : 1,
+        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own.elements),
+        .pass = addend * added_ranks(topology, host) * rank_work->handled.elements +
+                blocks * message_seconds(forecast, &sent, 1) +
+                addend * (near > 0 ? near + blocks : 0) * relayed->elements +
+                (near + rack_blocks) * message_seconds(forecast, relayed, 1),
+        .finish = received * message_seconds(forecast, &rank_work->own, 1) +
+                  addend * (local + received) * rank_work->own.elements};
 }
 
 // The work of a step of gather.c.
 static struct step_load gather_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work) {
-    const struct comm_costs *costs = &forecast->cluster.costs;
-    const double others = forecast->cluster.hosts - 1;
+    const struct topology *topology = &forecast->topology;
+    const int rack = topology->racks[rank_work->host];
+    const double near = topology->rack_first[rack + 1] - topology->rack_first[rack] - 1;
+    const double others = near + topology->rack_count - 1;
     const double rounding = range->wire != range->dtype ? 2 : 1;
     return (struct step_load){
-        .out = others * rank_work->own_bytes,
+        .out = others * rank_work->own.bytes + near * rank_work->relayed.bytes,
         .in = rank_work->handled.bytes,
-        .message = rank_work->own_bytes,
-        .delays = 1,
-        .begin = conversion_seconds(forecast, range, rounding * rank_work->own) +
-                 (others > 0 ? costs->checksum * rank_work->own_bytes : 0) +
-                 others * (costs->copy * rank_work->own_bytes +
-                           costs->message * rank_work->own_messages),
-        .pass = (costs->checksum + costs->copy) * rank_work->handled.bytes +
-                costs->message * rank_work->handled.messages,
-        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
+        .message = rank_work->own.bytes,
+        .delays = topology->rack_count > 1 ? 2 : 1,
+        .begin = conversion_seconds(forecast, range, rounding * rank_work->own.elements) +
+                 (others > 0 ? forecast->cluster.costs.checksum * rank_work->own.bytes : 0) +
+                 others * message_seconds(forecast, &rank_work->own, 0),
+        .pass = message_seconds(forecast, &rank_work->handled, 1) +
+                near * message_seconds(forecast, &rank_work->relayed, 0),
+        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own.elements)};
 }
 
 // As native.c does it, if the library sends no more than it must: in as many rounds as hosts, or
@@ -201,17 +228,18 @@ static struct step_load native_reduce_load(const struct forecast *forecast,
     const struct comm_costs *costs = &forecast->cluster.costs;
     const double hosts = forecast->cluster.hosts, local = forecast->cluster.ranks_per_host;
     const double passes = is_all_reduce(forecast, range) ? 2 : 1;
-    const double group = rank_work->handled.elements + rank_work->own;
+    const double group = rank_work->handled.elements + rank_work->own.elements;
     const double bytes = group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
     const double rounds = passes * rounds_of(forecast, 0);
     return (struct step_load){
         .out = passes * bytes,
         .in = passes * bytes,
         .delays = rounds,
-        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
+        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own.elements),
         .pass = costs->addend * local * group + library_seconds(forecast, passes * bytes, rounds) +
                 2 * costs->addend * group * (hosts - 1) / hosts,
-        .finish = conversion_seconds(forecast, range, passes > 1 ? group : rank_work->own)};
+        .finish =
+            conversion_seconds(forecast, range, passes > 1 ? group : rank_work->own.elements)};
 }
 
 static struct step_load native_gather_load(const struct forecast *forecast,
@@ -219,7 +247,7 @@ static struct step_load native_gather_load(const struct forecast *forecast,
                                            const struct rank_work *rank_work) {
     const double hosts = forecast->cluster.hosts;
     const double rounding = range->wire != range->dtype ? 2 : 1;
-    const double group = rank_work->handled.elements + rank_work->own;
+    const double group = rank_work->handled.elements + rank_work->own.elements;
     const double bytes = is_all_reduce(forecast, range)
                              ? 0
                              : group * (double)dtype_size(range->wire) * (hosts - 1) / hosts;
@@ -228,20 +256,20 @@ static struct step_load native_gather_load(const struct forecast *forecast,
         .out = bytes,
         .in = bytes,
         .delays = rounds,
-        .begin =
-            conversion_seconds(forecast, range, rounding * (rounds > 0 ? rank_work->own : group)) +
-            library_seconds(forecast, bytes, rounds),
-        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
+        .begin = conversion_seconds(forecast, range,
+                                    rounding * (rounds > 0 ? rank_work->own.elements : group)) +
+                 library_seconds(forecast, bytes, rounds),
+        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own.elements)};
 }
 
 static struct step_load load_of(const struct forecast *forecast, const struct comm_range *range,
-                                const struct rank_work *rank_work, int is_gather, int host) {
+                                const struct rank_work *rank_work, int is_gather) {
     if (range->native && forecast->comm.native_missing == NULL) {
         return is_gather ? native_gather_load(forecast, range, rank_work)
                          : native_reduce_load(forecast, range, rank_work);
     }
     return is_gather ? gather_load(forecast, range, rank_work)
-                     : reduce_load(forecast, range, rank_work, host);
+                     : reduce_load(forecast, range, rank_work);
 }
 
 static struct step_load max_load(struct step_load x, struct step_load y) {
@@ -269,8 +297,7 @@ static struct step_load load_of_steps(struct forecast *forecast, const struct co
         struct step_load host = {.out = greeting, .in = greeting};
         for (int rank = first; rank < first + local_size; rank++) {
             const struct rank_work rank_work = rank_work_of(forecast, rank, all);
-            const struct step_load own =
-                load_of(forecast, range, &rank_work, is_gather, first / local_size);
+            const struct step_load own = load_of(forecast, range, &rank_work, is_gather);
             forecast->sent[rank] +=
                 (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
             const struct step_load before = host;
@@ -315,10 +342,10 @@ static void spend(struct forecast *forecast, double seconds) {
 }
 
 // A host's link carries messages one after another. With three hosts or more, two may send to the
-// same one at once, so the last message waits for that of another host.
+// same one at once, so the last message waits for that of another host, and of a relay once more.
 static double transfer(struct forecast *forecast, const struct step_load *load) {
     const struct comm_link *link = &forecast->cluster.link;
-    const double waited_for = forecast->cluster.hosts > 2 ? load->message : 0;
+    const double waited_for = forecast->cluster.hosts > 2 ? load->delays * load->message : 0;
     if (forecast->cluster.hosts == 1 || load->delays == 0) {
         return forecast->now;
     }
@@ -556,6 +583,7 @@ static void forecast_close(struct comm *comm) {
     memory_free(forecast->sent);
     memory_free(forecast->table);
     memory_free(forecast->owned);
+    memory_free(forecast->relayed);
     memory_free(forecast->of_locals);
     topology_done(&forecast->topology);
     memory_free(forecast);
@@ -612,13 +640,14 @@ enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct 
     forecast->sent = memory_array_zeroed(size, sizeof *forecast->sent);
     forecast->table = memory_array(2 * size, sizeof *forecast->table);
     forecast->owned = memory_array(size, sizeof *forecast->owned);
+    forecast->relayed = memory_array(size, sizeof *forecast->relayed);
     forecast->of_locals =
         memory_array((size_t)cluster->ranks_per_host, sizeof *forecast->of_locals);
     forecast->comm.state = forecast;
-    enum berth_status status =
-        topology_init_even(&forecast->topology, cluster->hosts, cluster->ranks_per_host, error);
+    enum berth_status status = topology_init_even(
+        &forecast->topology, cluster->hosts, cluster->ranks_per_host, cluster->rack_hosts, error);
     if (forecast->clocks == NULL || forecast->sent == NULL || forecast->table == NULL ||
-        forecast->owned == NULL || forecast->of_locals == NULL) {
+        forecast->owned == NULL || forecast->relayed == NULL || forecast->of_locals == NULL) {
         status = error_no_memory(error, size * sizeof *forecast->owned, "a forecast");
     }
     if (status != BERTH_OK) {

@@ -248,17 +248,15 @@ static int may_finish_gather(const struct pipeline *pipeline, const struct step 
 
 static enum berth_status finish_gather(struct pipeline *pipeline, struct step *step,
                                        struct berth_error *error) {
-    return pipeline_gather.finish(pipeline, step, error);
+    return pipeline_gather.phases[PHASE_FINISH].run(pipeline, step, error);
 }
 
-const struct pipeline_phases pipeline_native_reduce = {.begin = begin_reduce,
-                                                       .may_pass = may_pass_reduce,
-                                                       .pass = pass_reduce,
-                                                       .may_finish = may_finish,
-                                                       .finish = finish_reduce};
-const struct pipeline_phases pipeline_native_gather = {.is_gather = 1,
-                                                       .begin = begin_gather,
-                                                       .may_pass = may_pass_gather,
-                                                       .pass = pass_gather,
-                                                       .may_finish = may_finish_gather,
-                                                       .finish = finish_gather};
+const struct pipeline_phases pipeline_native_reduce = {
+    .phases = {[PHASE_BEGIN] = {NULL, begin_reduce},
+               [PHASE_PASS] = {may_pass_reduce, pass_reduce},
+               [PHASE_FINISH] = {may_finish, finish_reduce}}};
+const struct pipeline_phases pipeline_native_gather = {
+    .is_gather = 1,
+    .phases = {[PHASE_BEGIN] = {NULL, begin_gather},
+               [PHASE_PASS] = {may_pass_gather, pass_gather},
+               [PHASE_FINISH] = {may_finish_gather, finish_gather}}};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Advances the exchanges that are under way, step by step: begins the next step when the window has
-// a free slot, passes sums on when messages have arrived, and finishes steps in order. One call
-// does whatever is possible now and never waits. range_thread.c calls it in a loop; what the three
-// phases of a step do is in reduce.c, gather.c and native.c.
+// a free slot, and runs the further phases of the steps in order. One call does whatever is
+// possible now and never waits. range_thread.c calls it in a loop; what the phases of a step do is
+// in reduce.c, gather.c and native.c.
 #include "comm/pipeline.h"
 
 #include "comm/step.h"
@@ -22,25 +22,37 @@ static size_t received_bytes(const struct chunk_limits *limits) {
     return sizeof(struct range_header) + limits->payload;
 }
 
-static size_t received_slot_bytes(const struct topology *topology,
-                                  const struct chunk_limits *limits) {
-    return (size_t)topology_other_blocks(topology, topology->host) * received_bytes(limits);
+static int min_int(int x, int y) {
+    return x < y ? x : y;
 }
 
-static int received_slots(const struct topology *topology, const struct chunk_limits *limits) {
+// The largest number of messages that a rank receives in a step of a reduce: as an owner, and for
+// each owner that it relays from the other hosts of its rack.
+static size_t max_received_of_step(const struct topology *topology,
+                                   const struct chunk_limits *limits) {
+    const int relayed = min_int(topology_relayed(topology), limits->cells);
+    return (size_t)topology_received(topology, topology->host) +
+           (size_t)relayed * (size_t)topology_rack_others(topology, topology->host);
+}
+
+static size_t received_capacity(const struct topology *topology,
+                                const struct chunk_limits *limits) {
     const size_t local_size = (size_t)topology_local_size(topology, topology->host);
-    const size_t slot = received_slot_bytes(topology, limits) + 1;
-    const size_t slots = limits->received / local_size / slot;
-    return slots < 1 ? 1 : slots < WINDOW_SLOTS ? (int)slots : WINDOW_SLOTS;
+    const size_t step = max_received_of_step(topology, limits);
+    const size_t room = limits->received / local_size / received_bytes(limits);
+    return room < step ? step : room < WINDOW_SLOTS * step ? room : WINDOW_SLOTS * step;
 }
 
 // The largest number of messages of a step in one direction: with the owners that a rank handles
-// and with the other hosts, for each of the sender's blocks, and a greeting.
+// for each of its host's blocks, or one from each; what it receives in a reduce, or sends in a
+// gather; of relays one for each block of the rack; and a greeting.
 static size_t max_messages_of_step(const struct topology *topology,
-                                   const struct chunk_limits *limits, int handled) {
-    const int own = topology_host_blocks(topology, topology->host);
-    const int at_once = handled < limits->cells ? handled : limits->cells;
-    return (size_t)(at_once * own + topology_other_blocks(topology, topology->host) + 1);
+                                   const struct chunk_limits *limits) {
+    const int handled = min_int(topology_handled(topology), limits->cells);
+    const int relayed = min_int(topology_relayed(topology), limits->cells);
+    return (size_t)handled * (size_t)topology_block_count(&topology->host_blocks, topology->host) +
+           (size_t)relayed * (size_t)topology_block_count(&topology->rack_blocks, topology->rack) +
+           max_received_of_step(topology, limits) + 1;
 }
 
 const char *pipeline_missing_group(const struct topology *topology) {
@@ -72,28 +84,46 @@ static size_t table_length(const struct topology *topology) {
 }
 
 size_t pipeline_bytes(const struct topology *topology, const struct chunk_limits *limits) {
-    const size_t messages = max_messages_of_step(topology, limits, topology_handled(topology));
-    return (size_t)received_slots(topology, limits) * received_slot_bytes(topology, limits) +
+    return received_capacity(topology, limits) * received_bytes(limits) +
            (WINDOW_SLOTS + 1) * table_length(topology) * sizeof(int) +
            WINDOW_SLOTS *
                (2 * added_bytes(topology, limits) + 2 * (size_t)topology->host_count * sizeof(int) +
-                2 * messages * sizeof(struct transport_message));
+                2 * max_messages_of_step(topology, limits) * sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
 
-// The other hosts, from the next one on so that not all ranks send to the same one first, and the
-// ranks there whose parts this one handles.
-static void find_others(struct pipeline *pipeline) {
+static void find_handled(struct pipeline *pipeline, int host) {
     const struct topology *topology = pipeline->topology;
-    for (int i = 0; i + 1 < topology->host_count; i++) {
-        const int host = (topology->host + 1 + i) % topology->host_count;
-        pipeline->hosts[i] = host;
-        for (int rank = topology->first[host]; rank < topology->first[host + 1]; rank++) {
-            if (topology_handler(topology, topology->host, rank) == topology->rank) {
-                pipeline->handled[pipeline->handled_count++] = rank;
+    const int is_near = topology->racks[host] == topology->rack;
+    for (int rank = topology->first[host]; rank < topology->first[host + 1]; rank++) {
+        if (topology_handler(topology, topology->host, rank) == topology->rank) {
+            pipeline->handled[pipeline->handled_count++] = rank;
+            if (!is_near && topology_relay(topology, topology->rack, rank) == topology->rank) {
+                pipeline->relayed[pipeline->relayed_count++] = rank;
             }
         }
+    }
+}
+
+// The other hosts and racks, from the next ones on so that not all ranks send to the same one
+// first, and the ranks there whose parts this one handles. Ranks of a rack list other racks' in the
+// same order, in which handlers send them to a relay, and relays send them on.
+static void find_others(struct pipeline *pipeline) {
+    const struct topology *topology = pipeline->topology;
+    const int first = topology->rack_first[topology->rack];
+    const int hosts = topology->rack_first[topology->rack + 1] - first;
+    for (int i = 1; i < topology->rack_count; i++) {
+        const int rack = (topology->rack + i) % topology->rack_count;
+        pipeline->racks[i - 1] = rack;
+        for (int host = topology->rack_first[rack]; host < topology->rack_first[rack + 1]; host++) {
+            find_handled(pipeline, host);
+        }
+    }
+    for (int i = 1; i < hosts; i++) {
+        const int host = first + (topology->host - first + i) % hosts;
+        pipeline->hosts[pipeline->rack_hosts++] = host;
+        find_handled(pipeline, host);
     }
 }
 
@@ -109,48 +139,44 @@ static void assign_messages(struct pipeline *pipeline, size_t max_messages) {
     }
 }
 
-static void set_sizes(struct pipeline *pipeline) {
+enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     const struct chunk_limits *limits = &pipeline->limits;
+    const size_t size = (size_t)topology->size, hosts = (size_t)topology->host_count;
+    const size_t max_messages = max_messages_of_step(topology, limits);
     pipeline->local = topology_local(topology, topology->rank);
     pipeline->local_size = topology_local_size(topology, topology->host);
     pipeline->received_bytes = received_bytes(limits);
-    pipeline->received_slot_bytes = received_slot_bytes(topology, limits);
-    pipeline->received_slots = received_slots(topology, limits);
+    pipeline->received_capacity = (int)received_capacity(topology, limits);
     pipeline->added_bytes = added_bytes(topology, limits);
-}
-
-enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error) {
-    const struct topology *topology = pipeline->topology;
-    const size_t size = (size_t)topology->size, hosts = (size_t)topology->host_count;
-    size_t max_messages = 0;
-    set_sizes(pipeline);
     pipeline->hosts = memory_array(hosts, sizeof(int));
+    pipeline->racks = memory_array((size_t)topology->rack_count, sizeof(int));
     pipeline->handled = memory_array(size, sizeof(int));
+    pipeline->relayed = memory_array(size, sizeof(int));
     pipeline->addends = memory_array(size, sizeof *pipeline->addends);
     pipeline->received =
-        memory_array((size_t)pipeline->received_slots, pipeline->received_slot_bytes);
+        memory_array((size_t)pipeline->received_capacity, pipeline->received_bytes);
     pipeline->added = memory_array(WINDOW_SLOTS, 2 * pipeline->added_bytes);
     pipeline->counts = memory_array(WINDOW_SLOTS * 2 * hosts, sizeof(int));
     pipeline->tables = memory_array((WINDOW_SLOTS + 1) * table_length(topology), sizeof(int));
-    if (pipeline->hosts != NULL && pipeline->handled != NULL) {
-        find_others(pipeline);
-        max_messages = max_messages_of_step(topology, &pipeline->limits, pipeline->handled_count);
-        pipeline->messages =
-            memory_array(2 * WINDOW_SLOTS * max_messages, sizeof *pipeline->messages);
-    }
-    if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL ||
-        pipeline->added == NULL || pipeline->counts == NULL || pipeline->tables == NULL) {
+    pipeline->messages = memory_array(2 * WINDOW_SLOTS * max_messages, sizeof *pipeline->messages);
+    if (pipeline->hosts == NULL || pipeline->racks == NULL || pipeline->handled == NULL ||
+        pipeline->relayed == NULL || pipeline->messages == NULL || pipeline->addends == NULL ||
+        pipeline->received == NULL || pipeline->added == NULL || pipeline->counts == NULL ||
+        pipeline->tables == NULL) {
         return error_no_memory(error, pipeline_bytes(topology, &pipeline->limits),
                                "messages of exchanges");
     }
+    find_others(pipeline);
     assign_messages(pipeline, max_messages);
     return BERTH_OK;
 }
 
 void pipeline_done(struct pipeline *pipeline) {
     memory_free(pipeline->hosts);
+    memory_free(pipeline->racks);
     memory_free(pipeline->handled);
+    memory_free(pipeline->relayed);
     memory_free(pipeline->addends);
     memory_free(pipeline->received);
     memory_free(pipeline->added);
@@ -182,7 +208,7 @@ static struct step *step_at(struct pipeline *pipeline, int64_t number) {
 
 // The first local rank that has not yet read the slot that the next step will use, or -1.
 static int unemptied(const struct pipeline *pipeline) {
-    const int64_t before = pipeline->begun - WINDOW_SLOTS;
+    const int64_t before = pipeline->done[PHASE_BEGIN] - WINDOW_SLOTS;
     for (int local = 0; local < pipeline->local_size && before >= 0; local++) {
         struct window_mark *mark = host_window_mark(&pipeline->window, before, local);
         if (atomic_load_explicit(&mark->emptied, memory_order_acquire) != before + 1) {
@@ -192,30 +218,45 @@ static int unemptied(const struct pipeline *pipeline) {
     return -1;
 }
 
-// Whether this rank, if it is an owner in the next step of a reduce, has a slot for what it
-// receives. It waits for no step but earlier ones.
+// Whether there is room for what this rank receives in the next step of a reduce. It waits for no
+// step but earlier ones.
 static int may_receive(const struct pipeline *pipeline) {
     const struct operation *operation = &pipeline->current;
-    return operation->phases != &pipeline_reduce ||
-           pipeline->received_begun - pipeline->received_finished < pipeline->received_slots ||
-           chunking_count(&operation->chunking, &operation->range, pipeline->steps_begun,
-                          pipeline->topology->rank) == 0;
+    const struct chunking *chunking = &operation->chunking;
+    const struct topology *topology = pipeline->topology;
+    const int64_t turn = pipeline->steps_begun;
+    int64_t needed = pipeline->received_begun - pipeline->received_finished;
+    if (operation->phases != &pipeline_reduce) {
+        return 1;
+    }
+    if (chunking_count(chunking, &operation->range, turn, topology->rank) > 0) {
+        needed += topology->sum_count;
+    }
+    for (int i = 0; i < pipeline->relayed_count; i++) {
+        if (chunking_count(chunking, &operation->range, turn, pipeline->relayed[i]) > 0) {
+            needed += topology_rack_others(topology, topology->host);
+        }
+    }
+    return needed <= pipeline->received_capacity;
 }
 
 static int may_begin(const struct pipeline *pipeline) {
+    const int64_t finished = pipeline->done[PHASE_FINISH];
     return !pipeline_needs_operation(pipeline) &&
-           (!pipeline->current.phases->is_gather || pipeline->finished >= pipeline->sums_end) &&
-           pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0 &&
+           (!pipeline->current.phases->is_gather || finished >= pipeline->sums_end) &&
+           pipeline->done[PHASE_BEGIN] - finished < WINDOW_SLOTS && unemptied(pipeline) < 0 &&
            may_receive(pipeline);
 }
 
 static struct step *next_step(struct pipeline *pipeline) {
-    struct step *step = step_at(pipeline, pipeline->begun);
+    struct step *step = step_at(pipeline, pipeline->done[PHASE_BEGIN]);
     step->operation = pipeline->current;
-    step->number = pipeline->begun;
+    step->number = pipeline->done[PHASE_BEGIN];
     step->turn = pipeline->steps_begun;
     step->receives.count = step->receives.done = 0;
     step->sends.count = step->sends.done = 0;
+    step->early_receives = step->received_count = 0;
+    step->received = pipeline->received_begun;
     return step;
 }
 
@@ -225,41 +266,41 @@ static enum berth_status try_begin(struct pipeline *pipeline, int *progressed,
         return BERTH_OK;
     }
     struct step *step = next_step(pipeline);
-    TRY(step->operation.phases->begin(pipeline, step, error));
-    pipeline->begun++;
+    const struct pipeline_phases *phases = step->operation.phases;
+    TRY(phases->phases[PHASE_BEGIN].run(pipeline, step, error));
+    pipeline->received_begun += step->received_count;
+    pipeline->done[PHASE_BEGIN]++;
     pipeline->steps_begun++;
-    if (!step->operation.phases->is_gather) {
-        pipeline->sums_end = pipeline->begun;
+    if (!phases->is_gather) {
+        pipeline->sums_end = pipeline->done[PHASE_BEGIN];
     }
     *progressed = 1;
     return BERTH_OK;
 }
 
-static enum berth_status try_pass(struct pipeline *pipeline, int *progressed,
-                                  struct berth_error *error) {
-    struct step *step = step_at(pipeline, pipeline->passed);
-    if (pipeline->passed == pipeline->begun || !step->operation.phases->may_pass(pipeline, step)) {
+// A phase after the first one, of the next step that has had the phase before it.
+static enum berth_status try_phase(struct pipeline *pipeline, enum pipeline_phase phase,
+                                   int *progressed, struct berth_error *error) {
+    const int64_t number = pipeline->done[phase];
+    struct step *step = step_at(pipeline, number);
+    if (number == pipeline->done[phase - 1]) {
         return BERTH_OK;
     }
-    TRY(step->operation.phases->pass(pipeline, step, error));
-    pipeline->passed++;
-    *progressed = 1;
-    return BERTH_OK;
-}
-
-static enum berth_status try_finish(struct pipeline *pipeline, int *progressed,
-                                    struct berth_error *error) {
-    struct step *step = step_at(pipeline, pipeline->finished);
-    if (pipeline->finished == pipeline->passed ||
-        !step->operation.phases->may_finish(pipeline, step)) {
+    const struct pipeline_phases *phases = step->operation.phases;
+    if (phases->phases[phase].may_run != NULL && !phases->phases[phase].may_run(pipeline, step)) {
         return BERTH_OK;
     }
-    TRY(step->operation.phases->finish(pipeline, step, error));
-    pipeline->finished++;
-    if (step->turn + 1 == step->operation.chunking.steps) {
-        pipeline->completed = step->operation.label.number;
+    if (phases->phases[phase].run != NULL) {
+        TRY(phases->phases[phase].run(pipeline, step, error));
     }
+    pipeline->done[phase]++;
     *progressed = 1;
+    if (phase == PHASE_FINISH) {
+        pipeline->received_finished += step->received_count;
+        if (step->turn + 1 == step->operation.chunking.steps) {
+            pipeline->completed = step->operation.label.number;
+        }
+    }
     return BERTH_OK;
 }
 
@@ -271,7 +312,8 @@ static enum berth_status poll_step(struct pipeline *pipeline, struct step *step,
 
 static enum berth_status poll_messages(struct pipeline *pipeline, int *progressed,
                                        struct berth_error *error) {
-    for (int64_t number = pipeline->finished; number < pipeline->begun; number++) {
+    for (int64_t number = pipeline->done[PHASE_FINISH]; number < pipeline->done[PHASE_BEGIN];
+         number++) {
         struct step *step = step_at(pipeline, number);
         TRY(step_explain(pipeline, step, poll_step(pipeline, step, progressed, error), error));
     }
@@ -281,8 +323,9 @@ static enum berth_status poll_messages(struct pipeline *pipeline, int *progresse
 enum berth_status pipeline_progress(struct pipeline *pipeline, int *progressed,
                                     struct berth_error *error) {
     TRY(poll_messages(pipeline, progressed, error));
-    TRY(try_finish(pipeline, progressed, error));
-    TRY(try_pass(pipeline, progressed, error));
+    for (enum pipeline_phase phase = PHASE_FINISH; phase > PHASE_BEGIN; phase--) {
+        TRY(try_phase(pipeline, phase, progressed, error));
+    }
     return try_begin(pipeline, progressed, error);
 }
 
@@ -305,12 +348,13 @@ static int awaited_by(const struct pipeline *pipeline, const struct step *step) 
 }
 
 int pipeline_awaited_rank(const struct pipeline *pipeline, char what[RANGE_TEXT]) {
-    if (pipeline->finished == pipeline->begun) {
+    const int64_t finished = pipeline->done[PHASE_FINISH];
+    if (finished == pipeline->done[PHASE_BEGIN]) {
         const int local = unemptied(pipeline);
         range_label_format(&pipeline->current.label, what);
         return awaited_local(pipeline, local > 0 ? local : 0);
     }
-    const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
+    const struct step *step = &pipeline->steps[finished % WINDOW_SLOTS];
     range_label_format(&step->operation.label, what);
     return awaited_by(pipeline, step);
 }

@@ -3,16 +3,26 @@
 //
 // A step of an operation covers a chunk of every rank's part, or of those of a group of owners that
 // are spread over the hosts (chunking.h), so that all ranks and links are busy in the steps that
-// are under way. A step has three phases:
+// are under way. A step has four phases:
 //
-//             begin                       pass                          finish
-//     reduce  fill the own area of the    for each owner elsewhere      owners: add the own chunk,
-//             window with the chunks      that this rank handles: add   those in the areas of the
-//             of all the step's owners    the areas of each block of    host's ranks, and the sums
-//                                         the host and send the sum     that other hosts sent
-//     gather  owners: fill the own cell,  mark the chunks received      copy all cells of the
-//             send it to its handler on   from other hosts as being in  window to the range
-//             each other host             the window
+//            begin                  pass                    deliver                finish
+//    reduce  fill the own area of   for each owner          relays: add the sums   owners: add the
+//            the window with the    elsewhere that this     of each block of the   own chunk, those
+//            chunks of all the      rank handles: add the   rack, send them to     in the areas of
+//            step's owners          areas of each block     the owner              the host's
+//            ranks,
+//                                   of the host, send                              and the sums
+//                                   that the sum                                        others sent
+//    gather  owners: fill the own   relays: send the        mark the chunks        copy all cells
+//    of
+//            cell, send it to its   owners' chunks to the   received from other    the window to
+//            the handlers in the rack   handlers on the rack's  hosts as being in the  range and to
+//            other racks'    other hosts             window relays
+//
+// A handler sends its sums to the owner if that is in its rack, else to its rack's relay for the
+// owner (topology.h). If all hosts are in one rack, no rank is a relay. A host sends and receives
+// as many bytes as without relays, but an owner gets a message from each host of its rack and from
+// each other rack, not from every host.
 //
 // Each phase handles the steps in order, each as soon as it can without waiting. Up to WINDOW_SLOTS
 // steps overlap, also those of consecutive operations, which keeps a link with a long delay full.
@@ -20,7 +30,8 @@
 //
 // Messages between two ranks carry no tags, so both ranks must begin them in the same order. A
 // reduce sends in its pass phase, a gather in its begin phase. So a gather begins once all reduces
-// before it are finished; it may therefore use sums that nobody has waited for.
+// before it are finished; it may therefore use sums that nobody has waited for. What relays send,
+// later than other ranks, has a channel of its own, and so an order.
 #ifndef BERTH_COMM_PIPELINE_H
 #define BERTH_COMM_PIPELINE_H
 
@@ -37,16 +48,17 @@
 struct pipeline;
 struct step;
 
+enum pipeline_phase { PHASE_BEGIN, PHASE_PASS, PHASE_DELIVER, PHASE_FINISH, PHASES };
+
 struct pipeline_phases {
     int is_gather;
-    enum berth_status (*begin)(struct pipeline *pipeline, struct step *step,
-                               struct berth_error *error);
-    int (*may_pass)(const struct pipeline *pipeline, const struct step *step);
-    enum berth_status (*pass)(struct pipeline *pipeline, struct step *step,
-                              struct berth_error *error);
-    int (*may_finish)(const struct pipeline *pipeline, const struct step *step);
-    enum berth_status (*finish)(struct pipeline *pipeline, struct step *step,
-                                struct berth_error *error);
+    struct {
+        // Whether it can run without waiting. NULL: always.
+        int (*may_run)(const struct pipeline *pipeline, const struct step *step);
+        // NULL: there is nothing to do.
+        enum berth_status (*run)(struct pipeline *pipeline, struct step *step,
+                                 struct berth_error *error);
+    } phases[PHASES];
 };
 
 extern const struct pipeline_phases pipeline_reduce, pipeline_gather;
@@ -68,26 +80,33 @@ struct step {
     // An operation begins with a message without elements from each rank to the next, in a ring. So
     // a rank that calls another operation is detected before message sizes differ.
     struct range_header greeting, greeting_before;
-    char *received;        // of an owner in a reduce: the sums of other hosts' blocks
+    int early_receives; // the first of `receives`, those that no rank sends after its pass phase
+                        // of a reduce, or its begin phase of a gather
+    int64_t received;   // number of the first message received in a reduce (step_received)
+    int received_count;
     int *counts, *offsets; // [host_count] of a collective
 };
 
 struct pipeline {
-    struct courier courier;
+    struct courier courier, relays; // on TRANSPORT_RANGES and TRANSPORT_RELAYS
     const struct topology *topology;
     struct host_window window;
     struct chunk_limits limits;
     int local, local_size; // this rank among those of its host
-    int *hosts;            // [host_count - 1] the other hosts, from the next one on
-    int *handled;          // [handled_count] ranks of other hosts whose parts this rank handles
-    int handled_count;
+    int *hosts;            // [host_count] the other hosts of the rack, from the next one on
+    int *racks;            // [rack_count - 1] the other racks, from the next one on
+    int *handled;          // [handled_count] ranks of other hosts whose parts this rank handles: of
+                           // other racks in the order of `racks`, then of its own
+    int *relayed;          // [relayed_count] of these, the ranks that it relays
+    int rack_hosts;        // of `hosts`
+    int handled_count, relayed_count;
     struct addend *addends; // [size] of the current sum
-    // [received_slots][received_slot_bytes] the messages of a reduce to its owner, in the next slot
-    // in each step in which this rank is one. Few slots are enough where it is one in few steps.
+    // [received_capacity][received_bytes] the messages of reduces under way, in turn: those that a
+    // relay adds, then those to the owner. There is room for at least one step.
     char *received;
-    int received_slots;
-    size_t received_slot_bytes, received_bytes; // of all messages of a step, and of one
-    int64_t received_begun, received_finished;  // steps
+    int received_capacity;
+    size_t received_bytes;
+    int64_t received_begun, received_finished; // messages
     // [WINDOW_SLOTS][2][added_bytes] what a library's collective adds, and its sums.
     char *added;
     size_t added_bytes;
@@ -96,11 +115,11 @@ struct pipeline {
     struct transport_message *messages;
     int *counts; // of all steps
     struct step steps[WINDOW_SLOTS];
-    int64_t begun, passed, finished; // steps
-    int64_t sums_end;                // the step after the last one that was begun for a reduce
-    struct operation current;        // whose steps are being begun
-    int64_t steps_begun;             // of `current`
-    int64_t completed;               // number of the last complete operation
+    int64_t done[PHASES];     // steps that have had each phase
+    int64_t sums_end;         // the step after the last one that was begun for a reduce
+    struct operation current; // whose steps are being begun
+    int64_t steps_begun;      // of `current`
+    int64_t completed;        // number of the last complete operation
 };
 
 struct window_shape pipeline_window_shape(const struct topology *topology,
@@ -120,7 +139,7 @@ const char *pipeline_missing_group(const struct topology *topology);
 // The bytes that pipeline_init allocates besides the window.
 size_t pipeline_bytes(const struct topology *topology, const struct chunk_limits *limits);
 
-// The caller has set courier, topology, window and limits. pipeline_done frees all of it,
+// The caller has set both couriers, topology, window and limits. pipeline_done frees all of it,
 // the window included, also after an error.
 enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error);
 void pipeline_done(struct pipeline *pipeline);
@@ -131,7 +150,8 @@ static inline int pipeline_needs_operation(const struct pipeline *pipeline) {
 }
 
 static inline int pipeline_is_idle(const struct pipeline *pipeline) {
-    return pipeline_needs_operation(pipeline) && pipeline->finished == pipeline->begun;
+    return pipeline_needs_operation(pipeline) &&
+           pipeline->done[PHASE_FINISH] == pipeline->done[PHASE_BEGIN];
 }
 
 void pipeline_start_operation(struct pipeline *pipeline, const struct pipeline_phases *phases,

@@ -218,5 +218,6 @@ void range_thread_stats(struct range_thread *thread, struct comm_stats *stats) {
     stats->busy_seconds += thread->busy_seconds;
     stats->exposed_seconds += thread->exposed_seconds;
     pthread_mutex_unlock(&thread->mutex);
-    stats->bytes += atomic_load(&thread->pipeline->courier.sent);
+    stats->bytes +=
+        atomic_load(&thread->pipeline->courier.sent) + atomic_load(&thread->pipeline->relays.sent);
 }

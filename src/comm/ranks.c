@@ -10,6 +10,7 @@
 #include "core/memory.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -220,6 +221,9 @@ static enum berth_status find_hosts(struct ranks *ranks, const struct comm_setti
     TRY(number_processes(ranks, identities, error));
     identities[process] = host_identity_find(settings->host);
     identities[process].isolated = settings->flat ? (uint64_t)process + 1 : 0;
+    if (settings->rack != NULL) {
+        snprintf(identities[process].rack, sizeof identities[process].rack, "%s", settings->rack);
+    }
     TRY(collectives_all_gather(&ranks->collectives, identities, sizeof *identities, error));
     topology_done(&ranks->topology);
     return topology_init(&ranks->topology, identities, process, size, error);
@@ -343,6 +347,8 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
     struct pipeline *pipeline = &ranks->pipeline;
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
     pipeline->courier.monitor = &ranks->monitor;
+    pipeline->relays = pipeline->courier;
+    pipeline->relays.channel = TRANSPORT_RELAYS;
     pipeline->topology = &ranks->topology;
     pipeline->limits = comm_ranks_limits(settings, &ranks->topology);
     TRY(find_window(ranks, error));

@@ -8,7 +8,7 @@
 //
 // Sums of ranges are added along the tree of core/reduction_tree.h over all ranks, wherever they
 // are: a host adds the values of each of its blocks (topology.h) and sends these sums, rounded to
-// the wire type.
+// the wire type; so does a rack, if hosts are in several, with the sums of its hosts.
 #ifndef BERTH_COMM_RANKS_H
 #define BERTH_COMM_RANKS_H
 
@@ -22,6 +22,7 @@
 struct comm_settings {
     double timeout_seconds; // of each wait for other ranks
     const char *host;       // identity of this host; NULL: determined by the system
+    const char *rack;       // of this host (topology.h); NULL: none is known
     // For the elements that are in the memory that a host's ranks share; 0: 64 MiB. It is more if
     // messages of message_bytes need it (comm_ranks_limits).
     size_t window_bytes;

@@ -29,11 +29,9 @@ struct range_header *step_cell(const struct pipeline *pipeline, const struct ste
 }
 
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
-                                   int block) {
-    const struct topology *topology = pipeline->topology;
-    const int own = topology_host_blocks(topology, topology->host);
-    const int i = block < topology->host_blocks[topology->host] ? block : block - own;
-    return (void *)(step->received + (size_t)i * pipeline->received_bytes);
+                                   int number) {
+    const int64_t place = (step->received + number) % pipeline->received_capacity;
+    return (void *)(pipeline->received + (size_t)place * pipeline->received_bytes);
 }
 
 void step_fill_others(struct pipeline *pipeline, const struct step *step) {
@@ -108,18 +106,17 @@ void step_seal(const struct step *step, const struct chunk *chunk, int64_t ranks
     range_message_seal(cell, chunk->bytes);
 }
 
-enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
+enum berth_status step_send(struct courier *courier, struct step *step, int rank,
                             const struct chunk *chunk, const struct range_header *cell,
                             struct berth_error *error) {
-    return courier_send(&pipeline->courier, &step->sends, rank, cell, sizeof *cell + chunk->bytes,
-                        error);
+    return courier_send(courier, &step->sends, rank, cell, sizeof *cell + chunk->bytes, error);
 }
 
-enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int rank,
+enum berth_status step_receive(struct courier *courier, struct step *step, int rank,
                                const struct chunk *chunk, struct range_header *cell,
                                struct berth_error *error) {
-    return courier_receive(&pipeline->courier, &step->receives, rank, cell,
-                           sizeof *cell + chunk->bytes, error);
+    return courier_receive(courier, &step->receives, rank, cell, sizeof *cell + chunk->bytes,
+                           error);
 }
 
 enum berth_status step_collect(struct pipeline *pipeline, struct step *step, int rank, void *data,
@@ -154,7 +151,7 @@ enum berth_status step_send_greeting(struct pipeline *pipeline, struct step *ste
         return BERTH_OK;
     }
     step_seal(step, &nothing, 0, &step->greeting);
-    return step_send(pipeline, step, (topology->rank + 1) % topology->size, &nothing,
+    return step_send(&pipeline->courier, step, (topology->rank + 1) % topology->size, &nothing,
                      &step->greeting, error);
 }
 
@@ -165,7 +162,7 @@ enum berth_status step_receive_greeting(struct pipeline *pipeline, struct step *
     if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
-    return step_receive(pipeline, step, rank_before(pipeline->topology), &nothing,
+    return step_receive(&pipeline->courier, step, rank_before(pipeline->topology), &nothing,
                         &step->greeting_before, error);
 }
 

@@ -25,9 +25,9 @@ static inline int step_first(const struct step *step) {
 // The cell of `owner`, one of the step's, in the area of a rank of this host.
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner);
-// Where the owner of a sum receives that of a block of another host.
+// Where message `number` of those received in the step of a reduce is.
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
-                                   int block);
+                                   int number);
 
 // Fills this rank's area with the chunks of all owners but the rank itself.
 void step_fill_others(struct pipeline *pipeline, const struct step *step);
@@ -60,11 +60,11 @@ void step_seal(const struct step *step, const struct chunk *chunk, int64_t ranks
 enum berth_status step_collect(struct pipeline *pipeline, struct step *step, int rank, void *data,
                                size_t bytes, const struct transport_collective *collective,
                                struct berth_error *error);
-// Begin to send or to receive a sealed cell.
-enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
+// Begin to send or to receive a sealed cell, with the pipeline's courier or with `relays`.
+enum berth_status step_send(struct courier *courier, struct step *step, int rank,
                             const struct chunk *chunk, const struct range_header *cell,
                             struct berth_error *error);
-enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int rank,
+enum berth_status step_receive(struct courier *courier, struct step *step, int rank,
                                const struct chunk *chunk, struct range_header *cell,
                                struct berth_error *error);
 enum berth_status step_check(const struct pipeline *pipeline, const struct step *step, int rank,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds out which processes can share memory and numbers the ranks, once, when a communicator is
-// opened; and which rank of a host handles the chunks of which owner elsewhere. Exchanges and
-// forecasts (forecast.c) follow the numbers.
+// opened; and which rank of a host handles, and which of a rack relays, the chunks of which owner
+// elsewhere. Exchanges and forecasts (forecast.c) follow the numbers.
 #include "comm/topology.h"
 
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/reduction_tree.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ struct host_identity host_identity_find(const char *name) {
 }
 
 static int is_same_host(const struct host_identity *x, const struct host_identity *y) {
-    return memcmp(x, y, sizeof *x) == 0;
+    return memcmp(x, y, offsetof(struct host_identity, rack)) == 0;
 }
 
 // Gives consecutive ranks to all processes on the host of `process`; returns the next free rank.
@@ -54,46 +55,114 @@ static int number_host(struct topology *topology, int process, int rank) {
     return rank;
 }
 
-static void number_ranks(struct topology *topology) {
-    int rank = 0;
+// Gives the rack of each host's first process to its others, and marks all as not numbered.
+static void settle_racks(struct topology *topology) {
+    enum { UNSEEN = -2, UNNUMBERED = -1 };
+    struct host_identity *identities = topology->identities;
     for (int process = 0; process < topology->size; process++) {
-        topology->ranks[process] = -1;
+        topology->ranks[process] = UNSEEN;
     }
     for (int process = 0; process < topology->size; process++) {
-        if (topology->ranks[process] < 0) {
-            rank = number_host(topology, process, rank);
+        const int is_first = topology->ranks[process] == UNSEEN;
+        for (int other = process; is_first && other < topology->size; other++) {
+            if (is_same_host(&identities[other], &identities[process])) {
+                memcpy(identities[other].rack, identities[process].rack,
+                       sizeof identities[process].rack);
+                topology->ranks[other] = UNNUMBERED;
+            }
         }
     }
 }
 
-// Divides `count` ranks, a subtree of the reduction tree, into blocks.
-static void number_blocks(struct topology *topology, int first, int count) {
-    const int host = topology->hosts[first];
-    if (host == topology->hosts[first + count - 1]) {
-        if (first == topology->first[host]) {
-            topology->host_blocks[host] = topology->block_count;
+static void number_ranks(struct topology *topology) {
+    const struct host_identity *identities = topology->identities;
+    int rank = 0;
+    settle_racks(topology);
+    for (int process = 0; process < topology->size; process++) {
+        const int is_first = topology->ranks[process] < 0;
+        for (int other = process; is_first && other < topology->size; other++) {
+            if (topology->ranks[other] < 0 &&
+                strcmp(identities[process].rack, identities[other].rack) == 0) {
+                rank = number_host(topology, other, rank);
+            }
         }
-        topology->blocks[topology->block_count++] = first;
+    }
+}
+
+// Divides `count` ranks, a subtree of the reduction tree, into blocks of one host, or of one rack.
+static void number_blocks(const struct topology *topology, int of_racks,
+                          struct topology_blocks *blocks, int first, int count) {
+    const int last = first + count - 1;
+    const int place = of_racks ? topology_rack_of(topology, first) : topology->hosts[first];
+    if (place == (of_racks ? topology_rack_of(topology, last) : topology->hosts[last])) {
+        if (first == 0 || place != (of_racks ? topology_rack_of(topology, first - 1)
+                                             : topology->hosts[first - 1])) {
+            blocks->first[place] = blocks->count;
+        }
+        blocks->ranks[blocks->count++] = first;
         return;
     }
     const int half = reduction_tree_split(count);
-    number_blocks(topology, first, half);
-    number_blocks(topology, first + half, count - half);
+    number_blocks(topology, of_racks, blocks, first, half);
+    number_blocks(topology, of_racks, blocks, first + half, count - half);
 }
 
-static void find_blocks(struct topology *topology) {
-    topology->block_count = 0;
-    number_blocks(topology, 0, topology->size);
-    topology->blocks[topology->block_count] = topology->size;
-    topology->host_blocks[topology->host_count] = topology->block_count;
+static void find_blocks(const struct topology *topology, int of_racks,
+                        struct topology_blocks *blocks) {
+    blocks->count = 0;
+    number_blocks(topology, of_racks, blocks, 0, topology->size);
+    blocks->ranks[blocks->count] = topology->size;
+    blocks->first[of_racks ? topology->rack_count : topology->host_count] = blocks->count;
+}
+
+static void list_sums(struct topology *topology) {
+    topology->sum_count = 0;
+    for (int rack = 0; rack < topology->rack_count; rack++) {
+        const int is_own = rack == topology->rack;
+        const struct topology_blocks *blocks =
+            is_own ? &topology->host_blocks : &topology->rack_blocks;
+        const int from = is_own ? topology->rack_first[rack] : rack;
+        const int to = is_own ? topology->rack_first[rack + 1] : rack + 1;
+        for (int place = from; place < to; place++) {
+            for (int block = blocks->first[place];
+                 block < blocks->first[place + 1] && (!is_own || place != topology->host);
+                 block++) {
+                topology->sums[topology->sum_count++] =
+                    (struct topology_sum){.first = blocks->ranks[block],
+                                          .ranks = topology_block_size(blocks, block),
+                                          .host = is_own ? place : -1,
+                                          .rack = rack};
+            }
+        }
+    }
+}
+
+// Once it is known which host each rank is on, and which rack each host.
+static void find_racks(struct topology *topology) {
+    topology->rack_count = 0;
+    for (int host = 0; host < topology->host_count; host++) {
+        if (topology->racks[host] == topology->rack_count) {
+            topology->rack_first[topology->rack_count++] = host;
+        }
+    }
+    topology->rack_first[topology->rack_count] = topology->host_count;
+    topology->rack = topology->racks[topology->host];
+    find_blocks(topology, 0, &topology->host_blocks);
+    find_blocks(topology, 1, &topology->rack_blocks);
+    list_sums(topology);
 }
 
 static void number_hosts(struct topology *topology) {
     const struct host_identity *before = NULL;
+    const char *rack = NULL; // of the host before
+    int racks = 0;
     topology->host_count = 0;
     for (int rank = 0; rank < topology->size; rank++) {
         const struct host_identity *identity = &topology->identities[topology->processes[rank]];
         if (before == NULL || !is_same_host(before, identity)) {
+            racks += rack == NULL || strcmp(rack, identity->rack) != 0;
+            rack = identity->rack;
+            topology->racks[topology->host_count] = racks - 1;
             topology->first[topology->host_count++] = rank;
         }
         topology->hosts[rank] = topology->host_count - 1;
@@ -101,18 +170,26 @@ static void number_hosts(struct topology *topology) {
     }
     topology->first[topology->host_count] = topology->size;
     topology->host = topology->hosts[topology->rank];
-    find_blocks(topology);
+    find_racks(topology);
 }
 
 // Whether the lists of a topology of processes, or of hosts alone, could be allocated.
 static int allocate(struct topology *topology, int size, int host_count) {
+    struct topology_blocks *const blocks[] = {&topology->host_blocks, &topology->rack_blocks};
+    int has_all = 1;
     topology->size = size;
     topology->hosts = memory_array((size_t)size, sizeof(int));
     topology->first = memory_array((size_t)host_count + 1, sizeof(int));
-    topology->blocks = memory_array((size_t)size + 1, sizeof(int));
-    topology->host_blocks = memory_array((size_t)host_count + 1, sizeof(int));
-    return topology->hosts != NULL && topology->first != NULL && topology->blocks != NULL &&
-           topology->host_blocks != NULL;
+    topology->racks = memory_array((size_t)host_count, sizeof(int));
+    topology->rack_first = memory_array((size_t)host_count + 1, sizeof(int));
+    topology->sums = memory_array((size_t)size, sizeof *topology->sums);
+    for (int i = 0; i < 2; i++) {
+        blocks[i]->ranks = memory_array((size_t)size + 1, sizeof(int));
+        blocks[i]->first = memory_array((size_t)host_count + 1, sizeof(int));
+        has_all = has_all && blocks[i]->ranks != NULL && blocks[i]->first != NULL;
+    }
+    return has_all && topology->hosts != NULL && topology->first != NULL &&
+           topology->racks != NULL && topology->rack_first != NULL && topology->sums != NULL;
 }
 
 static enum berth_status no_memory(int size, struct berth_error *error) {
@@ -138,7 +215,7 @@ enum berth_status topology_init(struct topology *topology, const struct host_ide
 }
 
 enum berth_status topology_init_even(struct topology *topology, int host_count, int local_size,
-                                     struct berth_error *error) {
+                                     int rack_hosts, struct berth_error *error) {
     const int size = host_count * local_size;
     *topology = (struct topology){.host_count = host_count};
     if (!allocate(topology, size, host_count)) {
@@ -150,7 +227,10 @@ enum berth_status topology_init_even(struct topology *topology, int host_count, 
     for (int host = 0; host <= host_count; host++) {
         topology->first[host] = host * local_size;
     }
-    find_blocks(topology);
+    for (int host = 0; host < host_count; host++) {
+        topology->racks[host] = rack_hosts > 0 ? host / rack_hosts : 0;
+    }
+    find_racks(topology);
     return BERTH_OK;
 }
 
@@ -159,8 +239,13 @@ void topology_done(struct topology *topology) {
     memory_free(topology->ranks);
     memory_free(topology->hosts);
     memory_free(topology->first);
-    memory_free(topology->blocks);
-    memory_free(topology->host_blocks);
+    memory_free(topology->racks);
+    memory_free(topology->rack_first);
+    memory_free(topology->host_blocks.ranks);
+    memory_free(topology->host_blocks.first);
+    memory_free(topology->rack_blocks.ranks);
+    memory_free(topology->rack_blocks.first);
+    memory_free(topology->sums);
     memory_free(topology->names);
     memory_free(topology->identities);
     *topology = (struct topology){0};
@@ -183,6 +268,25 @@ int topology_handler(const struct topology *topology, int host, int owner) {
            topology_local(topology, owner) % topology_local_size(topology, host);
 }
 
+int topology_relay(const struct topology *topology, int rack, int owner) {
+    const int first = topology->rack_first[rack], hosts = topology->rack_first[rack + 1] - first;
+    // The owners of a step may be spaced by a whole rack, so the number of theirs is added.
+    const int place = topology->hosts[owner] + topology_rack_of(topology, owner);
+    return topology_handler(topology, first + place % hosts, owner);
+}
+
+int topology_rack_others(const struct topology *topology, int host) {
+    const int rack = topology->racks[host];
+    const int *blocks = topology->host_blocks.first, *first = topology->rack_first;
+    return blocks[first[rack + 1]] - blocks[first[rack]] -
+           topology_block_count(&topology->host_blocks, host);
+}
+
+int topology_received(const struct topology *topology, int host) {
+    return topology_rack_others(topology, host) + topology->rack_blocks.count -
+           topology_block_count(&topology->rack_blocks, topology->racks[host]);
+}
+
 int topology_handled(const struct topology *topology) {
     const int local_size = topology_local_size(topology, topology->host);
     int handled = 0;
@@ -192,4 +296,18 @@ int topology_handled(const struct topology *topology) {
         }
     }
     return handled;
+}
+
+int topology_relayed(const struct topology *topology) {
+    const int local_size = topology_local_size(topology, topology->host);
+    const int first = topology->rack_first[topology->rack];
+    const int hosts = topology->rack_first[topology->rack + 1] - first;
+    int relayed = 0;
+    for (int host = 0; host < topology->host_count; host++) {
+        const int is_here = (host + topology->racks[host]) % hosts == topology->host - first;
+        if (topology->racks[host] != topology->rack && is_here) {
+            relayed += (topology_local_size(topology, host) + local_size - 1) / local_size;
+        }
+    }
+    return relayed;
 }

@@ -19,6 +19,7 @@ enum transport_channel {
     TRANSPORT_AGREEMENTS,  // likewise; separate, so that a rank that fails alone disturbs no other
                            // collective
     TRANSPORT_RANGES,      // exchanges of ranges, by the communicator's own thread
+    TRANSPORT_RELAYS,      // likewise, what a rank sends on for others (pipeline.h)
     TRANSPORT_MONITOR,     // monitor.h
     TRANSPORT_CHANNELS
 };

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static atomic_int failures;
 
@@ -19,18 +20,28 @@ int job_check(int holds, const char *condition, const char *file, int line) {
 
 struct job job_of(const char *layout) {
     struct job job = {.settings = {.timeout_seconds = 20}};
-    int hosts, ranks, length = 0;
-    if (sscanf(layout, "%dx%d", &hosts, &ranks) == 2) {
-        for (; job.size < hosts * ranks; job.size++) {
+    int racks, hosts, ranks, length = 0, rack = 0;
+    const int numbers = sscanf(layout, "%dx%dx%d", &racks, &hosts, &ranks);
+    job.has_racks = numbers == 3 || strchr(layout, '/') != NULL;
+    if (numbers > 1) {
+        if (numbers == 2) {
+            ranks = hosts;
+            hosts = racks;
+            racks = 1;
+        }
+        for (; job.size < racks * hosts * ranks; job.size++) {
             job.hosts[job.size] = job.size / ranks;
+            job.racks[job.size] = job.size / ranks / hosts;
         }
         return job;
     }
     for (hosts = 0; sscanf(layout, "%d%n", &ranks, &length) == 1; hosts++) {
         for (int i = 0; i < ranks; i++) {
+            job.racks[job.size] = rack;
             job.hosts[job.size++] = hosts;
         }
-        layout += length + (layout[length] == '+');
+        rack += layout[length] == '/';
+        layout += length + (layout[length] != '\0');
     }
     return job;
 }
@@ -59,9 +70,11 @@ static void *open_rank(void *context) {
     struct job *job = process->job;
     const int number = process->number;
     struct comm_settings settings = job->settings;
-    char host[16];
+    char host[16], rack[16];
     snprintf(host, sizeof host, "host%d", job->hosts[number]);
+    snprintf(rack, sizeof rack, "rack%d", job->racks[number]);
     settings.host = host;
+    settings.rack = job->has_racks ? rack : NULL;
     job->status[number] = comm_ranks_open(job->transports[number], &settings, &job->comms[number],
                                           &job->errors[number]);
     if (job->status[number] != BERTH_OK) {

@@ -15,6 +15,8 @@ typedef void job_body(struct comm *comm, const struct transport *transport, void
 struct job {
     int size;
     int hosts[SOCKET_PROCESSES]; // of each process
+    int racks[SOCKET_PROCESSES]; // likewise
+    int has_racks;
     struct comm_settings settings;
     struct socket_faults faults[SOCKET_PROCESSES];
     job_body *body;
@@ -26,7 +28,8 @@ struct job {
     struct berth_error errors[SOCKET_PROCESSES];
 };
 
-// "2x4" (hosts x ranks) or "3+5" (ranks of each host), with the usual settings.
+// "2x4" (hosts x ranks), "2x2x2" (racks x hosts of each x ranks), "3+5" (ranks of each host) or
+// "1+2/5" (likewise, in two racks), with the usual settings.
 struct job job_of(const char *layout);
 
 // Opens all ranks, runs `body` in a thread for each, and closes them once all threads have ended.

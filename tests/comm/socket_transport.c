@@ -29,7 +29,7 @@ struct sockets {
     struct transport transport;
     struct link links[TRANSPORT_CHANNELS][SOCKET_PROCESSES];
     struct socket_faults faults;
-    int64_t sent; // messages on TRANSPORT_RANGES
+    int64_t sent; // messages on TRANSPORT_RANGES and TRANSPORT_RELAYS
     atomic_int is_hanging;
 };
 
@@ -163,7 +163,9 @@ static enum berth_status sockets_send(struct transport *transport,
     struct link *link = &sockets->links[message->channel][message->peer];
     link->bytes += message->bytes;
     link->messages++;
-    if (message->channel == TRANSPORT_RANGES && ++sockets->sent == sockets->faults.flip_message) {
+    const int is_of_range =
+        message->channel == TRANSPORT_RANGES || message->channel == TRANSPORT_RELAYS;
+    if (is_of_range && ++sockets->sent == sockets->faults.flip_message) {
         damage(&sockets->faults, message);
     }
     append(&link->out, message);

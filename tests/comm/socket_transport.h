@@ -17,7 +17,8 @@ struct socket_job {
     int ends[TRANSPORT_CHANNELS][SOCKET_PROCESSES][SOCKET_PROCESSES];
 };
 
-// The faults of a process, and of what it sends on TRANSPORT_RANGES.
+// The faults of a process, and of what it sends on TRANSPORT_RANGES and
+// TRANSPORT_RELAYS.
 struct socket_faults {
     int64_t
         flip_message; // number of the message, counted from 1, of which a bit is flipped; 0: none

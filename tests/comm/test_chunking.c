@@ -31,7 +31,7 @@ static struct comm_range spaced(int size, int spacing, int64_t part, int64_t res
 static struct chunk_limits limits_of(int hosts, int local_size) {
     const struct comm_settings settings = {0};
     struct topology topology;
-    assert_int_equal(topology_init_even(&topology, hosts, local_size, NULL), BERTH_OK);
+    assert_int_equal(topology_init_even(&topology, hosts, local_size, 0, NULL), BERTH_OK);
     const struct chunk_limits limits = comm_ranks_limits(&settings, &topology);
     topology_done(&topology);
     return limits;
@@ -140,7 +140,7 @@ static struct comm_ranks_memory memory_of(int cells, int hosts, int local_size) 
                                                            (size_t)local_size * 4096,
                                            .message_bytes = cells > 0 ? 4096 : 0};
     struct topology topology;
-    assert_int_equal(topology_init_even(&topology, hosts, local_size, NULL), BERTH_OK);
+    assert_int_equal(topology_init_even(&topology, hosts, local_size, 0, NULL), BERTH_OK);
     const struct comm_ranks_memory memory = comm_ranks_memory(&settings, &topology);
     assert_null(comm_ranks_memory_check(&settings, &topology));
     topology_done(&topology);

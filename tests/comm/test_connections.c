@@ -43,7 +43,7 @@ static void test_partners_are_counted(void **state) {
         const int size = hosts * local_size;
         struct topology topology;
         int64_t most = 0;
-        assert_int_equal(topology_init_even(&topology, hosts, local_size, NULL), BERTH_OK);
+        assert_int_equal(topology_init_even(&topology, hosts, local_size, 0, NULL), BERTH_OK);
         for (int rank = 0; rank<size; rank += size> 500 ? 61 : 1) {
             int64_t partners = 0;
             memset(talks, 0, sizeof talks);

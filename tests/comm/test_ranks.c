@@ -16,8 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-static const char *const layouts[] = {"1x1", "1x2", "2x1", "1x3", "3x1", "1x4", "2x2", "4x1", "1x5",
-                                      "5x1", "2x3", "3+5", "5+3", "1x8", "2x4", "4x2", "8x1"};
+static const char *const layouts[] = {
+    "1x1",   "1x2",   "2x1",   "1x3", "3x1", "1x4",   "2x2",       "4x1",     "1x5",      "5x1",
+    "2x3",   "3+5",   "5+3",   "1x8", "2x4", "4x2",   "8x1",       "2x1x1",   "2x2x1",    "2x2x2",
+    "4x2x1", "2x4x1", "8x1x1", "1/2", "3/5", "1x3x2", "2+1/1/2+2", "1+1+1/2", "2/1+1/1+1"};
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, RANGES = 5 };
 
 // --- ranges with known values -------------------------------------------------------------------
@@ -60,6 +62,7 @@ static float value_of(int rank, int64_t element) {
 
 struct exchange_case {
     enum dtype wire;
+    int roundings;       // of what is not in f32
     float *sums[RANGES]; // output: what all ranks have in the end
 };
 
@@ -92,23 +95,27 @@ static void free_buffers(struct buffers *buffers) {
     }
 }
 
-// Compares with a sum in double. What is sent as bf16 is rounded to 8 bits, as f16 to 11, once
-// within a host and once between hosts.
-static void check_sum(const struct comm *comm, enum dtype wire, int64_t element, float sum) {
+// Compares with a sum in double. What is sent as bf16 is rounded to 8 bits, as f16 to 11: once
+// within a host, once between hosts, and once between racks.
+static void check_sum(const struct comm *comm, const struct exchange_case *test, int64_t element,
+                      float sum) {
     double expected = 0, size = 0;
     for (int rank = 0; rank < comm->size; rank++) {
         expected += value_of(rank, element);
         size += fabs((double)value_of(rank, element));
     }
-    const double error = wire == DTYPE_BF16 ? 0x1p-7 : wire == DTYPE_F16 ? 0x1p-10 : 0x1p-21;
+    const double error = test->wire == DTYPE_BF16  ? test->roundings * 0x1p-8
+                         : test->wire == DTYPE_F16 ? test->roundings * 0x1p-11
+                                                   : 0x1p-21;
     CHECK(fabs(sum - expected) <= size * error);
 }
 
-static void check_sums(const struct comm *comm, const struct buffers *buffers, enum dtype wire) {
+static void check_sums(const struct comm *comm, const struct buffers *buffers,
+                       const struct exchange_case *test) {
     for (int i = 0; i < RANGES; i++) {
         const int64_t *starts = buffers->starts[i];
         for (int64_t element = starts[comm->rank]; element < starts[comm->rank + 1]; element++) {
-            check_sum(comm, wire, element, buffers->data[i][element - ranges[i].first]);
+            check_sum(comm, test, element, buffers->data[i][element - ranges[i].first]);
         }
     }
 }
@@ -134,7 +141,7 @@ static void exchange_ranges(struct comm *comm, const struct transport *transport
         ticket = comm->reduce_begin(comm, &buffers.ranges[i]);
     }
     comm->wait(comm, ticket);
-    check_sums(comm, &buffers, test->wire);
+    check_sums(comm, &buffers, test);
     for (int i = 0; i < RANGES; i++) {
         ticket = comm->gather_begin(comm, &buffers.ranges[i]);
     }
@@ -157,8 +164,8 @@ static void run(struct job *job, job_body *body, void *context) {
 }
 
 static struct exchange_case run_case(const char *layout, enum dtype wire, int flat) {
-    struct exchange_case test = {.wire = wire};
     struct job job = job_of(layout);
+    struct exchange_case test = {.wire = wire, .roundings = job.has_racks ? 3 : 2};
     job.settings.flat = flat;
     run(&job, exchange_ranges, &test);
     return test;
@@ -211,18 +218,21 @@ static int is_tree(const struct exchange_case *test, int size) {
 }
 
 static void test_the_tree_does_not_depend_on_where_ranks_are(void **state) {
+    enum { MOST = 12 };
     static const struct {
         int size;
-        const char *layouts[7];
-    } groups[] = {{2, {"1x2", "2x1"}},
-                  {3, {"1x3", "3x1", "2+1", "1+2"}},
-                  {4, {"1x4", "2x2", "4x1", "3+1", "1+3", "2+1+1", "1+2+1"}},
-                  {5, {"1x5", "5x1", "4+1", "1+4", "2+3", "1+3+1"}},
-                  {6, {"1x6", "2x3", "3x2", "1+5", "4+2"}},
-                  {7, {"1+6", "3+1+3"}},
-                  {8, {"1x8", "2x4", "4x2", "8x1", "5+3", "1+6+1", "7+1"}}};
+        const char *layouts[MOST];
+    } groups[] = {{2, {"1x2", "2x1", "2x1x1"}},
+                  {3, {"1x3", "3x1", "2+1", "1+2", "1+1/1"}},
+                  {4, {"1x4", "2x2", "4x1", "3+1", "1+3", "2+1+1", "1+2+1", "2x2x1", "1+1/1+1"}},
+                  {5, {"1x5", "5x1", "4+1", "1+4", "2+3", "1+3+1", "1+1+1/2", "2/1+1/1"}},
+                  {6, {"1x6", "2x3", "3x2", "1+5", "4+2", "1+2/1+2", "3x2x1"}},
+                  {7, {"1+6", "3+1+3", "2+1/1/1+2", "1+2+3/1"}},
+                  {8,
+                   {"1x8", "2x4", "4x2", "8x1", "5+3", "1+6+1", "7+1", "2x2x2", "4x2x1", "2x4x1",
+                    "1+1+1/1+1+1/1+1", "3/4+1"}}};
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        for (int i = 0; i < 7 && groups[g].layouts[i] != NULL; i++) {
+        for (int i = 0; i < MOST && groups[g].layouts[i] != NULL; i++) {
             struct exchange_case test = run_case(groups[g].layouts[i], DTYPE_F32, 0);
             assert_true(is_tree(&test, groups[g].size));
             free_case(&test);
@@ -309,8 +319,8 @@ static void gather_narrow(struct comm *comm, const struct transport *transport, 
 }
 
 static void test_memory_in_bf16_is_gathered(void **state) {
-    static const char *const some[] = {"1x1", "1x3", "3x1", "2+3"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const some[] = {"1x1", "1x3", "3x1", "2+3", "2x3x1"};
+    for (int i = 0; i < 5; i++) {
         struct job job = job_of(some[i]);
         run(&job, gather_narrow, NULL);
     }
@@ -350,7 +360,8 @@ static void exchange_in_flight(struct comm *comm, const struct transport *transp
 }
 
 static void test_many_operations_in_flight(void **state) {
-    static const char *const some[] = {"1x1", "1x2", "2x1", "2x2", "3+2", "2x4"};
+    static const char *const some[] = {"1x1", "1x2", "2x1",   "2x2",
+                                       "3+2", "2x4", "2x2x2", "1+1+1/2/1+1+1"};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         struct job job = job_of(some[i]);
         run(&job, exchange_in_flight, NULL);
@@ -452,10 +463,13 @@ struct traffic {
 static uint64_t payload_of(const struct transport *transport, const struct job *job) {
     uint64_t bytes = 0;
     for (int peer = 0; peer < transport->size; peer++) {
-        if (job->hosts[peer] != job->hosts[transport->rank]) {
-            bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) -
-                     socket_transport_messages(transport, peer, TRANSPORT_RANGES) *
-                         sizeof(struct range_header);
+        for (enum transport_channel channel = TRANSPORT_RANGES; channel <= TRANSPORT_RELAYS;
+             channel++) {
+            if (job->hosts[peer] != job->hosts[transport->rank]) {
+                bytes += socket_transport_bytes(transport, peer, channel) -
+                         socket_transport_messages(transport, peer, channel) *
+                             sizeof(struct range_header);
+            }
         }
     }
     return bytes;
@@ -466,6 +480,7 @@ static uint64_t sent_to_others(const struct transport *transport, const struct j
     for (int peer = 0; peer < transport->size; peer++) {
         if (job->hosts[peer] != job->hosts[transport->rank]) {
             bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) +
+                     socket_transport_bytes(transport, peer, TRANSPORT_RELAYS) +
                      socket_transport_bytes(transport, peer, TRANSPORT_COLLECTIVES) +
                      socket_transport_bytes(transport, peer, TRANSPORT_AGREEMENTS);
         }
@@ -546,7 +561,8 @@ static void test_a_host_sends_each_element_once(void **state) {
     static const struct {
         const char *layout;
         uint64_t blocks; // of each host
-    } some[] = {{"2x4", 1}, {"4x2", 1}, {"2x1", 1}, {"3x2", 1}, {"1x4", 1}, {"2x3", 2}};
+    } some[] = {{"2x4", 1}, {"4x2", 1},   {"2x1", 1},   {"3x2", 1},  {"1x4", 1},
+                {"2x3", 2}, {"2x2x2", 1}, {"4x2x1", 1}, {"2x4x1", 1}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         for (enum dtype wire = DTYPE_F32; wire <= DTYPE_F16; wire++) {
             struct job job = job_of(some[i].layout);

@@ -177,6 +177,8 @@ static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_pass
                  {"2x1", GATHER, "the gathering of \"gradients\""},
                  {"1x2", GATHER, "the gathering of \"gradients\""},
                  {"2x2", GATHER, "the gathering of \"gradients\""},
+                 {"2x2x1", REDUCE, "the sum of \"gradients\""},
+                 {"2x2x1", GATHER, "the gathering of \"gradients\""},
                  {"2x1", AGREE, "an agreement"},
                  {"1x2", SUM, "the sum of 2 numbers"},
                  {"1x3", BROADCAST, "the broadcast of 16 bytes from rank 0"}};
@@ -265,6 +267,40 @@ static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
     }
 }
 
+// Whether a rank other than 1 says this of it.
+static int is_said_of_rank_1(const struct script *script, int size, const char *text) {
+    int said = 0;
+    for (int rank = 0; rank < size; rank++) {
+        const struct outcome *outcome = &script->outcomes[rank];
+        said |= rank != 1 && outcome->status == BERTH_INTERNAL &&
+                says(outcome, "rank 1 (host host1)") && says(outcome, text);
+    }
+    return said;
+}
+
+// Of four ranks in two racks, rank 1 sends a greeting; in a reduce, for others its sums to the
+// relay and to rank 0, and as a relay the rack's sum to rank 2; in a gather, its chunk to rank 0
+// and to the other rack's relay, and as a relay rank 2's to rank 0.
+static void test_a_relay_finds_and_makes_damage_like_an_owner(void **state) {
+    for (enum action action = REDUCE; action <= GATHER; action++) {
+        for (int message = 1; message <= 4; message++) {
+            struct script script = script_of(action);
+            struct job job = job_of("2x2x1");
+            job.faults[1] = (struct socket_faults){.flip_message = message,
+                                                   .flip_byte = (size_t)(message == 1 ? 3 : 1000)};
+            run_script(&job, &script);
+            assert_true(is_said_of_rank_1(&script, job.size, "was corrupted"));
+        }
+    }
+    // A rack's sum without one of its ranks.
+    struct script script = script_of(REDUCE);
+    struct job job = job_of("2x2x1");
+    job.faults[1] = (struct socket_faults){
+        .flip_message = 4, .flip_byte = offsetof(struct range_header, ranks), .seals_again = 1};
+    run_script(&job, &script);
+    assert_true(is_said_of_rank_1(&script, job.size, "has the values of 3 ranks, not of 2"));
+}
+
 // A peer that leaves a rank out, or takes one chunk for another, with a checksum that fits.
 static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
     static const struct {
@@ -316,7 +352,7 @@ static void check_mixed(const struct script *script, const char *layout) {
 }
 
 static void test_ranks_that_call_something_else_are_found(void **state) {
-    static const char *const layouts[] = {"2x1", "1x2", "3x1", "2x2"};
+    static const char *const layouts[] = {"2x1", "1x2", "3x1", "2x2", "2x2x1"};
     const struct comm_range others[] = {{.name = "weights", .count = COUNT},
                                         {.name = "gradients", .count = COUNT + 1},
                                         {.name = "gradients", .count = COUNT * 2},
@@ -696,6 +732,7 @@ int main(void) {
         cmocka_unit_test(test_the_rank_that_all_wait_for_is_named),
         cmocka_unit_test(test_a_rank_that_fails_alone_ends_all_long_before_the_deadline),
         cmocka_unit_test(test_a_damaged_message_is_found_and_its_sender_named),
+        cmocka_unit_test(test_a_relay_finds_and_makes_damage_like_an_owner),
         cmocka_unit_test(test_a_sum_without_all_ranks_is_no_sum),
         cmocka_unit_test(test_ranks_that_call_something_else_are_found),
         cmocka_unit_test(test_processes_share_memory),
