@@ -79,6 +79,7 @@ static enum berth_status open_ranks(struct bench *bench, struct berth_error *err
         const struct bench_cluster *asked = bench->settings->cluster;
         const struct comm_cluster cluster = {.hosts = asked->hosts,
                                              .ranks_per_host = asked->ranks_per_host,
+                                             .rack_hosts = asked->rack_hosts,
                                              .link = asked->links[0]};
         TRY(comm_forecast_open(&cluster, &bench->cluster, error));
         bench->comm = bench->cluster;
@@ -197,6 +198,7 @@ static enum berth_status forecast(struct bench *bench, struct berth_error *error
     const int threads = machine_threads(&settings->config->machine) * asked->ranks_per_host;
     struct comm_cluster cluster = {.hosts = asked->hosts,
                                    .ranks_per_host = asked->ranks_per_host,
+                                   .rack_hosts = asked->rack_hosts,
                                    .stolen = threads >= cores_threads(0)};
     recorder_average(&bench->recorder);
     if (asked->save_times != NULL) {

@@ -46,6 +46,7 @@ struct bench_settings {
 // predicts the measured updates for all ranks.
 struct bench_cluster {
     int hosts, ranks_per_host;
+    int rack_hosts; // of each rack; 0: all are in one
     const struct comm_link *links; // [link_count]
     size_t link_count;
     struct bench_forecast *forecasts; // [link_count] out

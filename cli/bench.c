@@ -46,6 +46,8 @@ static const struct option_row options[] = {
     {CLI_TEXT("hosts", NULL), .unit = "N[,N...]", .help = "ranks: numbers of hosts to forecast"},
     {CLI_INTEGER("ranks_per_host", "1"), BETWEEN(1, 1024), .unit = "N",
      .help = "ranks: number of processes on each host"},
+    {CLI_INTEGER("rack_hosts", "0"), BETWEEN(0, 1 << 16), .unit = "N",
+     .help = "ranks: number of hosts in each rack (--topology of a job)", .shown = "0: one rack"},
     {CLI_TEXT("link_gbit", "10"), .unit = "X[,X...]",
      .help = "ranks: rate of a host's link, in Gbit/s in each direction"},
     {CLI_REAL("link_delay_us", "50"), BETWEEN(0, 1e7), .unit = "X",
@@ -304,6 +306,7 @@ static enum berth_status put_forecast(const struct cli_call *call,
     json_line_text(&line, "precision", machine_precision_name(call->config.machine.precision));
     json_line_integer(&line, "hosts", cluster->hosts);
     json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
+    json_line_integer(&line, "rack_hosts", cluster->rack_hosts);
     json_line_real(&line, "link_gbit", gbit);
     json_line_real(&line, "link_delay_us", cli_real(call, "link_delay_us"));
     json_line_real(&line, "predicted_samples_per_second", forecast->samples_per_second);
@@ -336,6 +339,7 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct requ
     const struct bench_cluster cluster = {.hosts = (int)requested->hosts.values[i],
                                           .ranks_per_host =
                                               (int)cli_integer(call, "ranks_per_host"),
+                                          .rack_hosts = (int)cli_integer(call, "rack_hosts"),
                                           .links = requested->links,
                                           .link_count = requested->gbits.count,
                                           .forecasts = forecasts,
@@ -389,7 +393,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     " gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob zero_stage"          \
     " virtual_ranks reduce communication_data_type overlap_comm gpu_exchange reduce_bucket_size"   \
     " allgather_bucket_size replica_check_steps"
-#define PROCESSES " no_exchange comm comm_timeout start_timeout"
+#define PROCESSES " no_exchange comm comm_timeout start_timeout topology"
 
 static const struct benchmark {
     const char *name;
@@ -402,7 +406,7 @@ static const struct benchmark {
     {"predict", run_predict, CLI_FIRST, UPDATES TASKS},
     {"pretrain", run_pretrain, CLI_DIVIDED, UPDATES TRAINING PROCESSES},
     {"ranks", run_ranks, CLI_FIRST,
-     UPDATES TASKS TRAINING " hosts ranks_per_host link_gbit link_delay_us save_times"},
+     UPDATES TASKS TRAINING " hosts ranks_per_host rack_hosts link_gbit link_delay_us save_times"},
 };
 
 static const struct benchmark *benchmark_of(const struct cli_call *call) {

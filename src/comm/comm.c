@@ -24,6 +24,8 @@ const char *comm_check(const struct comm *comm) {
     CLAUSE(comm->local_rank >= 0 && comm->local_rank < comm->local_size,
            "the local rank is one of its host's");
     CLAUSE(comm->host >= 0 && comm->host < comm->host_count, "the host is one of the job's");
+    CLAUSE(comm->rack_count > 0 && comm->rack_count <= comm->host_count,
+           "a rack has at least one host");
     CLAUSE(comm->local_size <= comm->size && comm->host_count <= comm->size,
            "hosts and their ranks are no more than all ranks");
     CLAUSE(comm->host_names != NULL || comm->size == 1, "several ranks have names of hosts");

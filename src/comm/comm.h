@@ -62,6 +62,7 @@ struct comm {
     int rank, size; // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
+    int rack_count;                // of those that hosts are in; 1 where none are known
     const char *const *host_names; // [size] of each rank's host; may be NULL if there is one rank
     double timeout_seconds;        // of each wait for other ranks; 0: there are none
     size_t bytes;                  // of this rank's own memory
@@ -129,6 +130,7 @@ const char *comm_check(const struct comm *comm);
 struct comm *comm_self(void);
 
 struct comm_options {
+    const char *topology;   // file that says which rack each host is in (rack_file.h); NULL: none
     const char *name;       // "self", or the MPI: "openmpi", "mpich"; "auto": that of the launcher
     double timeout_seconds; // of each wait for other ranks
     // Until it is open, from now or from an earlier comm_expect; 0: no deadline. Afterwards the

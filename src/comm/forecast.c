@@ -611,6 +611,7 @@ static void fill_comm(struct forecast *forecast) {
                                    .size = size,
                                    .local_size = local_size,
                                    .host_count = hosts,
+                                   .rack_count = forecast->topology.rack_count,
                                    .bytes = memory.own,
                                    .host_bytes = memory.host,
                                    .reduce_bytes = memory.reduce,

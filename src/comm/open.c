@@ -5,13 +5,16 @@
 #include "comm/comm.h"
 #include "comm/connections.h"
 #include "comm/mpi.h"
+#include "comm/rack_file.h"
 #include "comm/ranks.h"
 #include "comm/start.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // What is known before an MPI is opened.
 struct launch_context {
@@ -106,8 +109,14 @@ static atomic_flag is_starting = ATOMIC_FLAG_INIT;
 static enum berth_status connect_all(const struct comm_options *options, const char *name,
                                      const struct launch *launch, struct comm **comm,
                                      struct berth_error *error) {
-    const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
+    struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
+    char host[HOST_NAME_MAX + 1] = "", rack[RACK_NAME];
     struct transport *transport;
+    if (options->topology != NULL) {
+        gethostname(host, sizeof host - 1);
+        TRY(rack_file_find(options->topology, host, rack, error));
+        settings.rack = rack;
+    }
     TRY(connections_reserve(launch, error));
     TRY(mpi_transport_open(name, launch, &transport, error));
     return comm_ranks_open(transport, &settings, comm, error);

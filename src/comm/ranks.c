@@ -380,6 +380,7 @@ static void fill_comm(struct ranks *ranks) {
                                 .local_size = topology_local_size(topology, topology->host),
                                 .host = topology->host,
                                 .host_count = topology->host_count,
+                                .rack_count = topology->rack_count,
                                 .host_names = topology->names,
                                 .library = ranks->transport->version,
                                 .library_is_linear = ranks->transport->prefers_all_reduce,

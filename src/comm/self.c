@@ -46,6 +46,7 @@ struct comm *comm_self(void) {
         .size = 1,
         .local_size = 1,
         .host_count = 1,
+        .rack_count = 1,
         .close = self_close,
         .status = self_status,
         .find_silent = self_find_silent,

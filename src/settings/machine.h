@@ -24,6 +24,7 @@ struct machine_settings {
     int64_t comm_timeout;  /* seconds to wait for another process; see start_timeout */
     int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
                               first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
+    const char *topology;  /* file that says which rack each host is in; NULL: none */
     const char *workers;   /* "synchronous": they divide each update; "independent": each trains a
                               model of its own */
 };

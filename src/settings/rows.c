@@ -788,6 +788,10 @@ const struct option_row option_rows[] = {
     {INTEGER("ranks", machine, start_timeout, "300"), FREE, .jobs = JOB_DISTRIBUTED | JOB_BENCH,
      BETWEEN(0, 1000000), .unit = "SECONDS",
      .help = "maximum time from the start of a process until all have come; 0: none"},
+    {TEXT("ranks", machine, topology, NULL), ONLY_WITH("ranks"), FREE, LOCAL,
+     .jobs = JOB_TRAIN | JOB_BENCH, .unit = "FILE",
+     .help = "file of lines HOST RACK: hosts of a rack add their gradients before they are sent to "
+             "other racks"},
     {TEXT("ranks", machine, workers, "synchronous"), FREE, .jobs = JOB_TRAIN, .unit = "KIND",
      .choices = "synchronous|independent",
      .help = "synchronous: the processes divide each update; independent: process R trains a model "

@@ -456,16 +456,17 @@ static void test_ranks_of_a_host_are_consecutive(void **state) {
 struct traffic {
     const struct job *job;
     enum dtype wire;
-    _Atomic uint64_t payload[2][SOCKET_PROCESSES]; // of reduce and gather, by the sender's host
+    // Of reduce and gather, by the sender's host; of these, to other racks, by the sender's rack.
+    _Atomic uint64_t payload[2][SOCKET_PROCESSES], to_racks[2][SOCKET_PROCESSES];
 };
 
-// Elements sent to other hosts so far, in bytes.
-static uint64_t payload_of(const struct transport *transport, const struct job *job) {
+// Elements sent so far to other hosts, or racks, in bytes.
+static uint64_t payload_of(const struct transport *transport, const int *places) {
     uint64_t bytes = 0;
     for (int peer = 0; peer < transport->size; peer++) {
         for (enum transport_channel channel = TRANSPORT_RANGES; channel <= TRANSPORT_RELAYS;
              channel++) {
-            if (job->hosts[peer] != job->hosts[transport->rank]) {
+            if (places[peer] != places[transport->rank]) {
                 bytes += socket_transport_bytes(transport, peer, channel) -
                          socket_transport_messages(transport, peer, channel) *
                              sizeof(struct range_header);
@@ -492,6 +493,7 @@ enum { TRAFFIC = 24 * 1000 };
 
 static void count_traffic(struct comm *comm, const struct transport *transport, void *context) {
     struct traffic *traffic = context;
+    const struct job *job = traffic->job;
     const uint64_t opened = sent_to_others(transport, traffic->job);
     float data[TRAFFIC] = {0};
     int64_t starts[SOCKET_PROCESSES + 1];
@@ -502,12 +504,18 @@ static void count_traffic(struct comm *comm, const struct transport *transport, 
                                      .count = TRAFFIC,
                                      .wire = traffic->wire,
                                      .starts = starts};
-    comm->wait(comm, comm->reduce_begin(comm, &range));
-    const uint64_t reduced = payload_of(transport, traffic->job);
-    comm->wait(comm, comm->gather_begin(comm, &range));
-    const uint64_t gathered = payload_of(transport, traffic->job) - reduced;
-    atomic_fetch_add(&traffic->payload[0][comm->host], reduced);
-    atomic_fetch_add(&traffic->payload[1][comm->host], gathered);
+    uint64_t hosts = 0, racks = 0; // so far
+    for (int is_gather = 0; is_gather < 2; is_gather++) {
+        comm->wait(comm,
+                   is_gather ? comm->gather_begin(comm, &range) : comm->reduce_begin(comm, &range));
+        const uint64_t to_hosts = payload_of(transport, job->hosts);
+        const uint64_t to_racks = payload_of(transport, job->racks);
+        atomic_fetch_add(&traffic->payload[is_gather][comm->host], to_hosts - hosts);
+        atomic_fetch_add(&traffic->to_racks[is_gather][job->racks[transport->rank]],
+                         to_racks - racks);
+        hosts = to_hosts;
+        racks = to_racks;
+    }
     double one = 1;
     comm->sum(comm, &one, 1);
     CHECK(comm->stats(comm).bytes == sent_to_others(transport, traffic->job) - opened);
@@ -556,7 +564,7 @@ static void test_a_bucket_limits_what_is_exchanged_at_a_time(void **state) {
 }
 
 // With p ranks on a host, not p times as much: in a reduce the sum of each block of ranks, which is
-// one where p is a power of two; in a gather once.
+// one where p is a power of two; in a gather once. So does a rack.
 static void test_a_host_sends_each_element_once(void **state) {
     static const struct {
         const char *layout;
@@ -574,6 +582,13 @@ static void test_a_host_sends_each_element_once(void **state) {
                     (uint64_t)(TRAFFIC / hosts * (hosts - 1)) * dtype_size(wire);
                 assert_int_equal(traffic.payload[0][host], some[i].blocks * expected);
                 assert_int_equal(traffic.payload[1][host], expected);
+            }
+            const int racks = job.racks[job.size - 1] + 1;
+            for (int rack = 0; rack < racks; rack++) {
+                const uint64_t expected =
+                    (uint64_t)(TRAFFIC / racks * (racks - 1)) * dtype_size(wire);
+                assert_int_equal(traffic.to_racks[0][rack], expected);
+                assert_int_equal(traffic.to_racks[1][rack], expected);
             }
         }
     }

@@ -6,6 +6,8 @@
 #                          MS, messages are delayed by so many milliseconds (DELAY_SWITCH: the program)
 #   hosts_rate K 1gbit     limits the rate of what host K sends and receives; `off` lifts the limit. A
 #                          third argument is the longest queue in milliseconds, by default 20
+#   hosts_rack R 1gbit K...   moves hosts K... to a rack, whose link to the others has this rate
+#   hosts_rack_bytes R   prints the bytes that rack R has sent to others
 #   hosts_link K up|down   connects or disconnects the host
 #   hosts_bytes K          prints the bytes that host K has sent to others
 #   hosts_exec K COMMAND   runs COMMAND on host K, with its name, network and shared memory; K = sw
@@ -70,6 +72,24 @@ hosts_rate() {
     [ "$2" != off ] || return 0
     ip netns exec "${lab}h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency "${3:-20}ms" &&
         ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency "${3:-20}ms"
+}
+
+hosts_rack() {
+    local rack=$1 rate=$2 k end
+    shift 2
+    ip -n "${lab}sw" link add "r$rack" type bridge
+    ip -n "${lab}sw" link add "u$rack" type veth peer name "d$rack"
+    ip -n "${lab}sw" link set "u$rack" master br0 up
+    ip -n "${lab}sw" link set "d$rack" master "r$rack" up
+    ip -n "${lab}sw" link set "r$rack" up
+    for end in "u$rack" "d$rack"; do
+        ip netns exec "${lab}sw" tc qdisc add dev "$end" root tbf rate "$rate" burst 256kb latency 20ms || return
+    done
+    for k; do ip -n "${lab}sw" link set "p$k" master "r$rack" || return; done
+}
+
+hosts_rack_bytes() {
+    ip netns exec "${lab}sw" cat "/sys/class/net/d$1/statistics/tx_bytes"
 }
 
 # Without the flush, a host that failed to resolve another's address would refuse it for a second.

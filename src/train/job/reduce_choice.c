@@ -103,6 +103,8 @@ static enum berth_status choose_by_forecast(const struct comm *comm, const struc
                                             struct berth_error *error) {
     const struct comm_cluster cluster = {.hosts = comm->host_count,
                                          .ranks_per_host = comm->local_size,
+                                         .rack_hosts = (comm->host_count + comm->rack_count - 1) /
+                                                       comm->rack_count,
                                          .link = assumed_link,
                                          .costs = comm_costs_usual,
                                          .library_is_linear = comm->library_is_linear};
@@ -162,6 +164,12 @@ enum berth_status reduce_choose(const struct engine_settings *settings, struct c
 void reduce_choice_note(const struct reduce_choice *choice, const struct all_reduce *all_reduce,
                         const struct berth_log *log) {
     const struct comm *comm = all_reduce->comm;
+    const int is_library = choice->native && comm->native_missing == NULL;
+    if (comm->rack_count > 1 && (all_reduce->exchange.is_direct || is_library)) {
+        log_note(log, "topology has no effect: %s %s",
+                 all_reduce->exchange.is_direct ? "NCCL" : comm->library,
+                 all_reduce->exchange.is_direct ? "sends between the GPUs" : "adds the gradients");
+    }
     if (!choice->native) {
         return;
     }

@@ -306,6 +306,7 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
                                     struct berth_log *log, struct comm **comm,
                                     struct berth_error *error) {
     const struct comm_options options = {
+        .topology = config->machine.topology,
         .name = config->machine.comm != NULL ? config->machine.comm : "auto",
         .timeout_seconds = (double)config->machine.comm_timeout,
         .start_timeout_seconds = (double)config->machine.start_timeout};
@@ -318,8 +319,15 @@ enum berth_status machine_comm_open(const char *job, const struct settings *conf
     if ((*comm)->rank > 0) {
         *log = (struct berth_log){0};
     }
-    log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
-             (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
+    char racks[32] = "";
+    if ((*comm)->rack_count > 1) {
+        snprintf(racks, sizeof racks, " in %d racks", (*comm)->rack_count);
+    }
+    log_note(log, "ranks: %d on %d host%s%s, connected by %s", (*comm)->size, (*comm)->host_count,
+             (*comm)->host_count > 1 ? "s" : "", racks, (*comm)->name);
+    if (config->machine.topology != NULL && (*comm)->rack_count == 1) {
+        log_note(log, "topology has no effect: all hosts are in one rack");
+    }
     enum berth_status status = compare_ranks(*comm, job, config, error);
     if (status == BERTH_OK) {
         status = cores_divide(*comm, (int)config->machine.threads, log, error);
