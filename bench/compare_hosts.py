@@ -6,6 +6,8 @@ Each host has one process with one thread. All train the same geometry with a cl
 the same length, in the same precision, with dropout 0.1, global clipping and AdamW. In turn, for --rounds rounds:
 
     exact, native    berth bench train --reduce exact | native, under each of --mpis
+    exact racks      with --rack_hosts: exact, with --topology; all programs then run on hosts in racks of so many, whose link to
+                     each other carries --rack_gbit
     ddp              PyTorch + transformers, gradients in buckets of 25 MB (DDP's default) over gloo; with --precision bf16
                      autocast, and gradients exchanged in bf16 (DDP's own hook), as Berth does
 
@@ -32,6 +34,10 @@ START = """
 hosts_up {hosts} || exit
 trap '[ $BASHPID -ne $$ ] || hosts_down' EXIT
 for k in $(seq {hosts}); do hosts_rate $k {mbit}mbit {queue} || exit; done
+for ((k = 1; {rack} > 0 && k <= {hosts}; k += {rack})); do
+    hosts_rack $k {rack_mbit}mbit $(seq $k $((k + {rack} - 1))) || exit
+done
+for k in $(seq {hosts}); do echo "${{lab}}h$k r$(((k - 1) / ({rack} > 0 ? {rack} : {hosts})))"; done >"$RACKS"
 sent() {{ local k; for k in $(seq {hosts}); do hosts_bytes $k; done | paste -sd+ | bc; }}
 before=$(sent)
 """
@@ -101,9 +107,10 @@ def geometry(a):
 
 def last_line(a, script, words, hosts, gbit, **more):
     """The JSON lines that a run on hosts printed, as one object."""
-    text = script.format(root=ROOT, hosts=hosts, mbit=round(gbit * 1000), queue=a.queue_ms, **more)
+    text = script.format(root=ROOT, hosts=hosts, mbit=round(gbit * 1000), queue=a.queue_ms, rack=a.rack_hosts,
+                         rack_mbit=round(a.rack_gbit * 1000), **more)
     env = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="1", LAB=f"c{os.getpid()}", TMPDIR="/tmp",
-               GLOO_SOCKET_IFNAME="eth0", BERTH_MODULE_PATH=str(pathlib.Path(a.berth).parent))
+               GLOO_SOCKET_IFNAME="eth0", RACKS=a.racks, BERTH_MODULE_PATH=str(pathlib.Path(a.berth).parent))
     done = subprocess.run(["bash", "-c", text, "bash", *words], env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -115,9 +122,11 @@ def last_line(a, script, words, hosts, gbit, **more):
 
 
 def berth(a, config, mpi, reduce, hosts, gbit):
+    form, *racks = reduce.split()
     words = [a.berth, "bench", "train", "--config", config, "--task_name", "mrpc", "--data_dir", a.data, "--vocab_file", a.vocab,
              "--precision", a.precision, "--max_seq_length", str(a.length), "--pad_to", str(a.length), "--update_sequences",
-             str(a.sequences * hosts), "--steps", str(a.steps), "--threads", "1", "--reduce", reduce, "--quiet", "--json"]
+             str(a.sequences * hosts), "--steps", str(a.steps), "--threads", "1", "--reduce", form, "--quiet", "--json",
+             *(["--topology", a.racks] if racks else [])]
     found = last_line(a, BERTH, words, hosts, gbit, mpi=mpi)
     return found["seconds"] / found["steps"], found["sent"] / (found["steps"] + 1) / hosts
 
@@ -131,8 +140,9 @@ def ddp(a, hosts, gbit):
 
 
 def compare(a, config, hosts, gbit):
+    forms = ("exact", "exact racks", "native") if a.rack_hosts else ("exact", "native")
     sides = {f"{mpi} {reduce}": lambda mpi=mpi, reduce=reduce: berth(a, config, mpi, reduce, hosts, gbit)
-             for mpi in a.mpis.split(",") for reduce in ("exact", "native")}
+             for mpi in a.mpis.split(",") for reduce in forms}
     sides["ddp gloo"] = lambda: ddp(a, hosts, gbit)
     rounds = [{name: run() for name, run in sides.items()} for _ in range(a.rounds)]
     for name in sides:
@@ -149,6 +159,8 @@ def main():
     p.add_argument("--mpis", default="openmpi,mpich")
     p.add_argument("--hosts", default="2,4")
     p.add_argument("--gbit", default="1,10", help="rate of a host's link in each direction")
+    p.add_argument("--rack_hosts", type=int, default=0, help="hosts of a rack; 0: there are no racks")
+    p.add_argument("--rack_gbit", type=float, default=1, help="rate of a rack's link in each direction")
     p.add_argument("--queue_ms", type=int, default=20, help="the longest queue of a link; what is beyond it is lost")
     p.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     p.add_argument("--layers", type=int, default=4)
@@ -167,6 +179,7 @@ def main():
     a.berth, a.data, a.vocab = (os.path.abspath(path) for path in (shutil.which(a.berth) or a.berth, a.data, a.vocab))
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # the hosts have /dev/shm for themselves
         config = os.path.join(folder, "config.json")
+        a.racks = os.path.join(folder, "racks")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({**geometry(a), "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu",
                        "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "layer_norm_eps": 1e-12,

@@ -8,11 +8,14 @@
 #include "core/memory.h"
 #include "core/thread.h"
 
+#include <math.h>
+
 struct queued_range {
     struct queued_range *next;
     const struct pipeline_phases *phases;
     struct comm_range range;
     int64_t ticket;
+    double begun_at;
 };
 
 // --- the queue ----------------------------------------------------------------------------------
@@ -31,8 +34,9 @@ static struct queued_range *pop(struct range_thread *thread) {
 
 // Publishes to callers what is complete and how long it took.
 static void publish_progress(struct range_thread *thread) {
-    const double now = clock_now();
     pthread_mutex_lock(&thread->mutex);
+    const double now = clock_now();
+    thread->published_at = now;
     thread->completed = thread->pipeline->completed;
     thread->busy_seconds += now - thread->busy_since;
     pthread_cond_broadcast(&thread->progressed);
@@ -99,6 +103,9 @@ static int wait_for_work(struct range_thread *thread) {
         pthread_cond_wait(&thread->queued, &thread->mutex);
     }
     const int is_work = thread->first != NULL;
+    if (is_work) { // which may have been queued before the last progress was published
+        thread->busy_since = fmax(thread->busy_since, thread->first->begun_at);
+    }
     pthread_mutex_unlock(&thread->mutex);
     return is_work;
 }
@@ -107,7 +114,6 @@ static void *run(void *context) {
     struct range_thread *thread = context;
     while (wait_for_work(thread)) {
         struct berth_error error;
-        thread->busy_since = clock_now();
         const enum berth_status status = exchange_queued(thread, &error);
         fault_set(thread->fault, status, &error);
         publish_progress(thread);
@@ -176,6 +182,7 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ph
     }
     *queued = (struct queued_range){.phases = phases, .range = *range};
     pthread_mutex_lock(&thread->mutex);
+    queued->begun_at = clock_now();
     const int64_t ticket = ++thread->begun;
     queued->ticket = ticket;
     if (thread->last != NULL) {
@@ -192,15 +199,16 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ph
 // Errors are met by the exchanging thread, which then wakes the waiters, or by the caller of this
 // function.
 void range_thread_wait(struct range_thread *thread, int64_t ticket) {
-    const double start = clock_now();
     pthread_mutex_lock(&thread->mutex);
     if (thread->completed < ticket) {
+        const double start = clock_now();
         monitor_wait_range(thread->monitor, 1);
         while (thread->completed < ticket && !fault_is_set(thread->fault)) {
             pthread_cond_wait(&thread->progressed, &thread->mutex);
         }
         monitor_wait_range(thread->monitor, -1);
-        thread->exposed_seconds += clock_now() - start;
+        thread->exposed_seconds +=
+            (thread->completed < ticket ? clock_now() : thread->published_at) - start;
     }
     pthread_mutex_unlock(&thread->mutex);
 }

@@ -24,6 +24,9 @@ struct range_thread {
     struct queued_range *first, *last;
     int64_t begun, completed; // tickets
     int stop_requested;
+    double published_at; // when `completed` and busy_seconds were last brought up to date
+    // Waits count up to then, not until the waiter runs again, and work counts from when a range
+    // was begun, so exposed seconds are no more than busy ones.
     double busy_seconds, exposed_seconds;
 };
 

@@ -277,6 +277,7 @@ CASES = {
     "zero_stage": "1",                   # noted in one process, as is the type of what is exchanged
     "communication_data_type": "bf16",
     "overlap_comm": "false",
+    "topology": "racks",
     "reduce": "native",
     "gpu_exchange": "mpi",
     "reduce_bucket_size": "1000",

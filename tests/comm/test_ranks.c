@@ -391,6 +391,10 @@ static int are_seconds_right(struct comm *comm, const struct buffers *buffers, d
     sleep_for(nap);
     comm->wait(comm, ticket);
     const struct comm_stats second = comm->stats(comm);
+    CHECK(first.busy_seconds - before.busy_seconds >=
+          first.exposed_seconds - before.exposed_seconds - 1e-9);
+    CHECK(second.busy_seconds - first.busy_seconds >=
+          second.exposed_seconds - first.exposed_seconds - 1e-9);
     return (comm->rank == 1 || (first.busy_seconds - before.busy_seconds > nap / 5 &&
                                 first.exposed_seconds - before.exposed_seconds > nap / 5)) &&
            second.busy_seconds > first.busy_seconds &&
