@@ -89,14 +89,16 @@ static void number_ranks(struct topology *topology) {
     }
 }
 
+static int place_of(const struct topology *topology, int of_racks, int rank) {
+    return of_racks ? topology_rack_of(topology, rank) : topology->hosts[rank];
+}
+
 // Divides `count` ranks, a subtree of the reduction tree, into blocks of one host, or of one rack.
 static void number_blocks(const struct topology *topology, int of_racks,
                           struct topology_blocks *blocks, int first, int count) {
-    const int last = first + count - 1;
-    const int place = of_racks ? topology_rack_of(topology, first) : topology->hosts[first];
-    if (place == (of_racks ? topology_rack_of(topology, last) : topology->hosts[last])) {
-        if (first == 0 || place != (of_racks ? topology_rack_of(topology, first - 1)
-                                             : topology->hosts[first - 1])) {
+    const int place = place_of(topology, of_racks, first);
+    if (place == place_of(topology, of_racks, first + count - 1)) {
+        if (first == 0 || place != place_of(topology, of_racks, first - 1)) {
             blocks->first[place] = blocks->count;
         }
         blocks->ranks[blocks->count++] = first;
@@ -115,23 +117,29 @@ static void find_blocks(const struct topology *topology, int of_racks,
     blocks->first[of_racks ? topology->rack_count : topology->host_count] = blocks->count;
 }
 
+// `host` is -1 for the blocks of a whole rack.
+static void add_sums(struct topology *topology, const struct topology_blocks *blocks, int place,
+                     int host, int rack) {
+    for (int block = blocks->first[place]; block < blocks->first[place + 1]; block++) {
+        topology->sums[topology->sum_count++] =
+            (struct topology_sum){.first = blocks->ranks[block],
+                                  .ranks = topology_block_size(blocks, block),
+                                  .host = host,
+                                  .rack = rack};
+    }
+}
+
 static void list_sums(struct topology *topology) {
+    const int *first = topology->rack_first;
     topology->sum_count = 0;
     for (int rack = 0; rack < topology->rack_count; rack++) {
-        const int is_own = rack == topology->rack;
-        const struct topology_blocks *blocks =
-            is_own ? &topology->host_blocks : &topology->rack_blocks;
-        const int from = is_own ? topology->rack_first[rack] : rack;
-        const int to = is_own ? topology->rack_first[rack + 1] : rack + 1;
-        for (int place = from; place < to; place++) {
-            for (int block = blocks->first[place];
-                 block < blocks->first[place + 1] && (!is_own || place != topology->host);
-                 block++) {
-                topology->sums[topology->sum_count++] =
-                    (struct topology_sum){.first = blocks->ranks[block],
-                                          .ranks = topology_block_size(blocks, block),
-                                          .host = is_own ? place : -1,
-                                          .rack = rack};
+        if (rack != topology->rack) {
+            add_sums(topology, &topology->rack_blocks, rack, -1, rack);
+            continue;
+        }
+        for (int host = first[rack]; host < first[rack + 1]; host++) {
+            if (host != topology->host) {
+                add_sums(topology, &topology->host_blocks, host, host, rack);
             }
         }
     }
