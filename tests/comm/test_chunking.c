@@ -135,16 +135,21 @@ static void test_messages_of_many_ranks_are_not_small(void **state) {
 
 // Of a rank of the first of `hosts` hosts with `local_size` ranks each. cells > 0: the smallest
 // chunks, of 1,024 elements, and so many cells in an area; 0: the usual ones.
-static struct comm_ranks_memory memory_of(int cells, int hosts, int local_size) {
+static struct comm_ranks_memory memory_in_racks(int cells, int hosts, int local_size,
+                                                int rack_hosts) {
     const struct comm_settings settings = {.window_bytes = (size_t)cells * WINDOW_SLOTS *
                                                            (size_t)local_size * 4096,
                                            .message_bytes = cells > 0 ? 4096 : 0};
     struct topology topology;
-    assert_int_equal(topology_init_even(&topology, hosts, local_size, 0, NULL), BERTH_OK);
+    assert_int_equal(topology_init_even(&topology, hosts, local_size, rack_hosts, NULL), BERTH_OK);
     const struct comm_ranks_memory memory = comm_ranks_memory(&settings, &topology);
     assert_null(comm_ranks_memory_check(&settings, &topology));
     topology_done(&topology);
     return memory;
+}
+
+static struct comm_ranks_memory memory_of(int cells, int hosts, int local_size) {
+    return memory_in_racks(cells, hosts, local_size, 0);
 }
 
 static void test_the_memory_that_will_be_taken_is_known(void **state) {
@@ -161,6 +166,10 @@ static void test_the_memory_that_will_be_taken_is_known(void **state) {
                     WINDOW_SLOTS * (3 * 513 + 8 * 257) * (size_t)1024);
     assert_in_range(memory_of(0, 32, 1).own, WINDOW_SLOTS * (31 * 256 + 2 * 448) * (size_t)1024,
                     WINDOW_SLOTS * (31 * 257 + 2 * 453) * (size_t)1024);
+    // Of 8 hosts in racks of 4: what is received from 3 hosts and a rack, and what it relays for an
+    // owner in that rack, from 3 hosts; and again what a library adds.
+    assert_in_range(memory_in_racks(8, 8, 1, 4).own, WINDOW_SLOTS * 23 * cell,
+                    WINDOW_SLOTS * (23 * cell + 2 * 16 * 64 + 2 * 8 * 8));
     // On one host, a rank writes 7 of its own 8 cells and reads one of each of the others; in a
     // gather, it uses one of each. With 4 hosts of 2 ranks, it also handles 3 owners elsewhere.
     assert_in_range(memory_of(8, 1, 8).reduce, WINDOW_SLOTS * 14 * cell,
@@ -181,6 +190,10 @@ static void test_the_memory_of_a_host_does_not_grow_with_the_job(void **state) {
             assert_true(memory.host <= target + target / 32);
             // What is received, and what a library adds: of all ranks of a host together.
             assert_true(memory.own * (size_t)local_size <= (size_t)3 << 29);
+            // 128 chunks from each other host of the rack, and for each rank one from every rack.
+            const struct comm_ranks_memory racks = memory_in_racks(0, hosts, local_size, 32);
+            assert_int_equal(racks.host, memory.host);
+            assert_true(racks.own * (size_t)local_size <= (size_t)3 << 29);
         }
     }
     assert_true(memory_of(0, 32, 128).host <= (size_t)257 << 20);

@@ -16,12 +16,25 @@ enum { MOST = 4096 };
 static char talks[MOST];
 
 static void list_exchanges(const struct topology *topology, int rank) {
-    const int own = topology->hosts[rank];
+    const int own = topology->hosts[rank], rack = topology->racks[own];
     for (int other = 0; other < topology->size; other++) {
-        talks[other] |= topology_handler(topology, own, other) == rank;
+        const int is_near = topology_rack_of(topology, other) == rack;
+        const int relay = is_near ? other : topology_relay(topology, rack, other);
+        if (topology_handler(topology, own, other) == rank) {
+            talks[relay == rank ? other : relay] = 1;
+        }
+        for (int host = topology->rack_first[rack];
+             host < topology->rack_first[rack + 1] && relay == rank; host++) {
+            talks[topology_handler(topology, host, other)] = 1;
+        }
     }
-    for (int host = 0; host < topology->host_count; host++) {
+    for (int host = topology->rack_first[rack]; host < topology->rack_first[rack + 1]; host++) {
         talks[topology_handler(topology, host, rank)] = 1;
+    }
+    for (int other = 0; other < topology->rack_count; other++) {
+        if (other != rack) {
+            talks[topology_relay(topology, other, rank)] = 1;
+        }
     }
 }
 
@@ -35,15 +48,18 @@ static void list_collectives(int size, int rank) {
 
 static void test_partners_are_counted(void **state) {
     static const struct {
-        int hosts, local_size;
-    } clusters[] = {{1, 1},  {1, 8},  {2, 1}, {2, 4},    {3, 5},
-                    {32, 1}, {64, 8}, {7, 3}, {32, 128}, {512, 8}};
+        int hosts, local_size, rack_hosts;
+    } clusters[] = {{1, 1, 0},  {1, 8, 0},    {2, 1, 0},   {2, 4, 0},    {3, 5, 0},
+                    {32, 1, 0}, {64, 8, 0},   {7, 3, 0},   {32, 128, 0}, {512, 8, 0},
+                    {64, 8, 8}, {512, 8, 32}, {100, 3, 16}};
     for (size_t i = 0; i < sizeof clusters / sizeof *clusters; i++) {
         const int hosts = clusters[i].hosts, local_size = clusters[i].local_size;
         const int size = hosts * local_size;
         struct topology topology;
         int64_t most = 0;
-        assert_int_equal(topology_init_even(&topology, hosts, local_size, 0, NULL), BERTH_OK);
+        const int rack_hosts = clusters[i].rack_hosts;
+        assert_int_equal(topology_init_even(&topology, hosts, local_size, rack_hosts, NULL),
+                         BERTH_OK);
         for (int rank = 0; rank<size; rank += size> 500 ? 61 : 1) {
             int64_t partners = 0;
             memset(talks, 0, sizeof talks);
@@ -54,8 +70,14 @@ static void test_partners_are_counted(void **state) {
             }
             most = partners > most ? partners : most;
         }
+        const int racks = topology.rack_count;
         topology_done(&topology);
-        assert_in_range(connections_of(size, local_size), most, most + 28);
+        assert_true(connections_of(size, local_size) >= most);
+        // With racks only a few of them are needed: the rack's hosts, and for each other rack the
+        // relays there, and what it relays from it; and the trees.
+        const int64_t exchanges = racks > 1 ? rack_hosts + 3 * racks : hosts;
+        assert_true(most <= exchanges + 2 * 12);
+        assert_true(racks > 1 || connections_of(size, local_size) <= most + 28);
     }
     // Not of how many hosts: as if each process had one.
     assert_int_equal(connections_of(32, 0), 31);
