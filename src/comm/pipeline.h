@@ -5,19 +5,18 @@
 // are spread over the hosts (chunking.h), so that all ranks and links are busy in the steps that
 // are under way. A step has four phases:
 //
-//            begin                  pass                    deliver                finish
-//    reduce  fill the own area of   for each owner          relays: add the sums   owners: add the
-//            the window with the    elsewhere that this     of each block of the   own chunk, those
-//            chunks of all the      rank handles: add the   rack, send them to     in the areas of
-//            step's owners          areas of each block     the owner              the host's
-//            ranks,
-//                                   of the host, send                              and the sums
-//                                   that the sum                                        others sent
-//    gather  owners: fill the own   relays: send the        mark the chunks        copy all cells
-//    of
-//            cell, send it to its   owners' chunks to the   received from other    the window to
-//            the handlers in the rack   handlers on the rack's  hosts as being in the  range and to
-//            other racks'    other hosts             window relays
+//            begin                 pass                  deliver               finish
+//    reduce  fill the own area of  for each owner        relays: add the sums  owners: add the own
+//            the window with the   elsewhere that this   of each block of the  chunk, those in the
+//            chunks of all the     rank handles: add     rack, send them to    areas of the host's
+//            step's owners         the areas of each     the owner             ranks, and the sums
+//                                  block of the host,                          that others sent
+//                                  send the sum
+//    gather  owners: fill the own  relays: send the      mark the chunks       copy all cells of
+//            cell, send it to its  owners' chunks to     received from other   the window to the
+//            handlers in the rack  the handlers on the   hosts as being in     range
+//            and to other racks'   rack's other hosts    the window
+//            relays
 //
 // A handler sends its sums to the owner if that is in its rack, else to its rack's relay for the
 // owner (topology.h). If all hosts are in one rack, no rank is a relay. A host sends and receives

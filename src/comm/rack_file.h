@@ -10,9 +10,8 @@
 #ifndef BERTH_COMM_RACK_FILE_H
 #define BERTH_COMM_RACK_FILE_H
 
+#include "comm/topology.h"
 #include "core/error.h"
-
-enum { RACK_NAME = 64 };
 
 // Finds the rack of `host`; without its domain, if only one of the names has one. BERTH_CONFIG: the
 // file has no line for it, two that differ, or one that is no host and rack; BERTH_IO: it cannot be

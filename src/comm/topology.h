@@ -22,6 +22,8 @@
 
 #include <stdint.h>
 
+enum { RACK_NAME = 64 };
+
 // What the processes of a host have in common, and its rack. There is no padding, so identities
 // compare byte by byte up to the rack: of a host's processes, the first one's rack counts.
 struct host_identity {
@@ -29,7 +31,7 @@ struct host_identity {
     char boot[40];          // the kernel's boot id
     uint64_t pid_namespace; // inode
     uint64_t isolated;      // process number + 1 where the process shares memory with no other
-    char rack[64];          // "": none is known
+    char rack[RACK_NAME];   // "": none is known
 };
 
 // The identity of this process. If `name` is not NULL, it alone identifies the host.
