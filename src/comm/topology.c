@@ -308,12 +308,10 @@ int topology_handled(const struct topology *topology) {
 
 int topology_relayed(const struct topology *topology) {
     const int local_size = topology_local_size(topology, topology->host);
-    const int first = topology->rack_first[topology->rack];
-    const int hosts = topology->rack_first[topology->rack + 1] - first;
     int relayed = 0;
     for (int host = 0; host < topology->host_count; host++) {
-        const int is_here = (host + topology->racks[host]) % hosts == topology->host - first;
-        if (topology->racks[host] != topology->rack && is_here) {
+        const int relay = topology_relay(topology, topology->rack, topology->first[host]);
+        if (topology->racks[host] != topology->rack && topology->hosts[relay] == topology->host) {
             relayed += (topology_local_size(topology, host) + local_size - 1) / local_size;
         }
     }
