@@ -4,10 +4,11 @@
 #   find_slurm         77 if a package is missing
 #   slurm_up FOLDER    starts munge, the controller and a daemon for each host; 77 if a package is missing.
 #                      Jobs in the partition "urgent" preempt those in the partition "all", which have a
-#                      minute to stop
+#                      minute to stop. slurm_topology is the text of topology.conf, if there is one
 #   slurm WORDS...     runs srun, salloc, sinfo, ... on the bridge's host
 #   slurm_down         stops it; harmless if slurm_up was not called
 slurm_dir=
+slurm_topology=
 find_slurm() {
     local tool
     for tool in slurmctld slurmd srun munged; do
@@ -57,12 +58,14 @@ SchedulerParameters=sched_interval=2,bf_interval=2
 KillWait=5
 SlurmdTimeout=30
 END
+        [ -z "$slurm_topology" ] || echo "TopologyPlugin=topology/tree"
         for k in $(seq "$lab_hosts"); do
             echo "NodeName=${lab}h$k NodeAddr=$lab_net.$k CPUs=8 RealMemory=1000 State=UNKNOWN"
         done
         echo "PartitionName=all Nodes=${lab}h[1-$lab_hosts] Default=YES State=UP PriorityTier=1 GraceTime=60 PreemptMode=REQUEUE"
         echo "PartitionName=urgent Nodes=${lab}h[1-$lab_hosts] State=UP PriorityTier=2 PreemptMode=OFF"
     } >"$SLURM_CONF"
+    echo "$slurm_topology" >"$slurm_dir/topology.conf"
     hosts_exec sw slurmctld -c || return 1
     for k in $(seq "$lab_hosts"); do
         mkdir -p "$slurm_dir/${lab}h$k"

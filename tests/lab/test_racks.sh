@@ -5,10 +5,11 @@
 export TMPDIR=/tmp # the hosts share it, unlike /dev/shm
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"
+. "$(dirname "$0")/slurm.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 export OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$BERTH")
-trap '[ "$BASHPID" -ne $$ ] || { hosts_down; rm -rf "$work"; }' EXIT
+trap '[ "$BASHPID" -ne $$ ] || { slurm_down; hosts_down; rm -rf "$work"; }' EXIT
 hosts_up 6 || exit
 hosts_rack 1 1gbit 1 3 5 || exit
 hosts_rack 2 1gbit 2 4 6 || exit
@@ -96,6 +97,29 @@ echo "${lab}h1" >"$work/bad"
 refused 78 "topology: $work/bad, line 1: \"${lab}h1\": expected a host and its rack of at most 63 characters"
 printf '%sh1 west\n%sh2 east\n%sh1 east' "$lab" "$lab" "$lab" >"$work/bad"
 refused 78 "topology: $work/bad, line 3: host ${lab}h1 is in rack east, but an earlier line says west: remove one of them"
+# Slurm knows the racks: the command of doc/cluster.md makes the file.
+slurm_topology="SwitchName=west Nodes=${lab}h[1,3,5]
+SwitchName=east Nodes=${lab}h[2,4,6]
+SwitchName=core Switches=west,east"
+command=$(sed -n 's/^ *`\(srun .*SLURM_TOPOLOGY_ADDR.*\) >racks`.*/\1/p' "$(dirname "$0")/../../doc/cluster.md")
+[ -n "$command" ] || fail "doc/cluster.md has no command for Slurm"
+declare -A pmi=([openmpi]=pmix [mpich]=pmi2)
+if slurm_up "$work/slurm"; then
+    what="racks by Slurm"
+    slurm salloc --quiet --nodes=6 --ntasks-per-node=1 bash -c "$command" >"$work/slurm-racks" 2>"$err" </dev/null
+    for k in 1 2 3 4 5 6; do
+        grep -qx "${lab}h$k core.$([ $((k % 2)) = 1 ] && echo west || echo east)" "$work/slurm-racks" ||
+            fail "no line for host $k: $(cat "$work/slurm-racks")"
+    done
+    as "$mpi, racks by Slurm" slurm timeout 120 srun --mpi=${pmi[$mpi]} --nodes=6 --ntasks-per-node=2 "$BERTH" finetune squad \
+        $settings --topology "$work/slurm-racks" --output "$work/slurm-model"
+    expect_code 0
+    cat "$out" >>"$err"
+    once "ranks: 12 on 6 hosts in 2 racks, connected by $mpi"
+    same alone slurm-model
+else
+    echo "Slurm was not tried"
+fi
 run finetune squad $settings --topology "$work/racks" --output "$work/single"
 expect_code 0
 expect_err 'topology has no effect'
