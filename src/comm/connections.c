@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <time.h>
 #include <unistd.h>
 
 // Open files of an MPI besides its connections, and of a job: data, a checkpoint, logs.
@@ -47,15 +46,6 @@ static int is_enough(int64_t needed) {
     return (uint64_t)needed <= (uint64_t)file_limit();
 }
 
-// The launcher ends all processes once one has ended. So where all limits are too low, only the
-// first process of the job reports, else only the first of a host whose limit is.
-static void wait_for_report(const struct launch *launch) {
-    const struct timespec pause = {.tv_sec = launch->rank == 0        ? 0
-                                             : launch->local_rank > 0 ? 6
-                                                                      : 3};
-    nanosleep(&pause, NULL);
-}
-
 enum berth_status connections_reserve(const struct launch *launch, struct berth_error *error) {
     const int64_t connections = connections_of(launch->size, launch->local_size);
     const int64_t needed = open_files() + MPI_FILES + JOB_FILES + connections;
@@ -64,10 +54,6 @@ enum berth_status connections_reserve(const struct launch *launch, struct berth_
     }
     if (is_enough(needed)) {
         return BERTH_OK;
-    }
-    wait_for_report(launch);
-    if (launch->local_rank > 0) {
-        return error_set(error, BERTH_UNAVAILABLE, "%s", "");
     }
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);

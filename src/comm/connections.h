@@ -15,9 +15,8 @@
 // below it in trees, and two in a ring.
 int64_t connections_of(int64_t size, int64_t local_size);
 
-// Raises the limit of open files if it is too low for this process. BERTH_UNAVAILABLE: it cannot be
-// raised so far. The message is empty in all processes of a host but the first, and all but the
-// job's first return late, so that the launcher ends them before they report the same.
+// Raises the limit of open files if it is too low for this process. BERTH_UNAVAILABLE: the hard
+// limit is too low.
 enum berth_status connections_reserve(const struct launch *launch, struct berth_error *error);
 
 #endif

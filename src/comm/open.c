@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // What is known before an MPI is opened.
@@ -106,18 +107,38 @@ static int is_known(const char *name) {
 static atomic_int was_opened;
 static atomic_flag is_starting = ATOMIC_FLAG_INIT;
 
-static enum berth_status connect_all(const struct comm_options *options, const char *name,
-                                     const struct launch *launch, struct comm **comm,
+// For an error that many processes meet before they are connected. The launcher ends all once one
+// has ended. So where all meet it, only the first process of the job reports, else only the first
+// one of a host that does.
+static enum berth_status report_once(const struct launch *launch, enum berth_status status,
                                      struct berth_error *error) {
-    struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
-    char host[HOST_NAME_MAX + 1] = "", rack[RACK_NAME];
-    struct transport *transport;
+    const int is_first = launch->local_rank <= 0;
+    const struct timespec pause = {.tv_sec = launch->rank == 0 ? 0 : is_first ? 3 : 6};
+    nanosleep(&pause, NULL);
+    return is_first ? status : error_set(error, status, "%s", "");
+}
+
+static enum berth_status prepare(const struct comm_options *options, const struct launch *launch,
+                                 char rack[RACK_NAME], struct berth_error *error) {
+    char host[HOST_NAME_MAX + 1] = "";
     if (options->topology != NULL) {
         gethostname(host, sizeof host - 1);
         TRY(rack_file_find(options->topology, host, rack, error));
-        settings.rack = rack;
     }
-    TRY(connections_reserve(launch, error));
+    return connections_reserve(launch, error);
+}
+
+static enum berth_status connect_all(const struct comm_options *options, const char *name,
+                                     const struct launch *launch, struct comm **comm,
+                                     struct berth_error *error) {
+    char rack[RACK_NAME] = "";
+    const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds,
+                                           .rack = rack};
+    struct transport *transport;
+    const enum berth_status status = prepare(options, launch, rack, error);
+    if (status != BERTH_OK) {
+        return report_once(launch, status, error);
+    }
     TRY(mpi_transport_open(name, launch, &transport, error));
     return comm_ranks_open(transport, &settings, comm, error);
 }

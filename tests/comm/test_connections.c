@@ -83,13 +83,12 @@ static void test_partners_are_counted(void **state) {
     assert_int_equal(connections_of(32, 0), 31);
 }
 
-// What a child with this limit returns, as the first or another process of one of 100 hosts.
-static int status_with(rlim_t soft, rlim_t hard, int64_t local_rank, const char *text) {
+// What a child with this limit returns, as a process of one of 100 hosts.
+static int status_with(rlim_t soft, rlim_t hard, const char *text) {
     const pid_t child = fork();
     if (child == 0) {
         const struct rlimit limit = {soft, hard};
-        const struct launch launch = {
-            .size = 200, .rank = local_rank, .local_size = 2, .local_rank = local_rank};
+        const struct launch launch = {.size = 200, .local_size = 2};
         struct berth_error error = {0};
         const enum berth_status status = setrlimit(RLIMIT_NOFILE, &limit) == 0
                                              ? connections_reserve(&launch, &error)
@@ -105,15 +104,14 @@ static int status_with(rlim_t soft, rlim_t hard, int64_t local_rank, const char 
 }
 
 static void test_a_low_limit_is_raised_or_refused(void **state) {
-    assert_int_equal(status_with(250, 250, 0, ""), BERTH_OK);
-    assert_int_equal(status_with(60, 250, 0, ""), BERTH_OK);
-    assert_int_equal(status_with(60, 60, 0, " but may have 60: raise the hard limit"),
+    assert_int_equal(status_with(250, 250, ""), BERTH_OK);
+    assert_int_equal(status_with(60, 250, ""), BERTH_OK);
+    assert_int_equal(status_with(60, 60, " but may have 60: raise the hard limit"),
                      BERTH_UNAVAILABLE);
-    assert_int_equal(status_with(60, 100, 0,
+    assert_int_equal(status_with(60, 100,
                                  " 117 of them connections to processes of other "
                                  "hosts, but may have 100: "),
                      BERTH_UNAVAILABLE);
-    assert_int_equal(status_with(60, 60, 1, ""), BERTH_UNAVAILABLE);
 }
 
 int main(void) {
