@@ -237,8 +237,9 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
         const struct bench_replay replay = replay_of(bench, &bench->read);
         TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
         TRY(init_state(bench, error));
-        return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules,
-                               error);
+        TRY(all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules, error));
+        reduce_choice_note(&bench->reduce, &bench->all_reduce, &bench->log);
+        return BERTH_OK;
     }
     TRY(plan_memory_admit(&plan, &total, error)); // before anything is allocated
     figures->plan_bytes = (int64_t)total;
@@ -251,7 +252,11 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     if (!trains(bench)) {
         return BERTH_OK;
     }
-    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error);
+    TRY(updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error));
+    if (!forecasts(bench)) {
+        reduce_choice_note(&bench->reduce, &bench->updater.all_reduce, &bench->log);
+    }
+    return BERTH_OK;
 }
 
 // --- measuring -----------------------------------------------------------------------------------

@@ -155,6 +155,12 @@ static double added_ranks(const struct topology *topology, int host) {
     return added;
 }
 
+// The sums that an owner on a host receives: those of other hosts' blocks, and of other racks'.
+static double received_sums(const struct topology *topology, int host) {
+    return topology_rack_others(topology, host) + topology->rack_blocks.count -
+           topology_block_count(&topology->rack_blocks, topology->racks[host]);
+}
+
 // The work of a step of reduce.c.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
                                     const struct rank_work *rank_work) {
@@ -167,7 +173,7 @@ static struct step_load reduce_load(const struct forecast *forecast, const struc
     const double blocks = topology_block_count(&topology->host_blocks, host);
     const double rack_blocks = topology_block_count(&topology->rack_blocks, topology->racks[host]);
     const double near = topology_rack_others(topology, host); // sums that a relay receives
-    const double received = topology_received(topology, host);
+    const double received = received_sums(topology, host);
     const double local = forecast->cluster.ranks_per_host;
     return (struct step_load){
         .out = blocks * sent.bytes + rack_blocks * relayed->bytes,

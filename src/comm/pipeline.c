@@ -31,7 +31,7 @@ static int min_int(int x, int y) {
 static size_t max_received_of_step(const struct topology *topology,
                                    const struct chunk_limits *limits) {
     const int relayed = min_int(topology_relayed(topology), limits->cells);
-    return (size_t)topology_received(topology, topology->host) +
+    return (size_t)topology->sum_count +
            (size_t)relayed * (size_t)topology_rack_others(topology, topology->host);
 }
 

@@ -11,67 +11,49 @@
 #include <string.h>
 
 #define FILE_LIMIT ((size_t)64 << 20)
-static const char blanks[] = " \t\r";
 
-// A word of a line.
-struct word {
-    const char *at;
-    size_t length;
-};
-
-static struct word next_word(const char **at) {
-    struct word word = {.at = *at + strspn(*at, blanks)};
-    word.length = strcspn(word.at, " \t\r\n#");
-    *at = word.at + word.length;
-    return word;
+// If only one of the two names has a domain, it does not count.
+static int is_host(const char *name, const char *host) {
+    const size_t first = strcspn(name, "."), host_first = strcspn(host, ".");
+    const int is_same = first == host_first && strncmp(name, host, first) == 0;
+    return is_same && (strcmp(name, host) == 0 || (name[first] == '\0') != (host[first] == '\0'));
 }
 
-// Whether a word names the host. If only one of the two has a domain, it does not count.
-static int is_host(struct word word, const char *host) {
-    const char *dot = memchr(word.at, '.', word.length);
-    const size_t first = dot != NULL ? (size_t)(dot - word.at) : word.length;
-    const size_t host_first = strcspn(host, "."), host_length = strlen(host);
-    const int both_or_none = (first < word.length) == (host_first < host_length);
-    const size_t length = both_or_none ? word.length : first;
-    return length == (both_or_none ? host_length : host_first) &&
-           strncmp(word.at, host, length) == 0;
-}
-
-// Reads a line; *rack is filled if it is the host's.
-static enum berth_status read_line(const char *path, int number, const char *line, const char *host,
+// Reads a line, which it shortens by its comment; *rack is filled if it is the host's.
+static enum berth_status read_line(const char *path, int number, char *line, const char *host,
                                    char rack[RACK_NAME], struct berth_error *error) {
-    const char *at = line;
-    const struct word name = next_word(&at), of = next_word(&at), more = next_word(&at);
-    if (name.length == 0) {
+    char name[256], of[RACK_NAME + 1], more[2];
+    line[strcspn(line, "#\r")] = '\0';
+    const int words = sscanf(line, "%255s %64s %1s", name, of, more);
+    if (words < 1) {
         return BERTH_OK;
     }
-    if (of.length == 0 || more.length > 0 || of.length >= RACK_NAME) {
-        return error_set(error, BERTH_CONFIG,
-                         "topology: %s, line %d: \"%.*s\": expected a host and its rack of at most "
-                         "%d characters, as in \"n001 r1\"",
-                         path, number, (int)(strcspn(line, "\r\n") % 100), line, RACK_NAME - 1);
+    if (words != 2 || strlen(of) >= RACK_NAME) {
+        return error_set(
+            error, BERTH_CONFIG,
+            "topology: %s, line %d: \"%.100s\": expected a host and its rack of at most "
+            "%d characters, as in \"n001 r1\"",
+            path, number, line, RACK_NAME - 1);
     }
     if (!is_host(name, host)) {
         return BERTH_OK;
     }
-    if (rack[0] != '\0' && (strlen(rack) != of.length || memcmp(rack, of.at, of.length) != 0)) {
+    if (rack[0] != '\0' && strcmp(rack, of) != 0) {
         return error_set(error, BERTH_CONFIG,
-                         "topology: %s, line %d: host %s is in rack %.*s, but an earlier line says "
+                         "topology: %s, line %d: host %s is in rack %s, but an earlier line says "
                          "%s: remove one of them",
-                         path, number, host, (int)of.length, of.at, rack);
+                         path, number, host, of, rack);
     }
-    snprintf(rack, RACK_NAME, "%.*s", (int)of.length, of.at);
+    snprintf(rack, RACK_NAME, "%s", of);
     return BERTH_OK;
 }
 
-static enum berth_status find(const char *path, const char *text, const char *host,
-                              char rack[RACK_NAME], struct berth_error *error) {
+static enum berth_status find(const char *path, char *text, const char *host, char rack[RACK_NAME],
+                              struct berth_error *error) {
     int number = 1;
     rack[0] = '\0';
-    for (const char *line = text; line != NULL; number++) {
+    for (char *line; (line = strsep(&text, "\n")) != NULL; number++) {
         TRY(read_line(path, number, line, host, rack, error));
-        line = strchr(line, '\n');
-        line += line != NULL;
     }
     return rack[0] != '\0' ? BERTH_OK
                            : error_set(error, BERTH_CONFIG,

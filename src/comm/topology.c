@@ -8,7 +8,6 @@
 #include "core/memory.h"
 #include "core/reduction_tree.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,7 +38,7 @@ struct host_identity host_identity_find(const char *name) {
 }
 
 static int is_same_host(const struct host_identity *x, const struct host_identity *y) {
-    return memcmp(x, y, offsetof(struct host_identity, rack)) == 0;
+    return memcmp(x, y, sizeof *x) == 0;
 }
 
 // Gives consecutive ranks to all processes on the host of `process`; returns the next free rank.
@@ -55,29 +54,12 @@ static int number_host(struct topology *topology, int process, int rank) {
     return rank;
 }
 
-// Gives the rack of each host's first process to its others, and marks all as not numbered.
-static void settle_racks(struct topology *topology) {
-    enum { UNSEEN = -2, UNNUMBERED = -1 };
-    struct host_identity *identities = topology->identities;
-    for (int process = 0; process < topology->size; process++) {
-        topology->ranks[process] = UNSEEN;
-    }
-    for (int process = 0; process < topology->size; process++) {
-        const int is_first = topology->ranks[process] == UNSEEN;
-        for (int other = process; is_first && other < topology->size; other++) {
-            if (is_same_host(&identities[other], &identities[process])) {
-                memcpy(identities[other].rack, identities[process].rack,
-                       sizeof identities[process].rack);
-                topology->ranks[other] = UNNUMBERED;
-            }
-        }
-    }
-}
-
 static void number_ranks(struct topology *topology) {
     const struct host_identity *identities = topology->identities;
     int rank = 0;
-    settle_racks(topology);
+    for (int process = 0; process < topology->size; process++) {
+        topology->ranks[process] = -1;
+    }
     for (int process = 0; process < topology->size; process++) {
         const int is_first = topology->ranks[process] < 0;
         for (int other = process; is_first && other < topology->size; other++) {
@@ -288,11 +270,6 @@ int topology_rack_others(const struct topology *topology, int host) {
     const int *blocks = topology->host_blocks.first, *first = topology->rack_first;
     return blocks[first[rack + 1]] - blocks[first[rack]] -
            topology_block_count(&topology->host_blocks, host);
-}
-
-int topology_received(const struct topology *topology, int host) {
-    return topology_rack_others(topology, host) + topology->rack_blocks.count -
-           topology_block_count(&topology->rack_blocks, topology->racks[host]);
 }
 
 int topology_handled(const struct topology *topology) {

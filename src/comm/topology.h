@@ -24,8 +24,8 @@
 
 enum { RACK_NAME = 64 };
 
-// What the processes of a host have in common, and its rack. There is no padding, so identities
-// compare byte by byte up to the rack: of a host's processes, the first one's rack counts.
+// What the processes of a host have in common. There is no padding, so identities compare byte by
+// byte.
 struct host_identity {
     char name[72];
     char boot[40];          // the kernel's boot id
@@ -99,9 +99,6 @@ static inline int topology_block_size(const struct topology_blocks *blocks, int 
 
 // The number of blocks of the other hosts of a host's rack.
 int topology_rack_others(const struct topology *topology, int host);
-
-// The number of sums that an owner on `host` receives.
-int topology_received(const struct topology *topology, int host);
 
 // The index of a rank among those of its host.
 static inline int topology_local(const struct topology *topology, int rank) {

@@ -11,6 +11,12 @@ launcher_of() { # MPI
     mpich) echo mpiexec.mpich ;;
     esac
 }
+as() { # WHAT WORDS...
+    what=$1
+    shift
+    "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+}
 launch_program() { # MPI COUNT PROGRAM WORDS...
     local mpi=$1 count=$2
     shift 2

@@ -17,12 +17,6 @@ tried=0
 has() { # MPI
     [[ " $BERTH_MPIS " == *" $1 "* ]] && command -v "mpiexec.$1" >/dev/null
 }
-as() { # WHAT WORDS...
-    what=$1
-    shift
-    "$@" >"$out" 2>"$err" </dev/null
-    code=$?
-}
 expect_lines() { # COUNT PATTERN
     [ "$(grep -cE -- "$2" "$out")" -eq "$1" ] || fail "not $1 lines like \"$2\""
 }

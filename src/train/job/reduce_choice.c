@@ -166,9 +166,8 @@ void reduce_choice_note(const struct reduce_choice *choice, const struct all_red
     const struct comm *comm = all_reduce->comm;
     const int is_library = choice->native && comm->native_missing == NULL;
     if (comm->rack_count > 1 && (all_reduce->exchange.is_direct || is_library)) {
-        log_note(log, "topology has no effect: %s %s",
-                 all_reduce->exchange.is_direct ? "NCCL" : comm->library,
-                 all_reduce->exchange.is_direct ? "sends between the GPUs" : "adds the gradients");
+        log_note(log, "topology has no effect where %s adds or sends the gradients",
+                 all_reduce->exchange.is_direct ? "NCCL" : comm->library);
     }
     if (!choice->native) {
         return;
